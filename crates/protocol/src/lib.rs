@@ -1,0 +1,14 @@
+//! The MySQL client/server protocol as MariaDB and MySQL speak it: packets, the login, commands, where an answer ends, and a
+//! light look at SQL text.
+//!
+//! A core: bytes in, facts out. Nothing here reads a socket, and nothing here trusts a length that came from outside.
+
+pub mod capability;
+pub mod command;
+pub mod errno;
+pub mod handshake;
+pub mod native;
+pub mod ok;
+pub mod packet;
+pub mod response;
+pub mod statement;

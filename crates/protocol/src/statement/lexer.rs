@@ -1,0 +1,268 @@
+//! SQL text as tokens: as much of the servers' lexer as is needed to know what is code and what is not.
+//!
+//! Enters: a statement's bytes in a character set that keeps ASCII, and the session's status flags (they tell how
+//! backslashes and double quotes are meant). Leaves: tokens, borrowed. Invariant: every byte is passed once. Where two
+//! readings are possible (an executable comment; a quote that ends a string in one character set and not in another) the
+//! lexer takes one and raises [`Lexer::is_doubtful`].
+
+use crate::ok::status;
+
+/// A piece of SQL text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// A bare keyword or name.
+    Word(&'a [u8]),
+    /// A name in backticks (in double quotes, too, under ANSI_QUOTES).
+    Quoted,
+    /// A string.
+    Text,
+    /// A number, or a bare name that begins with a digit.
+    Number(&'a [u8]),
+    /// `@name`, however quoted; also the host part of an account.
+    UserVariable,
+    /// `@@name`, or the scope in `@@scope.name`; empty when quoted.
+    SystemVariable(&'a [u8]),
+    /// `:=`
+    Assign,
+    /// Any other character.
+    Punct(u8),
+}
+
+pub(super) struct Lexer<'a> {
+    left: &'a [u8],
+    status: u16,
+    /// How many executable comments are open.
+    open_comments: u32,
+    /// The text can be read in more than one way.
+    pub(super) is_doubtful: bool,
+    /// Whether space or a comment stood before the last token.
+    pub(super) had_gap: bool,
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(sql: &'a [u8], status: u16) -> Lexer<'a> {
+        Lexer { left: sql, status, open_comments: 0, is_doubtful: false, had_gap: false }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Token<'a>> {
+        self.had_gap = self.skip_gap();
+        let (&first, rest) = self.left.split_first()?;
+        Some(match first {
+            b'\'' => self.quoted(first),
+            b'"' => self.quoted(first),
+            b'`' => self.quoted(first),
+            b'@' => {
+                self.left = rest;
+                self.variable()
+            }
+            b':' if rest.first() == Some(&b'=') => {
+                self.left = &rest[1..];
+                Token::Assign
+            }
+            b'0'..=b'9' => Token::Number(self.take_while(is_in_word)),
+            _ if is_in_word(first) => Token::Word(self.take_while(is_in_word)),
+            _ => {
+                if first == 0 {
+                    self.is_doubtful = true;
+                }
+                self.left = rest;
+                Token::Punct(first)
+            }
+        })
+    }
+
+    /// Skips space and comments; tells whether there was any.
+    fn skip_gap(&mut self) -> bool {
+        let before = self.left.len();
+        loop {
+            match *self.left {
+                [b' ' | b'\t'..=b'\r', ref rest @ ..] => self.left = rest,
+                [b'#', ..] => self.skip_line(),
+                [b'-', b'-', next, ..] if next <= b' ' => self.skip_line(),
+                [b'-', b'-'] => self.left = &[],
+                [b'/', b'*', b'!', ref rest @ ..] | [b'/', b'*', b'M', b'!', ref rest @ ..] => {
+                    // Code for some versions, a comment for others.
+                    self.is_doubtful = true;
+                    self.open_comments = self.open_comments.saturating_add(1);
+                    self.left = rest;
+                    self.take_while(|b| b.is_ascii_digit());
+                }
+                [b'/', b'*', ref rest @ ..] => {
+                    self.left = rest;
+                    self.skip_comment();
+                }
+                [b'*', b'/', ref rest @ ..] if self.open_comments > 0 => {
+                    self.open_comments -= 1;
+                    self.left = rest;
+                }
+                _ => return self.left.len() != before,
+            }
+        }
+    }
+
+    fn skip_line(&mut self) {
+        let end = self.left.iter().position(|&b| b == b'\n').unwrap_or(self.left.len());
+        self.left = &self.left[end..];
+    }
+
+    fn skip_comment(&mut self) {
+        match self.left.windows(2).position(|pair| pair == b"*/") {
+            Some(end) => self.left = &self.left[end + 2..],
+            None => {
+                self.is_doubtful = true;
+                self.left = &[];
+            }
+        }
+    }
+
+    fn take_while(&mut self, is_in: impl Fn(u8) -> bool) -> &'a [u8] {
+        let end = self.left.iter().position(|&b| !is_in(b)).unwrap_or(self.left.len());
+        let (taken, left) = self.left.split_at(end);
+        self.left = left;
+        // In some East Asian character sets the second byte of a letter may look like punctuation.
+        if taken.last().is_some_and(|&b| b >= 0x80)
+            && matches!(
+                left.first(),
+                Some(b'@' | b'[' | b'\\' | b']' | b'^' | b'`' | b'{' | b'|' | b'}' | b'~')
+            )
+        {
+            self.is_doubtful = true;
+        }
+        taken
+    }
+
+    /// A string or quoted name; `left` stands at its opening quote.
+    fn quoted(&mut self, quote: u8) -> Token<'a> {
+        let is_name = quote == b'`' || (quote == b'"' && self.status & status::ANSI_QUOTES != 0);
+        let escapes = !is_name && self.status & status::NO_BACKSLASH_ESCAPES == 0;
+        let body = &self.left[1..];
+        let mut at = 0;
+        loop {
+            let Some(found) = body[at..].iter().position(|&b| b == quote || b == b'\\') else {
+                self.is_doubtful = true; // it never ends
+                self.left = &[];
+                break;
+            };
+            let found_at = at + found;
+            // The second half of a letter in some character set? A single or double quote can be none.
+            let may_be_half = found_at > 0 && body[found_at - 1] >= 0x80;
+            if body[found_at] == b'\\' {
+                if escapes {
+                    // MySQL does not say whether ANSI_QUOTES is on; then the backslash would escape nothing.
+                    let may_be_name = quote == b'"' && body.get(found_at + 1) == Some(&b'"');
+                    self.is_doubtful |= may_be_half || may_be_name;
+                    at = (found_at + 2).min(body.len());
+                } else {
+                    at = found_at + 1;
+                }
+                continue;
+            }
+            self.is_doubtful |= may_be_half && quote == b'`';
+            if body.get(found_at + 1) == Some(&quote) {
+                at = found_at + 2; // a doubled quote stands for itself
+                continue;
+            }
+            self.left = &body[found_at + 1..];
+            break;
+        }
+        if is_name { Token::Quoted } else { Token::Text }
+    }
+
+    /// Behind one `@`.
+    fn variable(&mut self) -> Token<'a> {
+        if let Some(rest) = self.left.strip_prefix(b"@") {
+            self.left = rest;
+            if self.left.first() == Some(&b'`') {
+                self.quoted(b'`');
+                return Token::SystemVariable(b"");
+            }
+            return Token::SystemVariable(self.take_while(is_in_word));
+        }
+        match self.left.first() {
+            Some(&quote @ (b'\'' | b'"' | b'`')) => {
+                self.quoted(quote);
+            }
+            _ => {
+                self.take_while(|b| is_in_word(b) || b == b'.');
+            }
+        }
+        Token::UserVariable
+    }
+}
+
+fn is_in_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tokens(sql: &str, status: u16) -> (Vec<Token<'_>>, bool) {
+        let mut lexer = Lexer::new(sql.as_bytes(), status);
+        let mut all = Vec::new();
+        while let Some(token) = lexer.next() {
+            all.push(token);
+        }
+        (all, lexer.is_doubtful)
+    }
+
+    #[test]
+    fn strings_end_where_the_session_says() {
+        use Token::{Punct, Text, Word};
+        assert_eq!(tokens(r"'a\';x'", 0), (vec![Text], false));
+        assert_eq!(
+            tokens(r"'a\';x", status::NO_BACKSLASH_ESCAPES),
+            (vec![Text, Punct(b';'), Word(b"x")], false)
+        );
+        assert_eq!(tokens("'it''s'\"a\"\"b\"", 0), (vec![Text, Text], false));
+        assert_eq!(tokens("\"a\"", status::ANSI_QUOTES), (vec![Token::Quoted], false));
+        assert_eq!(tokens(r"`a\`", 0), (vec![Token::Quoted], false));
+        assert_eq!(tokens("'open", 0), (vec![Text], true));
+        assert_eq!(tokens(r"'open\", 0), (vec![Text], true));
+        assert_eq!(tokens("'é\\'", 0).1, true);
+    }
+
+    #[test]
+    fn comments_are_no_code_unless_some_version_runs_them() {
+        use Token::{Number, Punct, Word};
+        assert_eq!(tokens("a -- b\nc # d\n/* e */f", 0), (vec![Word(b"a"), Word(b"c"), Word(b"f")], false));
+        assert_eq!(tokens("1--1", 0).0, [Number(b"1"), Punct(b'-'), Punct(b'-'), Number(b"1")]);
+        assert_eq!(tokens("a /*!50001 b */ c /*M! d*/", 0).0.len(), 4);
+        assert!(tokens("a /*!50001 b */", 0).1);
+        assert!(tokens("a /* b", 0).1);
+        assert_eq!(tokens("a--", 0), (vec![Word(b"a")], false));
+    }
+
+    #[test]
+    fn variables() {
+        use Token::{Assign, Punct, SystemVariable, UserVariable, Word};
+        assert_eq!(
+            tokens("@a:=@'b c'@@global.x @@`y` @`z`", 0).0,
+            [
+                UserVariable,
+                Assign,
+                UserVariable,
+                SystemVariable(b"global"),
+                Punct(b'.'),
+                Word(b"x"),
+                SystemVariable(b""),
+                UserVariable
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_token_takes_something(sql in proptest::collection::vec(any::<u8>(), 0..200), status in any::<u16>()) {
+            let mut lexer = Lexer::new(&sql, status);
+            let mut left = sql.len();
+            while lexer.next().is_some() {
+                prop_assert!(lexer.left.len() < left);
+                left = lexer.left.len();
+            }
+            prop_assert!(lexer.left.is_empty());
+        }
+    }
+}
