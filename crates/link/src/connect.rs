@@ -1,0 +1,159 @@
+//! Getting in: resolve, connect, log in, all under one deadline.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use protocol::capability::Caps;
+use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
+use protocol::native;
+use protocol::ok::{EOF, ERR, OK, OkPacket};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::wire::{Inbox, send};
+use crate::{LinkError, Login};
+
+/// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// What is never asked of a server, because it is not spoken here.
+const NOT_SPOKEN: Caps = Caps(
+    Caps::SSL.0
+        | Caps::COMPRESS.0
+        | Caps::ZSTD.0
+        | Caps::MULTI_FACTOR_AUTHENTICATION.0
+        | Caps::CAPABILITY_EXTENSION.0,
+);
+
+/// A logged-in connection.
+#[derive(Debug)]
+pub struct Link {
+    /// The socket. Whoever speaks on it directly must not use the other methods at the same time.
+    pub stream: TcpStream,
+    /// What both sides agreed on.
+    pub caps: Caps,
+    /// What the server said first.
+    pub greeting: Greeting,
+    /// The server's status flags as of the last answer.
+    pub status: u16,
+    /// The payload of the OK that ended the login; may tell the schema and variables when session tracking was asked for.
+    pub login_ok: Vec<u8>,
+    pub(crate) inbox: Inbox,
+    /// A statement was sent whose answer has not been read to its end: nothing else can be asked.
+    pub(crate) is_busy: bool,
+}
+
+impl Link {
+    /// Connects and logs in. One deadline spans name resolution, connecting (each of the name's addresses gets its share
+    /// of what is left) and the login.
+    pub async fn connect(address: &str, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+        let until = Instant::now() + deadline;
+        let opened = async {
+            let stream = open(address, until, deadline).await?;
+            log_in(stream, login, deadline).await
+        };
+        timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
+    }
+
+    /// What the server sent beyond the last answer: nothing, or a goodbye. For whoever takes over [`Link::stream`].
+    pub fn unread(&self) -> &[u8] {
+        self.inbox.unread()
+    }
+
+    /// Closes with a reset, so that a peer that sleeps never reads what is still in its socket.
+    pub fn reset(self) {
+        // Without linger time, closing sends a reset. Should the option fail, the socket is closed all the same.
+        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+}
+
+async fn open(address: &str, until: Instant, deadline: Duration) -> Result<TcpStream, LinkError> {
+    let found: Vec<SocketAddr> = lookup_host(address)
+        .await
+        .map_err(|error| LinkError::Unreachable(format!("{address} does not resolve: {error}")))?
+        .collect();
+    let mut failure = LinkError::Unreachable(format!("{address} resolves to no address"));
+    for (nth, address) in found.iter().enumerate() {
+        let left = until.saturating_duration_since(Instant::now());
+        let share = left / (found.len() - nth) as u32;
+        match timeout_at(Instant::now() + share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                prepare(&stream).map_err(|error| LinkError::of_io(&error, deadline))?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failure = LinkError::of_io(&error, deadline),
+            Err(_) => failure = LinkError::TimedOut { after: deadline },
+        }
+    }
+    Err(failure)
+}
+
+fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_PROBES);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
+async fn log_in(mut stream: TcpStream, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+    let mut inbox = Inbox::default();
+    let (seq, first) = inbox.packet(&mut stream, deadline).await?;
+    if first.first() == Some(&ERR) {
+        return Err(LinkError::of_err_packet(&first));
+    }
+    let greeting = Greeting::parse(&first)?;
+    let request = answer(&greeting, login);
+    let caps = request.sent_caps();
+    send(&mut stream, seq, &request.encode(), deadline).await?;
+    let login_ok = authenticate(&mut stream, &mut inbox, login, deadline).await?;
+    let status = OkPacket::parse(&login_ok, caps)?.status;
+    Ok(Link { stream, caps, greeting, status, login_ok, inbox, is_busy: false })
+}
+
+/// The login request. Whatever plugin the greeting names, the answer is for `mysql_native_password`: if the account wants
+/// another, the server says so.
+fn answer(greeting: &Greeting, login: &Login) -> LoginRequest {
+    let caps = (login.caps | Caps::PLUGIN_AUTH | Caps::CONNECT_WITH_DB).without(NOT_SPOKEN) & greeting.caps;
+    LoginRequest {
+        caps,
+        max_packet: login.max_packet,
+        charset: login.charset,
+        user: login.user.clone().into_bytes(),
+        auth: login.secret.reply(&greeting.salt),
+        database: login.database.clone(),
+        plugin: caps.has(Caps::PLUGIN_AUTH).then(|| native::PLUGIN.to_owned()),
+        attrs: if caps.has(Caps::CONNECT_ATTRS) { login.attrs.clone() } else { Vec::new() },
+    }
+}
+
+async fn authenticate(
+    stream: &mut TcpStream,
+    inbox: &mut Inbox,
+    login: &Login,
+    deadline: Duration,
+) -> Result<Vec<u8>, LinkError> {
+    let mut has_switched = false;
+    loop {
+        let (seq, payload) = inbox.packet(stream, deadline).await?;
+        match payload.first() {
+            Some(&OK) => return Ok(payload),
+            Some(&ERR) => return Err(LinkError::of_err_packet(&payload)),
+            Some(&EOF) if !has_switched => {
+                has_switched = true;
+                let switch = AuthSwitch::parse(&payload)?;
+                if switch.plugin != native::PLUGIN {
+                    return Err(LinkError::Plugin(switch.plugin));
+                }
+                let salt =
+                    switch.salt().ok_or(LinkError::Protocol("a challenge of less than 20 bytes".into()))?;
+                send(stream, seq, &login.secret.reply(&salt), deadline).await?;
+            }
+            _ => return Err(LinkError::Protocol("the login is answered by neither OK nor ERR".into())),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a connection could not be made or used: one case for each thing that a caller does differently.
+
+use std::io;
+use std::time::Duration;
+
+use protocol::ok::ErrPacket;
+use protocol::packet::Malformed;
+
+/// What went wrong on a link.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The host answered that nobody listens on the port: the process is not there.
+    #[error("connection refused: the host is there, and nothing listens on this port")]
+    Refused,
+    /// The peer, or its kernel in its place, broke the connection off.
+    #[error("the peer reset the connection")]
+    Reset,
+    /// The peer closed the connection in good order, in the middle of the conversation.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// No answer in time.
+    #[error("no answer within {} ms", after.as_millis())]
+    TimedOut {
+        /// The deadline that was given.
+        after: Duration,
+    },
+    /// No way to the host: its name does not resolve, or no route leads there.
+    #[error("cannot reach the host: {0}")]
+    Unreachable(String),
+    /// The server is there and refused us, or the statement. The message is the server's own.
+    #[error("the server refused with error {errno} ({}): {message}", String::from_utf8_lossy(state))]
+    Rejected {
+        /// The server's number; see [`protocol::errno`].
+        errno: u16,
+        /// SQLSTATE; `HY000` when the server sent none.
+        state: [u8; 5],
+        /// The server's sentence.
+        message: String,
+    },
+    /// What came back is not the MySQL protocol, or more than was bargained for.
+    #[error("the peer does not follow the MySQL protocol: {0}")]
+    Protocol(String),
+    /// The account uses an authentication plugin that is not spoken here.
+    #[error(
+        "the account authenticates with {0}, which is not supported: give it mysql_native_password, \
+         or use another account"
+    )]
+    Plugin(String),
+}
+
+impl LinkError {
+    pub(crate) fn of_err_packet(payload: &[u8]) -> LinkError {
+        match ErrPacket::parse(payload) {
+            Ok(err) => LinkError::Rejected {
+                errno: err.code,
+                state: err.state.try_into().unwrap_or(*b"HY000"),
+                message: String::from_utf8_lossy(err.message).into_owned(),
+            },
+            Err(malformed) => malformed.into(),
+        }
+    }
+
+    /// `deadline` is what a timeout of the kernel's own is reported as.
+    pub(crate) fn of_io(error: &io::Error, deadline: Duration) -> LinkError {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => LinkError::Refused,
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected => LinkError::Reset,
+            io::ErrorKind::UnexpectedEof => LinkError::Closed,
+            io::ErrorKind::TimedOut => LinkError::TimedOut { after: deadline },
+            _ => LinkError::Unreachable(error.to_string()),
+        }
+    }
+}
+
+impl From<Malformed> for LinkError {
+    fn from(malformed: Malformed) -> LinkError {
+        LinkError::Protocol(malformed.what.to_owned())
+    }
+}

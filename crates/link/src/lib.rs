@@ -1,0 +1,26 @@
+//! One logged-in connection to a database node over TCP, for whoever needs one: the proxy's backends, the manager's
+//! probes and orders.
+//!
+//! Enters: an address, an account and a deadline. Leaves: a [`Link`], over which one can run a small statement, wait for
+//! the peer's end, or take the socket and speak for oneself. Invariant: nothing here waits without a deadline, but for
+//! [`Link::ended`], whose purpose it is.
+//!
+//! ```text
+//!   Login --connect--> Link --query--> Rows
+//!                        |---ended--> Ended      an idle link is an alarm wire: a dead process ends it at once
+//!                        |---reset-->            the peer never reads what it has not read yet
+//!                        '---stream-->           the proxy's relay
+//! ```
+
+mod connect;
+mod ended;
+mod error;
+mod login;
+mod query;
+mod wire;
+
+pub use connect::Link;
+pub use ended::Ended;
+pub use error::LinkError;
+pub use login::{Login, Secret, attributes};
+pub use query::Rows;

@@ -1,0 +1,114 @@
+//! What a login takes: an account, its secret, and what the client wants to be able to do.
+
+use std::fmt;
+
+use protocol::capability::Caps;
+use protocol::native::{self, Sha1};
+use protocol::packet::put;
+
+/// What proves that we may log in. Debug never shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// The password itself.
+    Password(String),
+    /// SHA1(password), as learned from a client's right answer: enough for `mysql_native_password`.
+    Stage1(Sha1),
+    /// The account has no password.
+    None,
+}
+
+impl Secret {
+    /// The answer to a `mysql_native_password` challenge.
+    pub(crate) fn reply(&self, salt: &[u8; 20]) -> Vec<u8> {
+        match self {
+            Secret::Password(password) if password.is_empty() => Vec::new(),
+            Secret::Password(password) => native::reply(&native::stage1(password.as_bytes()), salt).to_vec(),
+            Secret::Stage1(stage1) => native::reply(stage1, salt).to_vec(),
+            Secret::None => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Secret::Password(_) => "Password(..)",
+            Secret::Stage1(_) => "Stage1(..)",
+            Secret::None => "None",
+        })
+    }
+}
+
+/// What to log in with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// The account's name.
+    pub user: String,
+    /// The account's secret.
+    pub secret: Secret,
+    /// The default database.
+    pub database: Option<Vec<u8>>,
+    /// What is asked for; narrowed to what the server offers. TLS and compression are not spoken and are taken out.
+    pub caps: Caps,
+    /// The collation's id.
+    pub charset: u16,
+    /// Connection attributes as [`attributes`] writes them; empty for none.
+    pub attrs: Vec<u8>,
+    /// The longest packet we want to see, in bytes.
+    pub max_packet: u32,
+}
+
+impl Login {
+    /// What a probe or an order needs, and nothing beyond it: utf8mb4, transactions, results without EOF packets.
+    pub const PLAIN: Caps = Caps(
+        Caps::LONG_PASSWORD.0
+            | Caps::LONG_FLAG.0
+            | Caps::PROTOCOL_41.0
+            | Caps::TRANSACTIONS.0
+            | Caps::SECURE_CONNECTION.0
+            | Caps::MULTI_RESULTS.0
+            | Caps::PLUGIN_AUTH.0
+            | Caps::CONNECT_ATTRS.0
+            | Caps::DEPRECATE_EOF.0,
+    );
+
+    /// A login with [`Login::PLAIN`] capabilities, no database, utf8mb4.
+    pub fn new(user: impl Into<String>, secret: Secret) -> Login {
+        Login {
+            user: user.into(),
+            secret,
+            database: None,
+            caps: Login::PLAIN,
+            charset: 45, // utf8mb4_general_ci, known to every server since 5.5
+            attrs: attributes(&[("program_name", "understudy")]),
+            max_packet: 16 << 20,
+        }
+    }
+}
+
+/// Connection attributes in the form that [`Login::attrs`] takes.
+pub fn attributes(pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in pairs {
+        put::lenenc_bytes(&mut out, name.as_bytes());
+        put::lenenc_bytes(&mut out, value.as_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_never_shows_a_secret() {
+        let login = Login::new("app", Secret::Password("hunter2".into()));
+        let shown = format!("{login:?} {:?}", Secret::Stage1([0x41; 20]));
+        assert!(!shown.contains("hunter2") && !shown.contains("65"), "{shown}");
+    }
+
+    #[test]
+    fn an_empty_password_is_no_password() {
+        assert_eq!(Secret::Password(String::new()).reply(&[1; 20]), Secret::None.reply(&[1; 20]));
+    }
+}

@@ -1,0 +1,236 @@
+//! A session's link to its node: made, rebuilt as the session needs it, cut with its lane.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Secret};
+use protocol::capability::Caps;
+use protocol::command::Command;
+use protocol::ok::status;
+use protocol::packet::{HEADER_LEN, Head, put_packet};
+use protocol::response::{Answer, End, Need, Step};
+use session::login::Credential;
+use session::memory::Memory;
+use tokio::io::AsyncWriteExt;
+use topology::fact::ConnectFailure;
+
+use crate::buffer::Buffer;
+use crate::frontend::Identity;
+use crate::lane::{Lane, Registration};
+
+/// The largest packet a client of the nodes may announce.
+const MAX_PACKET: u32 = 1 << 30;
+/// Capabilities that change the form of what a node sends: client and node must agree on them, since answers are passed on
+/// as they come.
+const FORM: Caps = Caps(
+    Caps::DEPRECATE_EOF.0
+        | Caps::MULTI_RESULTS.0
+        | Caps::PS_MULTI_RESULTS.0
+        | Caps::EXTENDED_METADATA.0
+        | Caps::CACHE_METADATA.0
+        | Caps::STMT_BULK_OPERATIONS.0,
+);
+/// Waits until the node has applied all that the group had when it was asked, then reads nothing.
+const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
+
+/// A link in use by one session.
+pub struct Backend {
+    /// The link; its socket is spoken on directly.
+    pub link: Link,
+    /// What the node sent and was not yet passed on.
+    pub buffer: Buffer,
+    registration: Registration,
+}
+
+/// Why a session has no link.
+#[derive(Debug)]
+pub enum AttachError {
+    /// The node could not be reached, or takes nobody now.
+    Lost(ConnectFailure),
+    /// The node refused this account or schema; its own words.
+    Refused { errno: u16, state: [u8; 5], message: String },
+    /// The session cannot be rebuilt on this node.
+    NotRebuilt(String),
+    /// The lane was shut meanwhile.
+    Shut,
+}
+
+impl Backend {
+    /// Logs in to the lane's node as the client, and sets up what the session had. `wait_for_group`: first wait until the
+    /// node has applied what the group had (a session that moves between nodes that all take writes reads its own writes).
+    pub async fn attach(
+        lane: &Arc<Lane>,
+        who: &Identity,
+        caps: Caps,
+        memory: &Memory,
+        wait_for_group: bool,
+        deadline: Duration,
+    ) -> Result<Self, AttachError> {
+        let attached = async {
+            let login = Login {
+                user: who.user.clone(),
+                secret: match who.credential {
+                    Credential::Empty => Secret::None,
+                    Credential::Stage1(stage1) => Secret::Stage1(stage1),
+                },
+                database: memory.schema().map(<[u8]>::to_vec),
+                caps: caps | Caps::SESSION_TRACK,
+                charset: who.charset,
+                attrs: who.attrs.clone(),
+                max_packet: MAX_PACKET,
+            };
+            let mut link = Link::connect(&lane.address, &login, deadline).await.map_err(of_connect)?;
+            if (link.caps & FORM) != (caps & FORM) {
+                return Err(AttachError::NotRebuilt(format!(
+                    "{} speaks another dialect than the node the session began on",
+                    lane.name
+                )));
+            }
+            let registration = lane
+                .register(&link.stream)
+                .map_err(|error| AttachError::NotRebuilt(error.to_string()))?
+                .ok_or(AttachError::Shut)?;
+            for statement in memory.restore() {
+                link.query(&statement, deadline).await.map_err(of_restore)?;
+            }
+            if wait_for_group {
+                link.query(CAUSAL_READ, deadline).await.map_err(of_connect)?;
+            }
+            Ok(Self { link, buffer: Buffer::default(), registration })
+        };
+        tokio::select! {
+            attached = attached => attached,
+            () = lane.until_shut() => Err(AttachError::Shut),
+        }
+    }
+
+    /// The lane it is on.
+    pub fn lane(&self) -> &Arc<Lane> {
+        self.registration.lane()
+    }
+
+    /// The node's own number of this connection.
+    pub fn thread_id(&self) -> u32 {
+        self.link.greeting.connection_id
+    }
+
+    /// Resolves when the idle node says anything: its end, or a goodbye. Both mean that the link is over.
+    pub async fn ended(&self) -> ConnectFailure {
+        let mut byte = [0];
+        match self.link.stream.peek(&mut byte).await {
+            Ok(_) => ConnectFailure::Closed,
+            Err(error) => of_io(&error),
+        }
+    }
+
+    /// Prepares `sql` on the node; its id there, or the error packet's payload when the node refuses.
+    pub async fn prepare(&mut self, sql: &[u8]) -> Result<Result<u32, Vec<u8>>, ConnectFailure> {
+        let (end, payload) = self.ask(Command::STMT_PREPARE, sql).await?;
+        Ok(match end {
+            End::Prepared { id, .. } => Ok(id),
+            _ => Err(payload),
+        })
+    }
+
+    /// Asks the node for its status bits.
+    pub async fn ping(&mut self) -> Result<u16, ConnectFailure> {
+        let (end, _) = self.ask(Command::PING, &[]).await?;
+        Ok(end.status().unwrap_or(status::AUTOCOMMIT))
+    }
+
+    /// A command of the proxy's own; its answer is read and dropped but for its end.
+    async fn ask(&mut self, command: Command, text: &[u8]) -> Result<(End, Vec<u8>), ConnectFailure> {
+        let mut payload = Vec::with_capacity(1 + text.len());
+        payload.push(command.0);
+        payload.extend_from_slice(text);
+        let mut out = Vec::with_capacity(payload.len() + HEADER_LEN);
+        put_packet(&mut out, &mut 0, &payload);
+        self.link.stream.write_all(&out).await.map_err(|error| of_io(&error))?;
+        let mut answer = Answer::new(command, self.link.caps);
+        let mut ended_by = None;
+        loop {
+            let packet = self.packet().await?;
+            let payload = &self.buffer.bytes()[HEADER_LEN..packet];
+            let need = answer.need(payload.len(), payload.first().copied());
+            debug_assert!(matches!(need, Need::First | Need::Whole));
+            if payload.first() == Some(&protocol::ok::ERR) {
+                ended_by = Some(payload.to_vec());
+            }
+            let step = answer
+                .step(payload.len(), payload)
+                .map_err(|malformed| ConnectFailure::Protocol { what: malformed.what.to_owned() })?;
+            self.buffer.consume(packet);
+            if let Step::End(end) = step {
+                return Ok((end, ended_by.unwrap_or_default()));
+            }
+        }
+    }
+
+    /// Waits for one whole packet at the front of the buffer; its length with its header.
+    async fn packet(&mut self) -> Result<usize, ConnectFailure> {
+        loop {
+            if let Some(head) = Head::peek(self.buffer.bytes()) {
+                let len = HEADER_LEN + head.len;
+                if self.buffer.len() >= len {
+                    return Ok(len);
+                }
+                self.buffer.reserve(len);
+            }
+            match self.buffer.fill(&mut self.link.stream).await {
+                Ok(0) => return Err(ConnectFailure::Closed),
+                Ok(_) => {}
+                Err(error) => return Err(of_io(&error)),
+            }
+        }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        let stream = &self.link.stream;
+        if self.lane().is_shut() {
+            // A reset: a node that sleeps must not wake up and read what is still in its socket.
+            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        } else {
+            // A goodbye, so that the node does not count an aborted client. Best effort: it may be gone.
+            let _ = stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
+        }
+    }
+}
+
+/// What an error of a socket says about the node.
+pub fn of_io(error: &std::io::Error) -> ConnectFailure {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::ConnectionRefused => ConnectFailure::Refused,
+        ErrorKind::TimedOut => ConnectFailure::TimedOut,
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => ConnectFailure::Unreachable,
+        _ => ConnectFailure::Reset,
+    }
+}
+
+fn of_connect(error: LinkError) -> AttachError {
+    match error {
+        LinkError::Refused => AttachError::Lost(ConnectFailure::Refused),
+        LinkError::Reset => AttachError::Lost(ConnectFailure::Reset),
+        LinkError::Closed => AttachError::Lost(ConnectFailure::Closed),
+        LinkError::TimedOut { .. } => AttachError::Lost(ConnectFailure::TimedOut),
+        LinkError::Unreachable(_) => AttachError::Lost(ConnectFailure::Unreachable),
+        LinkError::Protocol(what) => AttachError::Lost(ConnectFailure::Protocol { what }),
+        LinkError::Rejected { errno, message, .. } if protocol::errno::speaks_of_the_node(errno) => {
+            AttachError::Lost(ConnectFailure::Rejected { errno, message })
+        }
+        LinkError::Rejected { errno, state, message } => AttachError::Refused { errno, state, message },
+        LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
+    }
+}
+
+/// A node that takes the login and then refuses what the session had set cannot carry it.
+fn of_restore(error: LinkError) -> AttachError {
+    match of_connect(error) {
+        AttachError::Refused { errno, message, .. } => {
+            AttachError::NotRebuilt(format!("a setting of the session was refused: error {errno}: {message}"))
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,351 @@
+//! The one owner of lanes and gate: takes up new routes, lets held statements go, says when a lane has become quiet.
+//!
+//! Enters: [`Routes`], and small messages from sessions (wait, gone, finished, quiet). Leaves: the [`Board`] that sessions
+//! look at, a verdict for each held statement, [`Fact::Quiesced`]. Nobody else changes any of it, so there is no lock to hold
+//! across an await, and no order of events that two parties could see differently.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
+use tokio::sync::{mpsc, oneshot, watch};
+use topology::Term;
+use topology::account::Accounts;
+use topology::fact::Fact;
+use topology::routes::{LaneState, Routes, ServerGreeting};
+
+use crate::lane::{Lane, Lease};
+use crate::stats::Counts;
+
+/// What sessions can see of the routes in force.
+pub struct Board {
+    /// Of the routes it was made from.
+    pub term: Term,
+    /// The present lane of each node.
+    pub lanes: Vec<Arc<Lane>>,
+    /// Why no lane is open.
+    pub hold_because: Option<Arc<str>>,
+    /// What to announce to clients.
+    pub greeting: Option<Arc<ServerGreeting>>,
+    /// The client accounts.
+    pub accounts: Arc<Accounts>,
+}
+
+impl Board {
+    /// The lane a new transaction takes when its session has none: the least busy open one.
+    fn pick(&self, avoid: Option<&Arc<Lane>>) -> Option<&Arc<Lane>> {
+        self.lanes
+            .iter()
+            .filter(|lane| lane.is_open() && lane.has_room())
+            .filter(|lane| avoid.is_none_or(|avoid| !Arc::ptr_eq(avoid, lane)))
+            .min_by_key(|lane| (lane.leases(), lane.sessions()))
+    }
+}
+
+enum Message {
+    Wait {
+        id: u64,
+        bytes: usize,
+        since: Instant,
+        verdict: oneshot::Sender<Verdict>,
+    },
+    Gone {
+        id: u64,
+    },
+    Finished,
+    /// A lane may have become quiet, or has room again.
+    Look,
+    Counters(oneshot::Sender<Counters>),
+}
+
+/// How sessions and lanes speak to the door.
+#[derive(Clone)]
+pub struct DoorHandle {
+    // Unbounded, and yet bounded: a session has at most a handful of messages under way, and sessions are limited.
+    messages: mpsc::UnboundedSender<Message>,
+}
+
+impl DoorHandle {
+    /// A draining lane may have become quiet.
+    pub fn quiet(&self) {
+        let _ = self.messages.send(Message::Look);
+    }
+
+    /// A full lane has room again.
+    pub fn room(&self) {
+        let _ = self.messages.send(Message::Look);
+    }
+}
+
+/// What the sessions hold of the door.
+pub struct Door {
+    handle: DoorHandle,
+    board: watch::Receiver<Arc<Board>>,
+    next_id: AtomicU64,
+}
+
+/// Why a wait ended without a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoLane {
+    /// The hold's time is over.
+    Expired,
+    /// Thrown out to make room.
+    Evicted,
+    /// The proxy is going down.
+    Ended,
+}
+
+/// A place in the ramp: freed when the released statement has ended.
+pub struct Slot(DoorHandle);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let _ = self.0.messages.send(Message::Finished);
+    }
+}
+
+/// Tells the door when a waiting client goes away; disarmed by a verdict.
+struct Waiting<'a> {
+    handle: &'a DoorHandle,
+    id: u64,
+    armed: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            let _ = self.handle.messages.send(Message::Gone { id: self.id });
+        }
+    }
+}
+
+impl Door {
+    /// Begins to follow `routes`.
+    pub fn start(
+        limits: Limits,
+        routes: watch::Receiver<Arc<Routes>>,
+        facts: mpsc::Sender<Fact>,
+        stats: Arc<Counts>,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
+        let (sender, messages) = mpsc::unbounded_channel();
+        let handle = DoorHandle { messages: sender };
+        let empty = Board {
+            term: Term(0),
+            lanes: vec![],
+            hold_because: Some("no routes are known yet".into()),
+            greeting: None,
+            accounts: Arc::default(),
+        };
+        let (publish, board) = watch::channel(Arc::new(empty));
+        let keeper = Keeper {
+            started: Instant::now(),
+            handle: handle.clone(),
+            gate: Gate::new(limits),
+            waiting: HashMap::new(),
+            tickets: HashMap::new(),
+            quiesced: HashMap::new(),
+            board: publish,
+            facts,
+            stats,
+        };
+        let task = tokio::spawn(keeper.run(routes, messages));
+        (Self { handle, board, next_id: AtomicU64::new(0) }, task)
+    }
+
+    /// The routes in force, as lanes.
+    pub fn board(&self) -> Arc<Board> {
+        self.board.borrow().clone()
+    }
+
+    /// A receiver of its own, to wait for changes.
+    pub fn watch(&self) -> watch::Receiver<Arc<Board>> {
+        self.board.clone()
+    }
+
+    /// A lane that takes a transaction now, without waiting; not `avoid`, where the statement has just failed.
+    pub fn try_lease(&self, avoid: Option<&Arc<Lane>>) -> Option<Lease> {
+        self.board.borrow().pick(avoid).and_then(Lane::lease)
+    }
+
+    /// Waits in the hold. `since`: when this statement was first held. Cancel safe: dropping the future leaves the hold.
+    pub async fn wait(&self, bytes: usize, since: Instant) -> Result<Slot, NoLane> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let (verdict, answer) = oneshot::channel();
+        let mut waiting = Waiting { handle: &self.handle, id, armed: true };
+        if self.handle.messages.send(Message::Wait { id, bytes, since, verdict }).is_err() {
+            return Err(NoLane::Ended);
+        }
+        let verdict = answer.await;
+        waiting.armed = false;
+        match verdict {
+            Ok(Verdict::Resumed) => Ok(Slot(self.handle.clone())),
+            Ok(Verdict::Evicted) => Err(NoLane::Evicted),
+            Ok(Verdict::Expired) => Err(NoLane::Expired),
+            Err(_) => Err(NoLane::Ended),
+        }
+    }
+
+    /// The numbers of the hold's law.
+    pub async fn counters(&self) -> Counters {
+        let (sender, answer) = oneshot::channel();
+        let _ = self.handle.messages.send(Message::Counters(sender));
+        answer.await.unwrap_or_default()
+    }
+}
+
+struct Keeper {
+    started: Instant,
+    handle: DoorHandle,
+    gate: Gate,
+    waiting: HashMap<Ticket, (u64, oneshot::Sender<Verdict>)>,
+    tickets: HashMap<u64, Ticket>,
+    /// The routes version under which a draining lane was last said to be quiet, by node and epoch.
+    quiesced: HashMap<(u8, u64), ()>,
+    board: watch::Sender<Arc<Board>>,
+    facts: mpsc::Sender<Fact>,
+    stats: Arc<Counts>,
+}
+
+impl Keeper {
+    async fn run(
+        mut self,
+        mut routes: watch::Receiver<Arc<Routes>>,
+        mut messages: mpsc::UnboundedReceiver<Message>,
+    ) {
+        routes.mark_changed();
+        loop {
+            let deadline = self.gate.next_deadline().map(|at| self.started + at);
+            tokio::select! {
+                biased;
+                changed = routes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let newest = routes.borrow_and_update().clone();
+                    self.take_up(&newest);
+                }
+                message = messages.recv() => match message {
+                    Some(message) => self.heard(message),
+                    None => return,
+                },
+                () = sleep_until(deadline) => self.with_gate(|gate, now, out| gate.expire(now, out)),
+            }
+            self.say_quiet().await;
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn heard(&mut self, message: Message) {
+        match message {
+            Message::Wait { id, bytes, since, verdict } => {
+                self.refresh_gate();
+                let now = self.now();
+                let since = since.saturating_duration_since(self.started);
+                let mut out = vec![];
+                let ticket = self.gate.enter(now, since, bytes, &mut out);
+                self.waiting.insert(ticket, (id, verdict));
+                self.tickets.insert(id, ticket);
+                self.deliver(out);
+            }
+            Message::Gone { id } => {
+                if let Some(ticket) = self.tickets.remove(&id)
+                    && self.gate.gone(ticket)
+                {
+                    self.waiting.remove(&ticket);
+                }
+            }
+            Message::Finished => self.with_gate(|gate, _, out| gate.finished(out)),
+            Message::Look => self.refresh_gate(),
+            Message::Counters(answer) => {
+                let _ = answer.send(self.gate.counters());
+            }
+        }
+    }
+
+    fn with_gate(&mut self, act: impl FnOnce(&mut Gate, Duration, &mut Vec<(Ticket, Verdict)>)) {
+        let mut out = vec![];
+        let now = self.now();
+        act(&mut self.gate, now, &mut out);
+        self.deliver(out);
+    }
+
+    fn refresh_gate(&mut self) {
+        let open = self.board.borrow().pick(None).is_some();
+        self.with_gate(|gate, _, out| gate.set_open(open, out));
+    }
+
+    fn deliver(&mut self, verdicts: Vec<(Ticket, Verdict)>) {
+        let mut lost_slots = 0;
+        for (ticket, verdict) in verdicts {
+            let Some((id, answer)) = self.waiting.remove(&ticket) else { continue };
+            self.tickets.remove(&id);
+            if answer.send(verdict).is_err() && verdict == Verdict::Resumed {
+                lost_slots += 1;
+            }
+        }
+        // A client that went away at the very moment of its release leaves its slot to the next.
+        for _ in 0..lost_slots {
+            self.with_gate(|gate, _, out| gate.finished(out));
+        }
+    }
+
+    /// New routes: every lane takes up its state, shut ones cut their links, and held statements go if they can.
+    fn take_up(&mut self, routes: &Routes) {
+        let old = self.board.borrow().clone();
+        let mut lanes = Vec::with_capacity(routes.lanes.len());
+        for wanted in &routes.lanes {
+            let known = old.lanes.get(usize::from(wanted.node.0));
+            let lane = match known {
+                Some(lane) if lane.epoch == wanted.epoch && !lane.is_shut() => {
+                    lane.set(wanted.state, wanted.sessions_max);
+                    lane.clone()
+                }
+                Some(lane) => {
+                    lane.shut();
+                    Lane::new(wanted, self.handle.clone())
+                }
+                None => Lane::new(wanted, self.handle.clone()),
+            };
+            if wanted.state != LaneState::Draining {
+                self.quiesced.remove(&(wanted.node.0, wanted.epoch));
+            }
+            lanes.push(lane);
+        }
+        self.quiesced.retain(|(node, epoch), ()| {
+            lanes.get(usize::from(*node)).is_some_and(|lane: &Arc<Lane>| lane.epoch == *epoch)
+        });
+        self.stats.term.store(routes.term.0, Ordering::Relaxed);
+        self.board.send_replace(Arc::new(Board {
+            term: routes.term,
+            lanes,
+            hold_because: routes.hold_because.clone(),
+            greeting: routes.greeting.clone(),
+            accounts: routes.accounts.clone(),
+        }));
+        self.refresh_gate();
+    }
+
+    /// Says once of each draining lane that nothing runs on it any more.
+    async fn say_quiet(&mut self) {
+        let board = self.board.borrow().clone();
+        for lane in board.lanes.iter().filter(|lane| lane.is_draining() && lane.leases() == 0) {
+            if self.quiesced.insert((lane.node.0, lane.epoch), ()).is_none() {
+                let fact = Fact::Quiesced { node: lane.node, epoch: lane.epoch, term: board.term };
+                // The manager's end closes only when the program ends.
+                let _ = self.facts.send(fact).await;
+            }
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,329 @@
+//! The client's side of the wire: its login, its commands, and what the proxy says to it by itself.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use protocol::capability::Caps;
+use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
+use protocol::ok::{self, put_ok};
+use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
+use rand::Rng;
+use session::login::{self, Check, Credential, NATIVE};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use topology::routes::ServerGreeting;
+
+use crate::buffer::Buffer;
+use crate::shared::Shared;
+use crate::voice::{self, Voice};
+
+/// What the proxy can pass on. Not offered: TLS and compression (the proxy must see the packets), query attributes and
+/// optional metadata.
+const OFFERED: Caps = Caps(
+    Caps::LONG_PASSWORD.0
+        | Caps::FOUND_ROWS.0
+        | Caps::LONG_FLAG.0
+        | Caps::CONNECT_WITH_DB.0
+        | Caps::NO_SCHEMA.0
+        | Caps::ODBC.0
+        | Caps::LOCAL_FILES.0
+        | Caps::IGNORE_SPACE.0
+        | Caps::PROTOCOL_41.0
+        | Caps::INTERACTIVE.0
+        | Caps::IGNORE_SIGPIPE.0
+        | Caps::TRANSACTIONS.0
+        | Caps::RESERVED.0
+        | Caps::SECURE_CONNECTION.0
+        | Caps::MULTI_STATEMENTS.0
+        | Caps::MULTI_RESULTS.0
+        | Caps::PS_MULTI_RESULTS.0
+        | Caps::PLUGIN_AUTH.0
+        | Caps::CONNECT_ATTRS.0
+        | Caps::PLUGIN_AUTH_LENENC_DATA.0
+        | Caps::SESSION_TRACK.0
+        | Caps::DEPRECATE_EOF.0
+        | Caps::PROGRESS.0
+        | Caps::STMT_BULK_OPERATIONS.0
+        | Caps::EXTENDED_METADATA.0
+        | Caps::CACHE_METADATA.0,
+);
+/// A login packet is small; more than this is no login.
+const LOGIN_BYTES_MAX: usize = 64 * 1024;
+/// How much of a command that is not kept whole must be at hand for the scanner.
+const PREFIX: usize = 16 * 1024;
+
+/// The client as the driver holds it.
+pub struct Client {
+    /// The socket.
+    pub stream: TcpStream,
+    /// What it sent and was not yet dealt with; the command being served stands at its front.
+    pub buffer: Buffer,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+    /// The connection id it was told.
+    pub id: u32,
+    /// What was agreed on.
+    pub caps: Caps,
+    salt: [u8; 20],
+}
+
+/// Who the client is, once it has logged in.
+pub struct Identity {
+    /// User name.
+    pub user: String,
+    /// How to log in to a node in its name.
+    pub credential: Credential,
+    /// Schema asked for at login.
+    pub schema: Option<Vec<u8>>,
+    /// Character set number asked for at login.
+    pub charset: u16,
+    /// Connection attributes.
+    pub attrs: Vec<u8>,
+    /// The sequence number of the packet that ends the login.
+    pub seq: u8,
+}
+
+/// A command at the front of the client's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct AtHand {
+    /// Length of the (first) packet, its header included.
+    pub len: usize,
+    /// All of it is in the buffer. Otherwise it is larger than what is kept, and streamed.
+    pub whole: bool,
+}
+
+/// Why the client is done.
+#[derive(Debug)]
+pub enum Done {
+    /// It went away, or its socket broke.
+    Gone,
+    /// It was told an error that ends the connection.
+    Told(Voice, String),
+}
+
+impl From<io::Error> for Done {
+    fn from(_: io::Error) -> Self {
+        Done::Gone
+    }
+}
+
+impl Client {
+    /// A client that was accepted.
+    pub fn new(stream: TcpStream, peer: SocketAddr, id: u32) -> Self {
+        let mut salt = [0; 20];
+        let mut random = rand::rng();
+        // Printable: some clients take a NUL for the end.
+        salt.fill_with(|| random.random_range(b'!'..=b'~'));
+        Self { stream, buffer: Buffer::default(), peer, id, caps: Caps::NONE, salt }
+    }
+
+    /// Greets the client and learns who it is. The final OK (or the node's own refusal) is the driver's to send.
+    pub async fn login(&mut self, server: &Arc<ServerGreeting>, shared: &Shared) -> Result<Identity, Done> {
+        let offered = OFFERED & Caps(server.capabilities);
+        let greeting = Greeting {
+            version: server.version.clone(),
+            connection_id: self.id,
+            salt: self.salt,
+            caps: offered,
+            charset: server.charset,
+            status: ok::status::AUTOCOMMIT,
+            plugin: NATIVE.into(),
+        };
+        let mut out = vec![];
+        put_packet(&mut out, &mut 0, &greeting.encode());
+        self.stream.write_all(&out).await?;
+        let (payload, seq) = self.read_small().await?;
+        if is_ssl_request(&payload) {
+            return Err(Done::Told(voice::MALFORMED, "TLS was asked for and is not offered".into()));
+        }
+        let request = LoginRequest::parse(&payload)
+            .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
+        if !request.caps.has(Caps::PROTOCOL_41) || !request.caps.has(Caps::SECURE_CONNECTION) {
+            return Err(Done::Told(voice::MALFORMED, "the client speaks a protocol older than 4.1".into()));
+        }
+        self.caps = request.caps & offered;
+        let user = String::from_utf8_lossy(&request.user).into_owned();
+        let (credential, seq) =
+            self.verify(&user, request.plugin.as_deref(), request.auth, seq, shared).await?;
+        Ok(Identity {
+            user,
+            credential,
+            schema: request.database.filter(|schema| !schema.is_empty()),
+            charset: request.charset,
+            attrs: request.attrs,
+            seq: seq.wrapping_add(1),
+        })
+    }
+
+    /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command.
+    pub async fn change_user(&mut self, payload: &[u8], shared: &Shared) -> Result<Identity, Done> {
+        let request = ChangeUser::parse(payload, self.caps)
+            .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
+        let user = String::from_utf8_lossy(&request.user).into_owned();
+        // Asked anew under a salt of its own: the answer in the command may belong to an older one.
+        let (credential, seq) = self.verify(&user, Some(""), vec![], 0, shared).await?;
+        Ok(Identity {
+            user,
+            credential,
+            schema: (!request.database.is_empty()).then_some(request.database),
+            charset: request.charset.unwrap_or(0),
+            attrs: request.attrs,
+            seq: seq.wrapping_add(1),
+        })
+    }
+
+    async fn verify(
+        &mut self,
+        user: &str,
+        plugin: Option<&str>,
+        mut answer: Vec<u8>,
+        mut seq: u8,
+        shared: &Shared,
+    ) -> Result<(Credential, u8), Done> {
+        let from = self.peer.ip();
+        let mut plugin = plugin.map(str::to_owned);
+        loop {
+            // An account that is not known may be new.
+            let board = shared.board_knowing(user, from).await;
+            match login::check(&board.accounts, user, from, &self.salt, plugin.as_deref(), &answer) {
+                Check::Accept(credential) => return Ok((credential, seq)),
+                Check::AskAgain => {
+                    let mut out = vec![];
+                    seq = seq.wrapping_add(1);
+                    put_packet(&mut out, &mut seq.clone(), &AuthSwitch::native(&self.salt).encode());
+                    self.stream.write_all(&out).await?;
+                    (answer, seq) = self.read_small().await?;
+                    // The plugin's data is the bare answer; an empty one may come as a single NUL.
+                    if answer == [0] {
+                        answer.clear();
+                    }
+                    plugin = Some(NATIVE.into());
+                }
+                Check::Unsupported { plugin } => {
+                    return Err(Done::Told(voice::PLUGIN_UNSUPPORTED, plugin));
+                }
+                Check::Unknown | Check::Denied => {
+                    let using = if answer.is_empty() { "NO" } else { "YES" };
+                    let who = format!("'{user}'@'{from}' (using password: {using})");
+                    return Err(Done::Told(voice::ACCESS_DENIED, who));
+                }
+            }
+        }
+    }
+
+    /// One packet of the login, whole; its payload and sequence number.
+    async fn read_small(&mut self) -> Result<(Vec<u8>, u8), Done> {
+        loop {
+            if let Some(head) = Head::peek(self.buffer.bytes()) {
+                if head.len > LOGIN_BYTES_MAX {
+                    return Err(Done::Told(voice::MALFORMED, "a login packet of more than 64 KiB".into()));
+                }
+                let all = HEADER_LEN + head.len;
+                if self.buffer.len() >= all {
+                    let payload = self.buffer.bytes()[HEADER_LEN..all].to_vec();
+                    self.buffer.consume(all);
+                    return Ok((payload, head.seq));
+                }
+            }
+            if self.buffer.fill(&mut self.stream).await? == 0 {
+                return Err(Done::Gone);
+            }
+        }
+    }
+
+    /// The command at the front of the buffer, reading until it is whole or known to be larger than `retain_bytes_max`. Cancel
+    /// safe: what was read stays in the buffer.
+    pub async fn command(&mut self, retain_bytes_max: usize) -> Result<AtHand, Done> {
+        loop {
+            if let Some(head) = Head::peek(self.buffer.bytes()) {
+                let len = HEADER_LEN + head.len;
+                if head.len > retain_bytes_max || head.len == PAYLOAD_MAX {
+                    if self.buffer.len() >= len.min(PREFIX) {
+                        return Ok(AtHand { len, whole: false });
+                    }
+                } else if self.buffer.len() >= len {
+                    return Ok(AtHand { len, whole: true });
+                } else {
+                    self.buffer.reserve(len);
+                }
+            }
+            if self.buffer.fill(&mut self.stream).await? == 0 {
+                return Err(Done::Gone);
+            }
+        }
+    }
+
+    /// Reads and drops the rest of a command that will not be executed. Nothing of it has been taken from the buffer yet.
+    pub async fn drop_command(&mut self, command: AtHand) -> Result<(), Done> {
+        if command.whole {
+            self.buffer.consume(command.len);
+            return Ok(());
+        }
+        loop {
+            let Some(head) = Head::peek(self.buffer.bytes()) else {
+                if self.buffer.fill(&mut self.stream).await? == 0 {
+                    return Err(Done::Gone);
+                }
+                continue;
+            };
+            self.drop_bytes(HEADER_LEN + head.len).await?;
+            if head.len < PAYLOAD_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads and drops exactly `n` bytes.
+    pub async fn drop_bytes(&mut self, mut n: usize) -> Result<(), Done> {
+        while n > 0 {
+            if self.buffer.is_empty() && self.buffer.fill(&mut self.stream).await? == 0 {
+                return Err(Done::Gone);
+            }
+            let part = n.min(self.buffer.len());
+            self.buffer.consume(part);
+            n -= part;
+        }
+        Ok(())
+    }
+
+    /// An OK of the proxy's own.
+    pub async fn say_ok(&mut self, mut seq: u8, status: u16) -> Result<(), Done> {
+        let mut payload = vec![];
+        put_ok(&mut payload, ok::OK, 0, 0, status, 0, b"");
+        let mut out = vec![];
+        put_packet(&mut out, &mut seq, &payload);
+        Ok(self.stream.write_all(&out).await?)
+    }
+
+    /// An error of the proxy's own.
+    pub async fn say(&mut self, voice: Voice, seq: u8, detail: &str) -> Result<(), Done> {
+        let mut out = vec![];
+        voice.put(&mut out, seq, detail);
+        Ok(self.stream.write_all(&out).await?)
+    }
+
+    /// An error in a node's words.
+    pub async fn say_err(
+        &mut self,
+        mut seq: u8,
+        code: u16,
+        state: [u8; 5],
+        message: &str,
+    ) -> Result<(), Done> {
+        let mut payload = vec![];
+        ok::put_err(&mut payload, code, &state, message);
+        let mut out = vec![];
+        put_packet(&mut out, &mut seq, &payload);
+        Ok(self.stream.write_all(&out).await?)
+    }
+
+    /// Resolves when the client went away; never while it has sent bytes that wait to be read.
+    pub async fn gone(&self) {
+        let mut byte = [0];
+        match self.stream.peek(&mut byte).await {
+            Ok(n) if n > 0 => std::future::pending().await,
+            _ => {}
+        }
+    }
+}

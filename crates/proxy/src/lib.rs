@@ -1,0 +1,160 @@
+//! The data plane: a task for each client, hot and simple.
+//!
+//! ```text
+//!   client ──> listener ──> frontend (login) ──> driver ───────────────> backend ──> node
+//!                                                 │  ▲                     │
+//!                             hold (no lane open) ┘  └ session (decides)   └ relay (the answer, streamed back)
+//!                               ▲
+//!                Routes ──> door (one owner: lanes, gate) ──> Fact::Quiesced
+//! ```
+//!
+//! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::Fact`]s of
+//! what was seen on the way. It decides nothing about the cluster.
+
+mod attempt;
+mod backend;
+mod buffer;
+mod door;
+mod driver;
+mod frontend;
+mod lane;
+mod listener;
+mod relay;
+mod shared;
+mod stats;
+pub mod voice;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use session::gate::Limits;
+use tokio::sync::{mpsc, watch};
+use topology::fact::Fact;
+use topology::routes::Routes;
+
+pub use stats::Stats;
+
+/// How the proxy behaves; every value comes from the program's table of settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen for clients: `host:port`, IPv4 or `[IPv6]:port`.
+    pub listen: Vec<String>,
+    /// The longest that one statement waits for a node.
+    pub hold_time: Duration,
+    /// Statements waiting at once.
+    pub hold_statements_max: usize,
+    /// Bytes of waiting statements at once.
+    pub hold_bytes_max: usize,
+    /// Held statements that run at once after the hold ends.
+    pub release_at_once: usize,
+    /// The longest that a connection to a node, login included, may take.
+    pub connect_timeout: Duration,
+    /// The longest that a client may take to log in.
+    pub login_timeout: Duration,
+    /// The largest statement that is kept to be sent again; a larger one is streamed.
+    pub retain_bytes_max: usize,
+    /// Client connections at once.
+    pub client_connections_max: usize,
+    /// `writers = "all"`: a session that moves waits until its new node has applied what the group had.
+    pub writers_all: bool,
+}
+
+/// What the proxy is connected to.
+pub struct Inputs {
+    /// From the manager; the newest value wins.
+    pub routes: watch::Receiver<Arc<Routes>>,
+    /// To the manager.
+    pub facts: mpsc::Sender<Fact>,
+}
+
+/// The proxy could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} for clients: {error}; free the address or change listen.mysql")]
+    Listen {
+        /// The address as configured.
+        address: String,
+        /// The system's word.
+        error: std::io::Error,
+    },
+}
+
+/// A running proxy.
+pub struct Handle {
+    shared: Arc<shared::Shared>,
+    addresses: Vec<SocketAddr>,
+    stop: watch::Sender<bool>,
+    listeners: Vec<tokio::task::JoinHandle<()>>,
+    door: tokio::task::JoinHandle<()>,
+}
+
+/// Binds every listener and begins to serve. Must be called inside a tokio runtime, which then carries all clients.
+pub async fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
+    let mut sockets = Vec::with_capacity(settings.listen.len());
+    for address in &settings.listen {
+        let bound = listener::bind(address)
+            .await
+            .map_err(|error| StartError::Listen { address: address.clone(), error })?;
+        sockets.extend(bound);
+    }
+    let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
+    let limits = Limits {
+        time: settings.hold_time,
+        statements_max: settings.hold_statements_max,
+        bytes_max: settings.hold_bytes_max,
+        release_at_once: settings.release_at_once,
+    };
+    let stats = Arc::new(stats::Counts::default());
+    let (door, door_task) = door::Door::start(limits, inputs.routes, inputs.facts.clone(), stats.clone());
+    let (stop, stopped) = watch::channel(false);
+    let shared = Arc::new(shared::Shared::new(settings, door, inputs.facts, stats, stopped));
+    let listeners =
+        sockets.into_iter().map(|socket| tokio::spawn(listener::serve(socket, shared.clone()))).collect();
+    Ok(Handle { shared, addresses, stop, listeners, door: door_task })
+}
+
+impl Handle {
+    /// Where clients can connect.
+    pub fn local_addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What happened so far.
+    pub async fn stats(&self) -> Stats {
+        self.shared.snapshot().await
+    }
+
+    /// A cheap way to ask for [`Handle::stats`] from elsewhere.
+    pub fn stats_reader(&self) -> StatsReader {
+        StatsReader(self.shared.clone())
+    }
+
+    /// Takes no new clients, lets running transactions end for at most `grace`, then closes every client.
+    pub async fn shutdown(self, grace: Duration) {
+        self.stop.send_replace(true);
+        for listener in &self.listeners {
+            listener.abort();
+        }
+        let quiet = self.shared.no_clients();
+        if tokio::time::timeout(grace, quiet).await.is_err() {
+            tracing::warn!(
+                "clients were still in a transaction after {} s of grace: closing them",
+                grace.as_secs_f32()
+            );
+        }
+        self.door.abort();
+    }
+}
+
+/// See [`Handle::stats_reader`].
+#[derive(Clone)]
+pub struct StatsReader(Arc<shared::Shared>);
+
+impl StatsReader {
+    /// What happened so far.
+    pub async fn stats(&self) -> Stats {
+        self.0.snapshot().await
+    }
+}

@@ -1,0 +1,186 @@
+//! What all clients of the proxy share: settings, door, counters, and where each session is.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+use topology::fact::Fact;
+use topology::routes::ServerGreeting;
+
+use crate::Settings;
+use crate::door::{Board, Door};
+use crate::lane::Lane;
+use crate::stats::{Counts, HoldStats, LaneStats, Stats};
+
+/// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
+pub const FIRST_ID: u32 = 0x4000_0000;
+/// A new client's unknown account is looked for once more in the node's table, for at most this long.
+pub const ACCOUNTS_WAIT: Duration = Duration::from_secs(2);
+
+/// What all clients share.
+pub struct Shared {
+    /// How the proxy behaves.
+    pub settings: Settings,
+    /// Lanes and hold.
+    pub door: Door,
+    facts: mpsc::Sender<Fact>,
+    /// See [`Counts`].
+    pub counts: Arc<Counts>,
+    /// True once the proxy goes down.
+    pub stopped: watch::Receiver<bool>,
+    next_id: AtomicU32,
+    places: AtomicU32,
+    emptied: Notify,
+    sessions: Mutex<HashMap<u32, Place>>,
+}
+
+/// Where a client's session is, for KILL.
+#[derive(Clone)]
+pub struct Place {
+    /// The lane it is on.
+    pub lane: Arc<Lane>,
+    /// The node's number of its connection.
+    pub thread_id: u32,
+}
+
+/// One of the limited places for clients; given back when dropped.
+pub struct Seat {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.counts.clients.fetch_sub(1, Relaxed);
+        if self.shared.places.fetch_sub(1, Relaxed) == 1 {
+            self.shared.emptied.notify_waiters();
+        }
+    }
+}
+
+impl Shared {
+    /// Puts it together.
+    pub fn new(
+        settings: Settings,
+        door: Door,
+        facts: mpsc::Sender<Fact>,
+        counts: Arc<Counts>,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            settings,
+            door,
+            facts,
+            counts,
+            stopped,
+            next_id: AtomicU32::new(0),
+            places: AtomicU32::new(0),
+            emptied: Notify::new(),
+            sessions: Mutex::default(),
+        }
+    }
+
+    /// A connection id that no client has now.
+    pub fn new_id(&self) -> u32 {
+        FIRST_ID + (self.next_id.fetch_add(1, Relaxed) & 0x3FFF_FFFF)
+    }
+
+    /// A place for one more client, if there is one.
+    pub fn take_place(self: &Arc<Self>) -> Option<Seat> {
+        let limit = u32::try_from(self.settings.client_connections_max).unwrap_or(u32::MAX);
+        self.counts.clients.fetch_add(1, Relaxed);
+        let seat = Seat { shared: self.clone() };
+        (self.places.fetch_add(1, Relaxed) < limit).then_some(seat)
+    }
+
+    /// Resolves when no client is left.
+    pub async fn no_clients(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.places.load(Relaxed) == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// The picture.
+    pub async fn snapshot(&self) -> Stats {
+        let hold = self.door.counters().await;
+        let board = self.door.board();
+        Stats {
+            term: self.counts.term.load(Relaxed),
+            clients: self.counts.clients.load(Relaxed),
+            clients_total: self.counts.clients_total.load(Relaxed),
+            links_total: self.counts.links_total.load(Relaxed),
+            sessions_moved: self.counts.moved.load(Relaxed),
+            sessions_pinned: self.counts.pinned.load(Relaxed),
+            statements_again: self.counts.again.load(Relaxed),
+            hold: HoldStats {
+                held: hold.held,
+                resumed: hold.resumed,
+                evicted: hold.evicted,
+                expired: hold.expired,
+                gone: hold.gone,
+                waiting: hold.waiting,
+                waiting_bytes: hold.waiting_bytes,
+                waiting_max: hold.waiting_max,
+                lawful: hold.lawful(),
+            },
+            lanes: board
+                .lanes
+                .iter()
+                .map(|lane| LaneStats {
+                    node: lane.name.to_string(),
+                    state: lane.state_name(),
+                    sessions: lane.sessions(),
+                    running: lane.leases(),
+                })
+                .collect(),
+            errors: self.counts.errors(),
+        }
+    }
+
+    /// Tells the manager, unless it has too much to do already: what matters here it will see by itself.
+    pub fn tell(&self, fact: Fact) {
+        let _ = self.facts.try_send(fact);
+    }
+
+    /// Notes where a client's session is now.
+    pub fn settle(&self, id: u32, place: Option<Place>) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        match place {
+            Some(place) => sessions.insert(id, place),
+            None => sessions.remove(&id),
+        };
+    }
+
+    /// Where a client's session is.
+    pub fn place_of(&self, id: u32) -> Option<Place> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// The board, once it knows what to announce; `None` after `within`.
+    pub async fn greeting(&self, within: Duration) -> Option<Arc<ServerGreeting>> {
+        let mut boards = self.door.watch();
+        let known = tokio::time::timeout(within, boards.wait_for(|board| board.greeting.is_some())).await;
+        known.ok()?.ok()?.greeting.clone()
+    }
+
+    /// The board; when it does not know `user`, after the manager has read the accounts again, or has had time to.
+    pub async fn board_knowing(&self, user: &str, from: IpAddr) -> Arc<Board> {
+        let board = self.door.board();
+        if board.accounts.find(user, from).is_some() {
+            return board;
+        }
+        self.tell(Fact::UnknownAccount { user: user.to_owned() });
+        let mut boards = self.door.watch();
+        let known = boards.wait_for(|now| now.accounts.find(user, from).is_some());
+        match tokio::time::timeout(ACCOUNTS_WAIT, known).await {
+            Ok(Ok(board)) => board.clone(),
+            _ => self.door.board(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What happened so far: counters that every client task raises, and the picture made of them.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+use crate::voice::{self, Voice};
+
+/// Counters, raised from any task.
+#[derive(Default)]
+pub struct Counts {
+    /// The term of the routes in force.
+    pub term: AtomicU64,
+    /// Clients connected now.
+    pub clients: AtomicU64,
+    /// Clients ever accepted.
+    pub clients_total: AtomicU64,
+    /// Links made to nodes.
+    pub links_total: AtomicU64,
+    /// Sessions rebuilt on another node.
+    pub moved: AtomicU64,
+    /// Statements sent again after a loss.
+    pub again: AtomicU64,
+    /// Sessions that could not be moved now.
+    pub pinned: AtomicU64,
+    errors: [AtomicU64; voice::ALL.len()],
+}
+
+impl Counts {
+    /// One error of the proxy's own was given.
+    pub fn error(&self, voice: Voice) {
+        if let Some(at) = voice::ALL.iter().position(|known| *known == voice) {
+            self.errors[at].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Errors given so far, by name.
+    pub fn errors(&self) -> Vec<ErrorCount> {
+        let count = |at: usize| self.errors[at].load(Relaxed);
+        voice::ALL
+            .iter()
+            .enumerate()
+            .map(|(at, voice)| ErrorCount { code: voice.code, name: voice.name, count: count(at) })
+            .collect()
+    }
+}
+
+/// How often one of the proxy's errors was given.
+#[derive(Clone, Debug, Serialize)]
+pub struct ErrorCount {
+    /// See [`Voice::code`].
+    pub code: u16,
+    /// See [`Voice::name`].
+    pub name: &'static str,
+    /// How often.
+    pub count: u64,
+}
+
+/// The hold, with the numbers of its law: `held = resumed + evicted + expired + gone + waiting`.
+#[derive(Clone, Debug, Serialize)]
+pub struct HoldStats {
+    /// Statements that ever had to wait.
+    pub held: u64,
+    /// Went on.
+    pub resumed: u64,
+    /// Thrown out to make room (error 9103).
+    pub evicted: u64,
+    /// Waited their whole time (error 9102).
+    pub expired: u64,
+    /// Their client went away.
+    pub gone: u64,
+    /// Waiting now.
+    pub waiting: u64,
+    /// Bytes waiting now.
+    pub waiting_bytes: u64,
+    /// The most that ever waited at once.
+    pub waiting_max: u64,
+    /// Whether the law holds.
+    pub lawful: bool,
+}
+
+/// One node, as the proxy uses it.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneStats {
+    /// The node's name.
+    pub node: String,
+    /// `open`, `draining` or `shut`.
+    pub state: &'static str,
+    /// Sessions with a link to it.
+    pub sessions: u32,
+    /// Transactions (or statements outside one) running on it.
+    pub running: usize,
+}
+
+/// The picture of the proxy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stats {
+    /// The term of the routes in force.
+    pub term: u64,
+    /// Clients connected now.
+    pub clients: u64,
+    /// Clients ever accepted.
+    pub clients_total: u64,
+    /// Links made to nodes.
+    pub links_total: u64,
+    /// Sessions rebuilt on another node.
+    pub sessions_moved: u64,
+    /// Sessions that hold something no other node has, and so cannot move now.
+    pub sessions_pinned: u64,
+    /// Statements sent again after a loss.
+    pub statements_again: u64,
+    /// The hold.
+    pub hold: HoldStats,
+    /// The nodes.
+    pub lanes: Vec<LaneStats>,
+    /// The proxy's own errors.
+    pub errors: Vec<ErrorCount>,
+}

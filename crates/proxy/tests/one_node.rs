@@ -1,0 +1,342 @@
+//! The proxy in front of real servers, with routes given by the test: what a client sees must be what it would see without it.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fixture::Server;
+use link::{Link, LinkError, Login, Secret};
+use protocol::capability::Caps;
+use protocol::native;
+use proxy::{Handle, Inputs, Settings};
+use tokio::sync::{mpsc, watch};
+use topology::account::{Account, Accounts, Proof};
+use topology::fact::Fact;
+use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
+use topology::{NodeId, Term};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Bench {
+    routes: watch::Sender<Arc<Routes>>,
+    facts: mpsc::Receiver<Fact>,
+    proxy: Handle,
+}
+
+fn settings() -> Settings {
+    Settings {
+        listen: vec!["127.0.0.1:0".into()],
+        hold_time: 10 * SECOND,
+        hold_statements_max: 100,
+        hold_bytes_max: 1 << 20,
+        release_at_once: 4,
+        connect_timeout: SECOND,
+        login_timeout: 2 * SECOND,
+        retain_bytes_max: 1 << 20,
+        client_connections_max: 100,
+        writers_all: false,
+    }
+}
+
+/// Routes over `servers`, the lane of each in the given state.
+fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes> {
+    let lanes = servers.iter().enumerate().map(|(at, (server, state, epoch))| Lane {
+        node: NodeId(at as u8),
+        name: format!("db{}", at + 1).into(),
+        address: server.address().to_string().into(),
+        state: *state,
+        epoch: *epoch,
+        sessions_max: None,
+    });
+    let stage2 = native::stage2(&native::stage1(b"secret"));
+    let account =
+        Account { user: "app".into(), host: "%".into(), proof: Proof::Native(stage2), locked: false };
+    Arc::new(Routes {
+        version,
+        term: Term(version),
+        lanes: lanes.collect(),
+        hold_because: Some("the test says so".into()),
+        greeting: Some(Arc::new(ServerGreeting {
+            version: "5.5.5-10.11.19-MariaDB".into(),
+            capabilities: 0x25_80FF_F7FE,
+            charset: 45,
+        })),
+        accounts: Arc::new(Accounts::new(vec![account])),
+    })
+}
+
+impl Bench {
+    async fn new(settings: Settings, first: Arc<Routes>) -> Self {
+        let (sender, receiver) = watch::channel(first);
+        let (facts, seen) = mpsc::channel(100);
+        let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).await.unwrap();
+        Self { routes: sender, facts: seen, proxy }
+    }
+
+    fn address(&self) -> String {
+        self.proxy.local_addresses()[0].to_string()
+    }
+
+    async fn client(&self) -> Link {
+        connect(&self.address()).await.unwrap()
+    }
+}
+
+async fn connect(address: &str) -> Result<Link, LinkError> {
+    let login = Login {
+        user: "app".into(),
+        secret: Secret::Password("secret".into()),
+        database: Some(b"shop".to_vec()),
+        caps: Caps::PROTOCOL_41
+            | Caps::SECURE_CONNECTION
+            | Caps::PLUGIN_AUTH
+            | Caps::MULTI_STATEMENTS
+            | Caps::MULTI_RESULTS
+            | Caps::TRANSACTIONS,
+        charset: 45,
+        attrs: vec![],
+        max_packet: 1 << 24,
+    };
+    Link::connect(address, &login, 5 * SECOND).await
+}
+
+async fn one(link: &mut Link, sql: &str) -> String {
+    let rows = link.query(sql, 20 * SECOND).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.text(0, 0).unwrap_or("NULL").to_owned()
+}
+
+/// Runs the package's own client through the proxy.
+fn cli(bench: &Bench, args: &[&str], input: &str) -> (bool, String) {
+    use std::io::Write;
+    let port = bench.proxy.local_addresses()[0].port();
+    let mut child = Command::new("mariadb")
+        .args(["--no-defaults", "-uapp", "-psecret", "-h127.0.0.1", "-N", "-B", "shop"])
+        .arg(format!("-P{port}"))
+        .args(args)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let mut text = String::from_utf8_lossy(&done.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&done.stderr));
+    (done.status.success(), text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_sees_what_it_would_see_without_the_proxy() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut client = bench.client().await;
+    assert_eq!(one(&mut client, "SELECT 1 + 1").await, "2");
+    assert_eq!(one(&mut client, "SELECT DATABASE()").await, "shop");
+    client.query("CREATE TABLE t (id INT PRIMARY KEY, x LONGTEXT)", SECOND * 5).await.unwrap();
+    let done = client.query("INSERT INTO t VALUES (1, 'a'), (2, 'b')", SECOND * 5).await.unwrap();
+    assert_eq!(done.affected, 2);
+    let error = client.query("SELECT nothing FROM nowhere", SECOND).await.unwrap_err();
+    assert!(matches!(error, LinkError::Rejected { errno: 1146, .. }), "{error}");
+    let duplicate = client.query("INSERT INTO t VALUES (1, 'a')", SECOND).await.unwrap_err();
+    assert!(matches!(duplicate, LinkError::Rejected { errno: 1062, .. }), "{duplicate}");
+    // Large results are streamed, large statements too.
+    server.sql("SET GLOBAL max_allowed_packet=1073741824");
+    let (ok, text) = cli(&bench, &[], "SELECT LENGTH(REPEAT('x', 20000000)); SELECT seq FROM seq_1_to_100000;");
+    assert!(ok && text.starts_with("20000000\n1\n") && text.ends_with("\n100000\n"), "{} bytes", text.len());
+    for size in [16 * 1024 * 1024 - 40, 16 * 1024 * 1024, 40 * 1024 * 1024] {
+        let big = format!(
+            "REPLACE INTO t VALUES (3, '{}'); SELECT LENGTH(x), MD5(x) FROM t WHERE id = 3;",
+            "y".repeat(size)
+        );
+        let (ok, text) = cli(&bench, &["--max-allowed-packet=1G"], &big);
+        assert!(ok && text.contains(&size.to_string()), "{size}: {}", &text[..text.len().min(300)]);
+        let (ok, text) = cli(&bench, &["--max-allowed-packet=1G"], "SELECT x FROM t WHERE id = 3");
+        assert!(ok && text.trim_end().len() == size, "{size}: got {} bytes", text.len());
+    }
+    // Several results, and an error in the middle of them.
+    let (ok, text) = cli(
+        &bench,
+        &["--force"],
+        "DELIMITER //\nCREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nCALL p()//\nSELECT 5//",
+    );
+    assert!(ok && text == "1\n2\n5\n", "{text}");
+    let dir = tempfile_with("7\tseven\n8\teight\n");
+    let (ok, text) = cli(
+        &bench,
+        &["--local-infile=1"],
+        &format!(
+            "LOAD DATA LOCAL INFILE '{}' INTO TABLE t; SELECT COUNT(*) FROM t WHERE id IN (7, 8);",
+            dir.1
+        ),
+    );
+    assert!(ok && text.ends_with("2\n"), "{text}");
+    assert!(bench.proxy.stats().await.hold.lawful);
+}
+
+fn tempfile_with(text: &str) -> (std::path::PathBuf, String) {
+    let path = std::env::temp_dir().join(format!("understudy-test-infile-{}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    let name = path.display().to_string();
+    (path, name)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_logins_hear_the_servers_own_words() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let login = |user: &str, password: &str, database: &[u8]| Login {
+        user: user.into(),
+        secret: Secret::Password(password.into()),
+        database: Some(database.to_vec()),
+        caps: Caps::PROTOCOL_41 | Caps::SECURE_CONNECTION | Caps::PLUGIN_AUTH,
+        charset: 45,
+        attrs: vec![],
+        max_packet: 1 << 24,
+    };
+    for (login, errno) in [
+        (login("app", "wrong", b"shop"), 1045),
+        (login("app", "secret", b"nosuch"), 1049),
+        (login("nobody", "secret", b"shop"), 1045),
+    ] {
+        match Link::connect(&bench.address(), &login, 10 * SECOND).await {
+            Err(LinkError::Rejected { errno: found, .. }) => assert_eq!(found, errno),
+            other => panic!("{errno} expected: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
+    let (old, new) = (Server::start(&[]), Server::start(&[]));
+    let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
+    let mut bench = Bench::new(settings(), start).await;
+    let mut client = bench.client().await;
+    for sql in [
+        "SET sql_mode='ANSI_QUOTES'",
+        "SET @answer = 42, @name = 'it''s'",
+        "SET time_zone = '+05:00'",
+        "SET NAMES latin1",
+        "CREATE DATABASE other",
+        "USE other",
+    ] {
+        client.query(sql, SECOND).await.unwrap();
+    }
+    new.sql("CREATE DATABASE other");
+    // The old writer drains, the statement waits; the new one opens, the statement runs there.
+    bench.routes.send_replace(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)]));
+    let quiet = loop {
+        match bench.facts.recv().await.unwrap() {
+            Fact::Quiesced { node, epoch, .. } => break (node, epoch),
+            _ => {}
+        }
+    };
+    assert_eq!(quiet, (NodeId(0), 1));
+    let asked = tokio::spawn(async move {
+        let seen = one(
+            &mut client,
+            "SELECT CONCAT_WS('|', @@port, @@sql_mode, @answer, @name, @@time_zone, @@character_set_client, DATABASE())",
+        )
+        .await;
+        (client, seen)
+    });
+    while bench.proxy.stats().await.hold.waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    bench.routes.send_replace(routes(3, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    let (mut client, seen) = asked.await.unwrap();
+    assert_eq!(seen, format!("{}|ANSI_QUOTES|42|it's|+05:00|latin1|other", new.address().port()));
+    // A temporary table cannot come along: the session ends with a clear word.
+    client.query("CREATE TEMPORARY TABLE tt (a INT)", SECOND).await.unwrap();
+    assert_eq!(bench.proxy.stats().await.sessions_pinned, 1);
+    bench.routes.send_replace(routes(4, &[(&old, LaneState::Open, 3), (&new, LaneState::Shut, 2)]));
+    match client.query("SELECT 1", 5 * SECOND).await {
+        Err(LinkError::Rejected { errno: 9104, message, .. }) => {
+            assert!(message.contains("temporary table"), "{message}")
+        }
+        other => panic!("{other:?}"),
+    }
+    let stats = bench.proxy.stats().await;
+    assert!(stats.hold.lawful && stats.hold.held == 1 && stats.hold.resumed == 1, "{stats:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_whose_node_dies_is_told_to_start_again() {
+    let (mut old, new) = (Server::start(&[]), Server::start(&[]));
+    let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
+    let mut bench = Bench::new(settings(), start).await;
+    for server in [&old, &new] {
+        server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    }
+    let (mut open, mut idle, mut sleeping) =
+        (bench.client().await, bench.client().await, bench.client().await);
+    open.query("BEGIN", SECOND).await.unwrap();
+    open.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
+    assert_eq!(one(&mut idle, "SELECT 1").await, "1");
+    // A read in flight: it runs again elsewhere. (SLEEP is no harmless function: this one must be told.)
+    let reading = tokio::spawn(async move {
+        sleeping.query("UPDATE t SET id = 3 WHERE id = SLEEP(30) + 1", 20 * SECOND).await
+    });
+    while old.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE t%'") != "1" {}
+    old.signal(9);
+    old.wait_gone();
+    let lost = bench.facts.recv().await.unwrap();
+    assert!(matches!(lost, Fact::TrafficLost { node: NodeId(0), .. }), "{lost:?}");
+    bench.routes.send_replace(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    match open.query("INSERT INTO t VALUES (2)", 5 * SECOND).await {
+        Err(LinkError::Rejected { errno: 1213, state, .. }) => assert_eq!(&state, b"40001"),
+        other => panic!("{other:?}"),
+    }
+    match reading.await.unwrap() {
+        Err(LinkError::Rejected { errno: 9101, state, .. }) => assert_eq!(&state, b"08007"),
+        other => panic!("{other:?}"),
+    }
+    open.query("BEGIN", SECOND).await.unwrap();
+    open.query("INSERT INTO t VALUES (2)", SECOND).await.unwrap();
+    open.query("COMMIT", SECOND).await.unwrap();
+    assert_eq!(one(&mut idle, "SELECT GROUP_CONCAT(id) FROM t").await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_hold_has_limits_and_names_them() {
+    let server = Server::start(&[]);
+    let mut tight = settings();
+    tight.hold_time = Duration::from_millis(300);
+    tight.hold_statements_max = 1;
+    let bench = Bench::new(tight, routes(1, &[(&server, LaneState::Shut, 1)])).await;
+    let (mut first, mut second) = (bench.client().await, bench.client().await);
+    let evicted = tokio::spawn(async move { first.query("SELECT 1", 5 * SECOND).await });
+    while bench.proxy.stats().await.hold.waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    match second.query("SELECT 2", 5 * SECOND).await {
+        Err(LinkError::Rejected { errno: 9102, message, .. }) => {
+            assert!(message.contains("the test says so"), "{message}")
+        }
+        other => panic!("{other:?}"),
+    }
+    match evicted.await.unwrap() {
+        Err(LinkError::Rejected { errno: 9103, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let hold = bench.proxy.stats().await.hold;
+    assert_eq!((hold.held, hold.evicted, hold.expired, hold.waiting, hold.lawful), (2, 1, 1, 0, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_query_by_the_proxys_own_number() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let (mut victim, mut other) = (bench.client().await, bench.client().await);
+    let id = victim.greeting.connection_id;
+    let asked = tokio::spawn(async move {
+        let first = victim.query("SELECT SLEEP(30)", 20 * SECOND).await;
+        (first, victim.query("SELECT 7", SECOND).await)
+    });
+    while server.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'")
+        != "1"
+    {}
+    other.query(&format!("KILL QUERY {id}"), 5 * SECOND).await.unwrap();
+    let (first, then) = asked.await.unwrap();
+    assert!(!matches!(first, Err(LinkError::TimedOut { .. })), "{first:?}");
+    assert_eq!(then.unwrap().text(0, 0), Some("7"));
+}

@@ -1,0 +1,127 @@
+//! May a statement be sent again, after its node was lost? A table, nothing else.
+//!
+//! | the statement                                      | not wholly sent | sent, no byte of the answer given | some bytes given |
+//! |----------------------------------------------------|-----------------|-----------------------------------|------------------|
+//! | outside a transaction, changes nothing             | again           | again                             | cut short        |
+//! | outside, BEGIN, COMMIT or ROLLBACK of nothing      | again           | again                             | again            |
+//! | outside, autocommit off, commits nothing by itself | again           | again (its transaction is gone)   | rolled back      |
+//! | outside, anything else                             | again           | **unknown**                       | **unknown**      |
+//! | inside, ROLLBACK                                   | done            | done                              | done             |
+//! | inside, cannot commit                              | rolled back     | rolled back                       | rolled back      |
+//! | inside, COMMIT or anything that may commit         | rolled back     | **unknown**                       | **unknown**      |
+//!
+//! "Rolled back" is certain: a server that lost the connection, or was cut from its group, rolls back what was not
+//! committed. A statement whose last byte was never sent cannot have run: servers execute whole packets only.
+
+use protocol::statement::Kind;
+
+/// How far a statement had come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The last byte of the command was given to the kernel.
+    pub sent: bool,
+    /// At least one byte of the answer was given to the client.
+    pub delivered: bool,
+}
+
+/// What a statement is, as far as sending it again goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Circumstances {
+    /// From the scanner (for a prepared statement: of its text).
+    pub kind: Kind,
+    /// It may commit an open transaction: COMMIT, BEGIN, DDL, CALL, whatever is not understood.
+    pub may_commit: bool,
+    /// A transaction was open before it.
+    pub in_transaction: bool,
+    /// The session's autocommit is on.
+    pub autocommit: bool,
+}
+
+/// What follows from a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Send it again, on whatever node serves next.
+    Again,
+    /// It is as if it had succeeded (a ROLLBACK whose node died).
+    Done,
+    /// Its transaction is surely rolled back: 1213, which applications retry.
+    RolledBack,
+    /// It may have been committed or not; it is never sent again.
+    Unknown,
+    /// A read whose answer was partly given: nothing was changed, but it cannot be continued.
+    CutShort,
+}
+
+/// The table above.
+pub fn verdict(what: Circumstances, progress: Progress) -> Verdict {
+    let Progress { sent, delivered } = progress;
+    if what.in_transaction {
+        return match what.kind {
+            Kind::Rollback => Verdict::Done,
+            _ if sent && what.may_commit => Verdict::Unknown,
+            _ => Verdict::RolledBack,
+        };
+    }
+    if !sent {
+        return Verdict::Again;
+    }
+    match what.kind {
+        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint => Verdict::Again,
+        Kind::Read | Kind::SessionOnly if delivered => Verdict::CutShort,
+        Kind::Read | Kind::SessionOnly => Verdict::Again,
+        Kind::Write if !what.autocommit && !what.may_commit && delivered => Verdict::RolledBack,
+        Kind::Write if !what.autocommit && !what.may_commit => Verdict::Again,
+        Kind::Write | Kind::Kill { .. } => Verdict::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNSENT: Progress = Progress { sent: false, delivered: false };
+    const SENT: Progress = Progress { sent: true, delivered: false };
+    const GIVEN: Progress = Progress { sent: true, delivered: true };
+
+    fn outside(kind: Kind, may_commit: bool) -> Circumstances {
+        Circumstances { kind, may_commit, in_transaction: false, autocommit: true }
+    }
+
+    fn inside(kind: Kind, may_commit: bool) -> Circumstances {
+        Circumstances { in_transaction: true, ..outside(kind, may_commit) }
+    }
+
+    #[test]
+    fn nothing_that_may_have_committed_is_ever_sent_again() {
+        for kind in [Kind::Write, Kind::Commit, Kind::Begin, Kind::SessionOnly] {
+            for progress in [SENT, GIVEN] {
+                assert_eq!(verdict(inside(kind, true), progress), Verdict::Unknown, "{kind:?} inside");
+            }
+        }
+        for may_commit in [false, true] {
+            for progress in [SENT, GIVEN] {
+                assert_eq!(verdict(outside(Kind::Write, may_commit), progress), Verdict::Unknown);
+            }
+        }
+    }
+
+    #[test]
+    fn what_surely_did_not_happen_is_told_so() {
+        assert_eq!(verdict(inside(Kind::Commit, true), UNSENT), Verdict::RolledBack);
+        assert_eq!(verdict(inside(Kind::Write, false), SENT), Verdict::RolledBack);
+        assert_eq!(verdict(inside(Kind::Read, false), GIVEN), Verdict::RolledBack);
+        assert_eq!(verdict(inside(Kind::Rollback, false), SENT), Verdict::Done);
+    }
+
+    #[test]
+    fn reads_and_the_unsent_go_again() {
+        assert_eq!(verdict(outside(Kind::Write, true), UNSENT), Verdict::Again);
+        assert_eq!(verdict(outside(Kind::Read, false), SENT), Verdict::Again);
+        assert_eq!(verdict(outside(Kind::Read, false), GIVEN), Verdict::CutShort);
+        assert_eq!(verdict(outside(Kind::Begin, true), SENT), Verdict::Again);
+        let first_of_a_transaction = Circumstances { autocommit: false, ..outside(Kind::Write, false) };
+        assert_eq!(verdict(first_of_a_transaction, SENT), Verdict::Again);
+        let ddl = Circumstances { autocommit: false, ..outside(Kind::Write, true) };
+        assert_eq!(verdict(ddl, SENT), Verdict::Unknown);
+    }
+}
