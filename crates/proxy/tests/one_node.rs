@@ -1,129 +1,16 @@
 //! The proxy in front of real servers, with routes given by the test: what a client sees must be what it would see without it.
 
-use std::process::Command;
-use std::sync::Arc;
+mod bench;
+
 use std::time::Duration;
 
+use bench::{Bench, SECOND, cli, one, routes, settings};
 use fixture::Server;
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
-use protocol::native;
-use proxy::{Handle, Inputs, Settings};
-use tokio::sync::{mpsc, watch};
-use topology::account::{Account, Accounts, Proof};
+use topology::NodeId;
 use topology::fact::Fact;
-use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
-use topology::{NodeId, Term};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-struct Bench {
-    routes: watch::Sender<Arc<Routes>>,
-    facts: mpsc::Receiver<Fact>,
-    proxy: Handle,
-}
-
-fn settings() -> Settings {
-    Settings {
-        listen: vec!["127.0.0.1:0".into()],
-        hold_time: 10 * SECOND,
-        hold_statements_max: 100,
-        hold_bytes_max: 1 << 20,
-        release_at_once: 4,
-        connect_timeout: SECOND,
-        login_timeout: 2 * SECOND,
-        retain_bytes_max: 1 << 20,
-        client_connections_max: 100,
-        writers_all: false,
-    }
-}
-
-/// Routes over `servers`, the lane of each in the given state.
-fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes> {
-    let lanes = servers.iter().enumerate().map(|(at, (server, state, epoch))| Lane {
-        node: NodeId(at as u8),
-        name: format!("db{}", at + 1).into(),
-        address: server.address().to_string().into(),
-        state: *state,
-        epoch: *epoch,
-        sessions_max: None,
-    });
-    let stage2 = native::stage2(&native::stage1(b"secret"));
-    let account =
-        Account { user: "app".into(), host: "%".into(), proof: Proof::Native(stage2), locked: false };
-    Arc::new(Routes {
-        version,
-        term: Term(version),
-        lanes: lanes.collect(),
-        hold_because: Some("the test says so".into()),
-        greeting: Some(Arc::new(ServerGreeting {
-            version: "5.5.5-10.11.19-MariaDB".into(),
-            capabilities: 0x25_80FF_F7FE,
-            charset: 45,
-        })),
-        accounts: Arc::new(Accounts::new(vec![account])),
-    })
-}
-
-impl Bench {
-    async fn new(settings: Settings, first: Arc<Routes>) -> Self {
-        let (sender, receiver) = watch::channel(first);
-        let (facts, seen) = mpsc::channel(100);
-        let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).await.unwrap();
-        Self { routes: sender, facts: seen, proxy }
-    }
-
-    fn address(&self) -> String {
-        self.proxy.local_addresses()[0].to_string()
-    }
-
-    async fn client(&self) -> Link {
-        connect(&self.address()).await.unwrap()
-    }
-}
-
-async fn connect(address: &str) -> Result<Link, LinkError> {
-    let login = Login {
-        user: "app".into(),
-        secret: Secret::Password("secret".into()),
-        database: Some(b"shop".to_vec()),
-        caps: Caps::PROTOCOL_41
-            | Caps::SECURE_CONNECTION
-            | Caps::PLUGIN_AUTH
-            | Caps::MULTI_STATEMENTS
-            | Caps::MULTI_RESULTS
-            | Caps::TRANSACTIONS,
-        charset: 45,
-        attrs: vec![],
-        max_packet: 1 << 24,
-    };
-    Link::connect(address, &login, 5 * SECOND).await
-}
-
-async fn one(link: &mut Link, sql: &str) -> String {
-    let rows = link.query(sql, 20 * SECOND).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
-    rows.text(0, 0).unwrap_or("NULL").to_owned()
-}
-
-/// Runs the package's own client through the proxy.
-fn cli(bench: &Bench, args: &[&str], input: &str) -> (bool, String) {
-    use std::io::Write;
-    let port = bench.proxy.local_addresses()[0].port();
-    let mut child = Command::new("mariadb")
-        .args(["--no-defaults", "-uapp", "-psecret", "-h127.0.0.1", "-N", "-B", "shop"])
-        .arg(format!("-P{port}"))
-        .args(args)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let done = child.wait_with_output().unwrap();
-    let mut text = String::from_utf8_lossy(&done.stdout).into_owned();
-    text.push_str(&String::from_utf8_lossy(&done.stderr));
-    (done.status.success(), text)
-}
+use topology::routes::LaneState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_sees_what_it_would_see_without_the_proxy() {
@@ -141,7 +28,8 @@ async fn a_client_sees_what_it_would_see_without_the_proxy() {
     assert!(matches!(duplicate, LinkError::Rejected { errno: 1062, .. }), "{duplicate}");
     // Large results are streamed, large statements too.
     server.sql("SET GLOBAL max_allowed_packet=1073741824");
-    let (ok, text) = cli(&bench, &[], "SELECT LENGTH(REPEAT('x', 20000000)); SELECT seq FROM seq_1_to_100000;");
+    let (ok, text) =
+        cli(&bench, &[], "SELECT LENGTH(REPEAT('x', 20000000)); SELECT seq FROM seq_1_to_100000;");
     assert!(ok && text.starts_with("20000000\n1\n") && text.ends_with("\n100000\n"), "{} bytes", text.len());
     for size in [16 * 1024 * 1024 - 40, 16 * 1024 * 1024, 40 * 1024 * 1024] {
         let big = format!(

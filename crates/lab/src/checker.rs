@@ -1,0 +1,129 @@
+//! Holds the clients' history against the nodes' rows. Pure: the same history and rows give the same verdict.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::ledger::{NodeRows, Op, Outcome};
+
+/// What the comparison found. Every list holds ledger keys; all empty is the only good verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Verdict {
+    /// Acknowledged to the client, and missing on at least one node.
+    pub lost: Vec<u64>,
+    /// On some node more than once. One transaction may land at most once, whatever the client knew.
+    pub doubled: Vec<u64>,
+    /// On some node, though it surely failed or was never tried.
+    pub phantom: Vec<u64>,
+    /// Nodes whose rows or table checksums differ from the first node's.
+    pub nodes_that_differ: Vec<String>,
+    /// Outcome unknown to the client, by what the nodes say: (landed, did not land). Both are honest endings.
+    pub unknown_landed: u64,
+    /// See `unknown_landed`.
+    pub unknown_absent: u64,
+}
+
+impl Verdict {
+    /// True when nothing contradicts what the clients were told.
+    pub fn is_good(&self) -> bool {
+        self.lost.is_empty() && self.doubled.is_empty() && self.phantom.is_empty() && self.nodes_that_differ.is_empty()
+    }
+}
+
+/// Compares `history` with what each node holds. `nodes` are read after a causal read, when the load has ended.
+pub fn check(history: &[Op], nodes: &[NodeRows]) -> Verdict {
+    let outcomes: HashMap<u64, Outcome> = history.iter().map(|op| (op.id, op.outcome)).collect();
+    let counted: Vec<BTreeMap<u64, u32>> = nodes.iter().map(|node| count(&node.ops)).collect();
+
+    let mut verdict = Verdict::default();
+    let (mut doubled, mut phantom) = (BTreeSet::new(), BTreeSet::new());
+    for (&op, &times) in counted.iter().flatten() {
+        if times > 1 {
+            doubled.insert(op);
+        }
+        if matches!(outcomes.get(&op), None | Some(Outcome::Failed)) {
+            phantom.insert(op);
+        }
+    }
+    verdict.doubled = doubled.into_iter().collect();
+    verdict.phantom = phantom.into_iter().collect();
+
+    for op in history {
+        let on = counted.iter().filter(|rows| rows.contains_key(&op.id)).count();
+        match op.outcome {
+            Outcome::Ok if on < counted.len() => verdict.lost.push(op.id),
+            Outcome::Unknown if on > 0 => verdict.unknown_landed += 1,
+            Outcome::Unknown => verdict.unknown_absent += 1,
+            Outcome::Ok | Outcome::Failed => {}
+        }
+    }
+    verdict.lost.sort_unstable();
+    for (node, rows) in nodes.iter().zip(&counted).skip(1) {
+        if rows != &counted[0] || node.checksum != nodes[0].checksum {
+            verdict.nodes_that_differ.push(node.node.clone());
+        }
+    }
+    verdict
+}
+
+fn count(ops: &[u64]) -> BTreeMap<u64, u32> {
+    let mut times = BTreeMap::new();
+    for &op in ops {
+        *times.entry(op).or_insert(0) += 1;
+    }
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ledger::Client;
+
+    fn op(id: u64, outcome: Outcome) -> Op {
+        let at = Duration::ZERO;
+        Op { id, client: Client::Naive, due: at, sent: at, done: at, outcome, attempts: 1, troubles: vec![] }
+    }
+
+    fn node(name: &str, ops: &[u64]) -> NodeRows {
+        NodeRows { node: name.into(), ops: ops.to_vec(), checksum: "same".into() }
+    }
+
+    #[test]
+    fn a_clean_run_is_good_and_unknown_may_end_either_way() {
+        let history =
+            [op(1, Outcome::Ok), op(2, Outcome::Failed), op(3, Outcome::Unknown), op(4, Outcome::Unknown)];
+        let verdict = check(&history, &[node("db1", &[1, 3]), node("db2", &[3, 1])]);
+        assert!(verdict.is_good(), "{verdict:?}");
+        assert_eq!((verdict.unknown_landed, verdict.unknown_absent), (1, 1));
+    }
+
+    #[test]
+    fn missing_on_one_node_is_lost() {
+        let verdict = check(&[op(1, Outcome::Ok)], &[node("db1", &[1]), node("db2", &[])]);
+        assert_eq!((verdict.lost, verdict.nodes_that_differ), (vec![1], vec!["db2".to_owned()]));
+    }
+
+    #[test]
+    fn twice_is_doubled_whatever_the_client_knew() {
+        for outcome in [Outcome::Ok, Outcome::Unknown] {
+            let verdict = check(&[op(9, outcome)], &[node("db1", &[9, 9])]);
+            assert_eq!(verdict.doubled, [9]);
+            assert!(verdict.lost.is_empty() && verdict.phantom.is_empty());
+        }
+    }
+
+    #[test]
+    fn failed_or_never_tried_and_present_is_a_phantom() {
+        let verdict = check(&[op(1, Outcome::Failed)], &[node("db1", &[1, 77])]);
+        assert_eq!(verdict.phantom, [1, 77]);
+    }
+
+    #[test]
+    fn a_differing_checksum_is_named() {
+        let mut other = node("db3", &[1]);
+        other.checksum = "other".into();
+        let verdict = check(&[op(1, Outcome::Ok)], &[node("db1", &[1]), other]);
+        assert_eq!(verdict.nodes_that_differ, ["db3"]);
+        assert!(!verdict.is_good());
+    }
+}

@@ -1,0 +1,305 @@
+//! `lab failover` and `lab demo`: the seed's table, measured.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::failover::case::{Case, Scope};
+use crate::failover::front::External;
+use crate::failover::progress::Progress;
+use crate::failover::result::Report;
+use crate::failover::understudy::Knobs;
+use crate::failover::{self, Driver, FailoverPlan, table};
+use crate::load::arrivals::Arrivals;
+use crate::load::session::Protocol;
+use crate::stage::{ADVISED_EVS, Stage, StagePlan};
+
+/// The kinds of cluster there are
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Cluster {
+    /// Three MariaDB Galera nodes
+    Galera,
+}
+
+/// What may stand beside Understudy
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Baseline {
+    /// HAProxy with the seed's checks, 1 s x 3
+    Haproxy,
+}
+
+/// Who is evicted
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Evict {
+    /// Nodes that refused or reset connections
+    Proven,
+    /// Silent ones too
+    Silent,
+    /// Nobody
+    Never,
+}
+
+/// Measures the seed's nine cells on a real cluster: graceful, semi-graceful, non-graceful x active, passive, all
+#[derive(Debug, clap::Args)]
+pub struct FailoverArgs {
+    /// Which kind of cluster
+    #[arg(long, value_enum, default_value = "galera")]
+    pub cluster: Cluster,
+    /// Only these rows [default: all five]
+    #[arg(long = "case", value_enum, value_delimiter = ',')]
+    pub cases: Vec<Case>,
+    /// Only these columns [default: all three]
+    #[arg(long = "scope", value_enum, value_delimiter = ',')]
+    pub scopes: Vec<Scope>,
+    /// How often each cell
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repetitions: u32,
+    /// Transactions a second of each client
+    #[arg(long, default_value_t = 30.0, value_parser = super::output::positive)]
+    pub rate: f64,
+    /// Threads of each client
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub threads: u32,
+    /// How transactions arrive
+    #[arg(long, value_enum, default_value = "poisson")]
+    pub arrivals: Arrivals,
+    /// How statements are sent
+    #[arg(long, value_enum, default_value = "prepared")]
+    pub protocol: Protocol,
+    /// Who makes the load
+    #[arg(long, value_enum, default_value = "builtin")]
+    pub driver: Driver,
+    /// Quiet seconds before the fault
+    #[arg(long, default_value_t = 5.0, value_parser = super::output::positive)]
+    pub warm_s: f64,
+    /// Seconds watched from the fault on [default: 8, and 16 for freeze and vanish]
+    #[arg(long, value_parser = super::output::positive)]
+    pub after_s: Option<f64>,
+    /// The same seed draws the same load
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print sysbench's lines, one a second
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1), value_name = "1")]
+    pub report_interval: Option<u32>,
+    /// Measure this proxy instead of Understudy; needs --stage
+    #[arg(long, value_name = "HOST:PORT", requires = "stage", conflicts_with = "baseline")]
+    pub through: Option<String>,
+    /// Takes a node out of somebody else's proxy; run by sh with NODE and ADDRESS set
+    #[arg(long, value_name = "CMD", requires = "through")]
+    pub graceful_command: Option<String>,
+    /// Lets it take traffic again
+    #[arg(long, value_name = "CMD", requires = "through")]
+    pub restore_command: Option<String>,
+    /// Measure this too, in the same run
+    #[arg(long, value_enum)]
+    pub baseline: Option<Baseline>,
+    /// Understudy: whom to evict [default: Understudy's own]
+    #[arg(long, value_enum)]
+    pub evict: Option<Evict>,
+    /// Understudy: ms between two probes [default: Understudy's own]
+    #[arg(long)]
+    pub probe_interval_ms: Option<u64>,
+    /// Understudy: missed probes until a node is dead [default: Understudy's own]
+    #[arg(long)]
+    pub misses_max: Option<u32>,
+    /// The nodes run with the advised evs settings
+    #[arg(long, conflicts_with = "stage")]
+    pub advised: bool,
+    /// One more wsrep_provider_option for the nodes, such as evs.suspect_timeout=PT2S; may be repeated
+    #[arg(long = "galera-option", value_name = "NAME=VALUE", conflicts_with = "stage")]
+    pub galera_options: Vec<String>,
+    /// Use this running stage (lab up) instead of starting one
+    #[arg(long, value_name = "NAME")]
+    pub stage: Option<String>,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Keep result.json, report.html, table.txt and the proxies' configurations and logs here
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+}
+
+/// Three nodes, Understudy in front, both clients, the active node killed: the table and the picture, in about a minute
+#[derive(Debug, clap::Args)]
+pub struct DemoArgs {
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "demo.html")]
+    pub html: PathBuf,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure HAProxy too, in the same run
+    #[arg(long, value_enum)]
+    pub baseline: Option<Baseline>,
+}
+
+impl DemoArgs {
+    /// The demo is one cell of the table.
+    fn as_failover(&self) -> FailoverArgs {
+        FailoverArgs {
+            cluster: Cluster::Galera,
+            cases: vec![Case::NonGraceful],
+            scopes: vec![Scope::Active],
+            repetitions: 1,
+            rate: 30.0,
+            threads: 4,
+            arrivals: Arrivals::Poisson,
+            protocol: Protocol::Prepared,
+            driver: Driver::Builtin,
+            warm_s: 5.0,
+            after_s: None,
+            seed: 1,
+            report_interval: Some(1),
+            through: None,
+            graceful_command: None,
+            restore_command: None,
+            baseline: self.baseline,
+            evict: None,
+            probe_interval_ms: None,
+            misses_max: None,
+            advised: false,
+            galera_options: Vec::new(),
+            stage: None,
+            json: self.json.clone(),
+            html: Some(self.html.clone()),
+            out_dir: None,
+        }
+    }
+}
+
+impl FailoverArgs {
+    fn galera_options(&self) -> anyhow::Result<String> {
+        for option in &self.galera_options {
+            if !option.contains('=') || option.contains(['"', '\n']) {
+                bail!("--galera-option {option:?} is not NAME=VALUE, such as evs.suspect_timeout=PT2S");
+            }
+        }
+        let advised = self.advised.then(|| ADVISED_EVS.to_owned());
+        Ok(advised.into_iter().chain(self.galera_options.clone()).collect::<Vec<_>>().join("; "))
+    }
+
+    fn plan(&self, dir: &Path) -> anyhow::Result<FailoverPlan> {
+        let or_all = |given: &[Case]| if given.is_empty() { Case::ALL.to_vec() } else { given.to_vec() };
+        let evict = self.evict.map(|evict| format!("{evict:?}").to_lowercase());
+        Ok(FailoverPlan {
+            cases: or_all(&self.cases),
+            scopes: if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes.clone() },
+            repetitions: self.repetitions,
+            rate: self.rate,
+            threads: self.threads,
+            arrivals: self.arrivals,
+            protocol: self.protocol,
+            driver: self.driver,
+            tables: 4,
+            rows: 10_000,
+            warm_s: self.warm_s,
+            after_s: self.after_s,
+            seed: self.seed,
+            print_seconds: self.report_interval.is_some(),
+            knobs: Knobs { evict, probe_interval_ms: self.probe_interval_ms, misses_max: self.misses_max },
+            haproxy: self.baseline == Some(Baseline::Haproxy),
+            through: self.through.as_ref().map(|address| External {
+                address: address.clone(),
+                graceful: self.graceful_command.clone(),
+                restore: self.restore_command.clone(),
+            }),
+            galera_options: self.galera_options()?,
+            dir: dir.to_owned(),
+        })
+    }
+}
+
+/// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients were told.
+pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
+    let work = WorkDir::new(args.out_dir.as_deref())?;
+    let plan = args.plan(work.path())?;
+    let progress = Progress::new(plan.steps());
+    let stage = match &args.stage {
+        Some(name) => Stage::attach(name)?,
+        None => {
+            let wanted = StagePlan {
+                name: format!("fo{}", std::process::id()),
+                galera_options: plan.galera_options.clone(),
+                ..StagePlan::default()
+            };
+            let teller = progress.clone();
+            Stage::up_telling(wanted, move |step| teller.now(step)).await?
+        }
+    };
+    let report = failover::run(&stage, &plan, &progress).await;
+    progress.now("ending the cluster");
+    if args.stage.is_none() {
+        stage.down().await?;
+    }
+    progress.end();
+    let report = report?;
+
+    let drawn = table::draw(&report);
+    println!("{drawn}");
+    write_all(args, &report, &drawn)?;
+    if report.understudy_broke_its_word() {
+        eprintln!("the ledger and the nodes contradict each other: see lost, doubled, phantom and differing nodes above");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The demo.
+pub async fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    run(&args.as_failover()).await
+}
+
+fn write_all(args: &FailoverArgs, report: &Report, drawn: &str) -> anyhow::Result<()> {
+    let json = report.json();
+    let page = || crate::report::page(report);
+    if let Some(path) = &args.json {
+        super::output::write_json(path, &json)?;
+    }
+    if let Some(path) = &args.html {
+        super::output::write_text(path, &page())?;
+        println!("the picture: {}", path.display());
+    }
+    if let Some(dir) = &args.out_dir {
+        super::output::write_json(&dir.join("result.json"), &json)?;
+        super::output::write_text(&dir.join("report.html"), &page())?;
+        super::output::write_text(&dir.join("table.txt"), drawn)?;
+        println!("everything: {}", dir.display());
+    }
+    Ok(())
+}
+
+/// Where configurations, logs and state lie while the run lasts; removed at its end unless the user named the place.
+struct WorkDir {
+    path: PathBuf,
+    ours: bool,
+}
+
+impl WorkDir {
+    fn new(named: Option<&Path>) -> anyhow::Result<Self> {
+        let (path, ours) = match named {
+            Some(path) => (path.to_owned(), false),
+            None => (std::env::temp_dir().join(format!("understudy-failover-{}", std::process::id())), true),
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(builder.recursive(!ours), 0o700);
+        builder.create(&path).with_context(|| format!("cannot make the directory {}", path.display()))?;
+        let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+        Ok(Self { path, ours })
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        if self.ours && let Err(error) = std::fs::remove_dir_all(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `lab fault`: breaks a node of a running stage, or mends it.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::fault::Fault;
+use crate::stage::Stage;
+
+/// Breaks a node, or mends it
+#[derive(Debug, clap::Args)]
+pub struct FaultArgs {
+    /// db1, db2, ...
+    pub node: String,
+    /// What to do to it
+    #[arg(value_enum)]
+    pub fault: Fault,
+    /// Of which stage
+    #[arg(long, default_value = "lab")]
+    pub name: String,
+}
+
+/// Runs it.
+pub async fn run(args: &FaultArgs) -> anyhow::Result<ExitCode> {
+    let stage = Stage::attach(&args.name)?;
+    let asked = Instant::now();
+    let done = stage.fault(&args.node, args.fault).await?;
+    println!("{}: {} after {:.3} s", args.node, effect(args.fault), done.duration_since(asked).as_secs_f64());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn effect(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Kill => "SIGKILL sent",
+        Fault::Stop => "SIGTERM sent",
+        Fault::Freeze => "frozen",
+        Fault::Thaw => "thawed",
+        Fault::Vanish => "its link is down",
+        Fault::Heal => "Synced again",
+    }
+}

@@ -1,0 +1,65 @@
+//! `understudy lab ...`: the command line of the lab. One file a command.
+
+pub mod down;
+pub mod failover;
+pub mod fault;
+pub mod load;
+pub mod output;
+pub mod status;
+pub mod trace;
+pub mod up;
+
+use std::process::ExitCode;
+
+use crate::stage::{Interrupted, guard};
+
+/// The exit code after a signal, as shells use it for Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Real clusters on this machine: start them, load them, break them, measure
+#[derive(Debug, clap::Subcommand)]
+pub enum Lab {
+    /// Start a real cluster on this machine; it stays until `lab down`
+    Up(up::UpArgs),
+    /// End a stage and take everything of it away
+    Down(down::DownArgs),
+    /// Show how each node is
+    Status(status::StatusArgs),
+    /// Break a node, or mend it
+    Fault(fault::FaultArgs),
+    /// Measure the seed's nine cells on a real cluster
+    Failover(failover::FailoverArgs),
+    /// One cell of it, with a picture: the active node is killed under load
+    Demo(failover::DemoArgs),
+    /// Drive the seed's load against a database or a proxy
+    Load(load::LoadArgs),
+    /// Compute the outage from a sysbench trace
+    Trace(trace::TraceArgs),
+}
+
+/// Runs one command; needs tokio's multi-thread runtime. SIGINT, SIGTERM and SIGHUP end it cleaned up, with exit code 130.
+///
+/// # Errors
+/// Whatever ended the command: its text says what to do.
+pub async fn run(lab: Lab) -> anyhow::Result<ExitCode> {
+    match guard(Box::pin(dispatch(lab))).await {
+        Err(error) if error.is::<Interrupted>() => {
+            eprintln!("{error}");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        result => result,
+    }
+}
+
+async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
+    match lab {
+        Lab::Up(args) => up::run(&args).await,
+        Lab::Down(args) => down::run(&args).await,
+        Lab::Status(args) => status::run(&args).await,
+        Lab::Fault(args) => fault::run(&args).await,
+        Lab::Failover(args) => failover::run(&args).await,
+        Lab::Demo(args) => failover::demo(&args).await,
+        Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),
+        Lab::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),
+    }
+}

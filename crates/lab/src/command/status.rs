@@ -1,0 +1,47 @@
+//! `lab status`: how each node is, by its own word and by what the machine knows of its process.
+
+use std::process::ExitCode;
+
+use crate::stage::{NodeReport, SMALL_MACHINE, Stage};
+
+/// Shows how each node is
+#[derive(Debug, clap::Args)]
+pub struct StatusArgs {
+    /// Which stage
+    #[arg(long, default_value = "lab")]
+    pub name: String,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs it. Ends with 1 when a node is not as it should be.
+pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let stage = Stage::attach(&args.name)?;
+    let nodes = stage.report().await?;
+    if args.json {
+        let report = serde_json::json!({
+            "stage": stage.name(),
+            "host_address": stage.host_address(),
+            "namespaced": stage.is_namespaced(),
+            "settings": SMALL_MACHINE,
+            "nodes": nodes,
+        });
+        println!("{report:#}");
+    } else {
+        println!("stage {}, this side is {}; {SMALL_MACHINE}\n", stage.name(), stage.host_address());
+        println!("{:<5} {:<18} {:>8} {:>9}  state", "node", "address", "pid", "uptime");
+        for node in &nodes {
+            println!("{}", line(node));
+        }
+    }
+    let well = nodes.iter().all(|node| node.word.as_ref().is_some_and(crate::stage::Word::is_synced) && !node.vanished);
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn line(node: &NodeReport) -> String {
+    let dash = || "-".to_owned();
+    let pid = node.pid.map_or_else(dash, |pid| pid.to_string());
+    let uptime = node.uptime_s.map_or_else(dash, |seconds| format!("{seconds:.0} s"));
+    format!("{:<5} {:<18} {pid:>8} {uptime:>9}  {}", node.name, node.address.to_string(), node.state())
+}

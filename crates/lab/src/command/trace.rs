@@ -1,0 +1,43 @@
+//! `lab trace FILE`: how long was the service out, by what sysbench printed.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::trace::Trace;
+
+/// Reads what sysbench 0.5 or 1.0 printed (restarts included) and computes the outage
+#[derive(Debug, clap::Args)]
+pub struct TraceArgs {
+    /// The trace; "-" is standard input
+    pub file: PathBuf,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Prints the verdict.
+pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
+    let text = if args.file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        text
+    } else {
+        std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?
+    };
+    let trace = Trace::parse(&text).with_context(|| format!("{} is not a trace", args.file.display()))?;
+    let outage = trace.outage();
+    println!("{outage}");
+    for line in &trace.unreadable {
+        println!("line {line} begins as a report and cannot be read: it was left out");
+    }
+    if let Some(path) = &args.json {
+        let json = serde_json::json!({
+            "form": trace.form, "restarts": trace.restarts(), "outage": outage, "unreadable_lines": trace.unreadable,
+            "runs": trace.runs,
+        });
+        super::output::write_json(path, &json)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! `lab up`: starts a cluster that stays until `lab down`, and says how to reach it.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use crate::failover::progress::Progress;
+use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use crate::stage::{ADVISED_EVS, Form, SMALL_MACHINE, Stage, StagePlan};
+
+/// The kinds of cluster there are
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Cluster {
+    /// MariaDB Galera nodes
+    Galera,
+}
+
+/// Starts a real cluster on this machine; it stays until `lab down`
+#[derive(Debug, clap::Args)]
+pub struct UpArgs {
+    /// Which kind of cluster
+    #[arg(value_enum)]
+    pub cluster: Cluster,
+    /// How many nodes
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub nodes: u8,
+    /// What to call it
+    #[arg(long, default_value = "lab")]
+    pub name: String,
+    /// One wsrep_provider_option for the nodes, such as evs.suspect_timeout=PT2S; may be repeated
+    #[arg(long = "galera-option", value_name = "NAME=VALUE")]
+    pub galera_options: Vec<String>,
+    /// The nodes run with the advised evs settings: a silent node leaves after 0.6 s instead of 5 to 10
+    #[arg(long)]
+    pub advised: bool,
+    /// One line for the nodes' my.cnf, such as max_connections=500; may be repeated
+    #[arg(long = "server-option", value_name = "NAME=VALUE")]
+    pub server_options: Vec<String>,
+    /// Loopback addresses even where namespaces could be made
+    #[arg(long)]
+    pub loopback: bool,
+}
+
+impl UpArgs {
+    fn plan(&self) -> anyhow::Result<StagePlan> {
+        for option in &self.galera_options {
+            if !option.contains('=') || option.contains(['"', '\n', ';']) {
+                bail!("--galera-option {option:?} is not NAME=VALUE, such as evs.suspect_timeout=PT2S");
+            }
+        }
+        if let Some(option) = self.server_options.iter().find(|option| option.contains('\n')) {
+            bail!("--server-option {option:?} is more than one line");
+        }
+        let advised = self.advised.then(|| ADVISED_EVS.to_owned());
+        Ok(StagePlan {
+            name: self.name.clone(),
+            nodes: self.nodes,
+            galera_options: advised.into_iter().chain(self.galera_options.clone()).collect::<Vec<_>>().join("; "),
+            server_options: self.server_options.clone(),
+            keep: true,
+            form: if self.loopback { Form::Loopback } else { Form::Automatic },
+        })
+    }
+}
+
+/// Runs it.
+pub async fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
+    let plan = args.plan()?;
+    let progress = Progress::new(u64::from(plan.nodes));
+    let begin = std::time::Instant::now();
+    let stage = Stage::up_telling(plan, |line| progress.now(line)).await;
+    progress.end();
+    let stage = stage?;
+    println!("{}", introduction(&stage, begin.elapsed().as_secs_f64(), args.advised));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
+    use std::fmt::Write;
+    let mut text = format!("stage {}: {} Galera nodes, Synced after {seconds:.1} s\n\n", stage.name(), stage.nodes().len());
+    for node in stage.nodes() {
+        let place = node.namespace.as_ref().map_or_else(String::new, |name| format!("   namespace {name}"));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {}  {}{place}", node.name, node.address);
+    }
+    let first = stage.nodes().first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.address.ip().to_string());
+    let socket = stage.nodes().first().map(|node| node.socket.display().to_string()).unwrap_or_default();
+    let (host, name) = (stage.host_address(), stage.name());
+    let name = if name == "lab" { String::new() } else { format!(" --name {name}") };
+    let _ = write!(
+        text,
+        "\n  this side's address (a proxy listens here)  {host}\n  \
+         application  {APP_USER} / {APP_PASSWORD}, schema {APP_SCHEMA}:  mariadb -h {first} -u {APP_USER} -p{APP_PASSWORD} {APP_SCHEMA}\n  \
+         monitor      {MONITOR_USER} / {MONITOR_PASSWORD}\n  \
+         root         no password, by socket only:  mariadb -u root -S {socket}\n  \
+         settings     {SMALL_MACHINE}{}\n\n\
+         `understudy lab status{name}`, `understudy lab fault db1 kill{name}`, `understudy lab down{name}`",
+        if advised { "; the advised evs settings" } else { "" },
+    );
+    text
+}

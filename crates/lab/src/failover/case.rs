@@ -1,0 +1,129 @@
+//! The cells of the seed's table: what is done to a node, and what that node was doing; and what the seed measured.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What is done to the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Case {
+    /// Traffic is moved off the node first, then it is stopped.
+    Graceful,
+    /// Its server is stopped in good order (SIGTERM) while traffic runs; nobody was told.
+    SemiGraceful,
+    /// Its process is killed (SIGKILL): the host still answers, with resets.
+    NonGraceful,
+    /// Its process stops without ending (SIGSTOP): connections stay open and say nothing.
+    Freeze,
+    /// Its host leaves the network: packets are dropped, nothing answers.
+    Vanish,
+}
+
+impl Case {
+    /// The seed's three rows, then ours.
+    pub const ALL: [Self; 5] = [Self::Graceful, Self::SemiGraceful, Self::NonGraceful, Self::Freeze, Self::Vanish];
+
+    /// The row's head.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Graceful => "Graceful",
+            Self::SemiGraceful => "Semi-graceful",
+            Self::NonGraceful => "Non-graceful",
+            Self::Freeze => "Frozen",
+            Self::Vanish => "Vanished",
+        }
+    }
+
+    /// What is done, in a few words.
+    pub const fn means(self) -> &'static str {
+        match self {
+            Self::Graceful => "traffic moved first, then the server stopped",
+            Self::SemiGraceful => "SIGTERM under traffic",
+            Self::NonGraceful => "SIGKILL",
+            Self::Freeze => "SIGSTOP",
+            Self::Vanish => "its network link down",
+        }
+    }
+}
+
+/// What the node was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// One node takes the traffic, and it is this one.
+    Active,
+    /// One node takes the traffic, and it is another.
+    Passive,
+    /// All nodes take traffic, this one too.
+    All,
+}
+
+impl Scope {
+    /// The seed's columns.
+    pub const ALL: [Self; 3] = [Self::Active, Self::Passive, Self::All];
+
+    /// The column's head, the seed's words.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Active => "1 node (active)",
+            Self::Passive => "1 node (passive)",
+            Self::All => "all nodes",
+        }
+    }
+
+    /// `writers` of the configuration that gives this scope.
+    pub const fn writers(self) -> Writers {
+        match self {
+            Self::Active | Self::Passive => Writers::One,
+            Self::All => Writers::All,
+        }
+    }
+}
+
+/// How many nodes take traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Writers {
+    /// One; the others stand by.
+    One,
+    /// All.
+    All,
+}
+
+impl fmt::Display for Writers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::One => "one",
+            Self::All => "all",
+        })
+    }
+}
+
+/// The seed's own cell, in its own words; `None` for the rows that it does not have.
+pub const fn seed_says(case: Case, scope: Scope) -> Option<&'static str> {
+    Some(match (case, scope) {
+        (Case::Graceful, Scope::Active | Scope::All) => "sub-second (no errors)",
+        (Case::Graceful | Case::SemiGraceful, Scope::Passive) => "no effect at all",
+        (Case::SemiGraceful | Case::NonGraceful, Scope::Active) => "4 seconds (errors)",
+        (Case::SemiGraceful, Scope::All) => "3 seconds",
+        (Case::NonGraceful, Scope::Passive) => "6 seconds (no errors)",
+        (Case::NonGraceful, Scope::All) => "7 seconds (errors)",
+        (Case::Freeze | Case::Vanish, _) => return None,
+    })
+}
+
+/// What the columns mean; stands below every table.
+pub const COLUMNS_MEAN: &str = "Active means that the node took the traffic, passive that it took none while one other node \
+took all of it; all nodes means that every node took traffic, this one too.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_has_nine_cells() {
+        let cells = Case::ALL.into_iter().flat_map(|case| Scope::ALL.map(|scope| seed_says(case, scope)));
+        assert_eq!(cells.flatten().count(), 9);
+    }
+}

@@ -1,0 +1,253 @@
+//! One repetition of one cell: load, quiet phase, fault, what came of it, heal, ledger.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use tokio::time::Instant;
+
+use super::case::{Case, Scope};
+use super::front::Front;
+use super::progress::Progress;
+use super::result::{Repetition, Timeline};
+use super::understudy::Ordered;
+use super::watch::NodeWatch;
+use super::{Driver, FailoverPlan};
+use crate::checker;
+use crate::fault::Fault;
+use crate::figures::{buckets, effect, errors_by_code, ms};
+use crate::ledger::{Client, NodeRows, Op, Outcome, Trouble};
+use crate::load::session::Target;
+use crate::load::sysbench::{Sysbench, SysbenchPlan};
+use crate::load::{ClientPlan, Load, LoadPlan, Run};
+use crate::stage::Stage;
+use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use crate::trace::Trace;
+
+/// The first second of a load is not judged: caches and connections warm up.
+const SETTLE: Duration = Duration::from_secs(1);
+/// After `after_s`, wait this long at most for commits to flow again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// At the end, what is due may take this long.
+const DRAIN: Duration = Duration::from_secs(30);
+/// Ledger keys of one repetition.
+const OPS: u64 = 1_000_000;
+/// The drawing's resolution.
+const BUCKET: Duration = Duration::from_millis(100);
+/// How many errors are kept in full.
+const TROUBLES_KEPT: usize = 12;
+
+/// Measures once. `number` counts repetitions of the whole run, so that ledger keys never repeat.
+pub async fn measure(
+    stage: &Stage,
+    front: &Front,
+    plan: &FailoverPlan,
+    (case, scope): (Case, Scope),
+    repetition: u32,
+    number: u64,
+    progress: &Progress,
+) -> anyhow::Result<Repetition> {
+    front.wait_ready("the proxy").await?;
+    let victim = front.victim(scope, repetition).await?;
+    let nodes: Vec<(String, Target)> = stage
+        .nodes()
+        .iter()
+        .map(|node| Ok((node.name.clone(), node_target(&node.address.to_string(), MONITOR_USER, MONITOR_PASSWORD)?)))
+        .collect::<anyhow::Result<_>>()?;
+
+    // Keys are new also when an earlier run left its rows in the same cluster.
+    let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000 + number * OPS;
+    let load = Load::start(load_plan(front, plan, op_first, progress)).await?;
+    let (began, began_wall) = (load.began(), SystemTime::now());
+    let watch = NodeWatch::start(nodes, began);
+    let sysbench = match plan.driver {
+        Driver::Builtin => None,
+        Driver::Sysbench => Some(Sysbench::start(sysbench_plan(front, plan), plan.tell(progress))),
+    };
+
+    tokio::time::sleep(SETTLE + Duration::from_secs_f64(plan.warm_s)).await;
+    let fault_at = began.elapsed();
+    let (order, stopped) = strike(stage, front, case, scope, &victim, began).await?;
+    let settled = Duration::from_secs_f64(plan.after_s(case));
+    tokio::time::sleep_until(began + fault_at + settled).await;
+    wait_for_commits(&load).await;
+
+    let sysbench = match sysbench {
+        Some(sysbench) => Some(sysbench.stop().await?),
+        None => None,
+    };
+    let run = load.stop(DRAIN).await;
+    let words = watch.stop();
+
+    let healing = Instant::now();
+    stage.fault(&victim, Fault::Heal).await.with_context(|| format!("cannot heal {victim}"))?;
+    let heal_ms = ms(healing.elapsed());
+    if case == Case::Graceful {
+        front.restore(&victim).await.with_context(|| format!("cannot let {victim} take traffic again"))?;
+    }
+    let rows = read_ledgers(stage, plan, op_first).await?;
+    let verdict = checker::check(&run.ops, &rows);
+
+    let journal = match front.api() {
+        Some(api) => api.journal(began_wall).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let began_unix_ms = began_wall.duration_since(UNIX_EPOCH)?.as_millis() as u64;
+    let until = run.arrivals_ended;
+    let journal = journal
+        .into_iter()
+        .map(|said| (Duration::from_millis(said.at_unix_ms.saturating_sub(began_unix_ms)), said))
+        .filter(|(at, _)| *at <= until)
+        .collect();
+    let timeline = Timeline {
+        width: BUCKET,
+        buckets: buckets(&run.ops, BUCKET, until),
+        fault: fault_at,
+        stopped,
+        nodes: words,
+        journal,
+    };
+    let sysbench = sysbench.map(|text| Trace::parse(&text).map(|trace| trace.outage())).transpose()?;
+    Ok(repetition_of(victim, &run, fault_at, verdict, order, sysbench, heal_ms, timeline))
+}
+
+/// Does to the node what the case says. Returns the graceful order, and when the server was told to stop.
+async fn strike(
+    stage: &Stage,
+    front: &Front,
+    case: Case,
+    scope: Scope,
+    victim: &str,
+    began: Instant,
+) -> anyhow::Result<(Option<Ordered>, Option<Duration>)> {
+    let (order, fault) = match case {
+        Case::Graceful => {
+            let order = front.remove(victim, scope).await.with_context(|| {
+                format!("the proxy would not take the traffic off {victim}{}", front.last_words())
+            })?;
+            (Some(order), Fault::Stop)
+        }
+        Case::SemiGraceful => (None, Fault::Stop),
+        Case::NonGraceful => (None, Fault::Kill),
+        Case::Freeze => (None, Fault::Freeze),
+        Case::Vanish => (None, Fault::Vanish),
+    };
+    let stopped = order.is_some().then(|| began.elapsed());
+    stage.fault(victim, fault).await.with_context(|| format!("cannot do {} to {victim}", case.means()))?;
+    Ok((order, stopped))
+}
+
+/// A load that still stands still is waited for, so that the figure is the outage and not the length of the run.
+async fn wait_for_commits(load: &Load) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut before = load.acknowledged();
+    while Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = load.acknowledged();
+        if now > before {
+            return;
+        }
+        before = now;
+    }
+}
+
+fn node_target(address: &str, user: &str, password: &str) -> anyhow::Result<Target> {
+    Target::parse(address, user, password, "")
+}
+
+fn load_plan(front: &Front, plan: &FailoverPlan, op_first: u64, progress: &Progress) -> LoadPlan {
+    let clients = match plan.driver {
+        Driver::Builtin => vec![Client::Naive, Client::Retrying],
+        Driver::Sysbench => vec![Client::Retrying],
+    };
+    let threads = plan.threads;
+    LoadPlan {
+        target: front.target.clone(),
+        clients: clients.into_iter().map(|client| ClientPlan { client, threads, rate: plan.rate }).collect(),
+        arrivals: plan.arrivals,
+        protocol: plan.protocol,
+        tables: plan.tables,
+        rows: plan.rows,
+        seed: plan.seed.wrapping_add(op_first),
+        op_first,
+        patience: Duration::from_secs(60),
+        probe: true,
+        tell: if plan.driver == Driver::Builtin { plan.tell(progress) } else { None },
+    }
+}
+
+/// The real sysbench through `front`.
+pub fn sysbench_plan(front: &Front, plan: &FailoverPlan) -> SysbenchPlan {
+    SysbenchPlan {
+        target: front.target.clone(),
+        tables: plan.tables,
+        rows: plan.rows,
+        threads: plan.threads,
+        rate: plan.rate,
+    }
+}
+
+/// Reads this repetition's rows from every node, each after a causal read, past the proxy.
+async fn read_ledgers(stage: &Stage, plan: &FailoverPlan, op_first: u64) -> anyhow::Result<Vec<NodeRows>> {
+    let mut all = Vec::new();
+    for node in stage.nodes() {
+        let mut target = node_target(&node.address.to_string(), APP_USER, APP_PASSWORD)?;
+        APP_SCHEMA.clone_into(&mut target.schema);
+        let read = async {
+            let mut conn = Conn::new(target.opts()).await?;
+            conn.query_drop("SET SESSION wsrep_sync_wait=1").await?;
+            let sql = format!("SELECT op FROM ledger WHERE op BETWEEN {op_first} AND {}", op_first + OPS - 1);
+            let ops: Vec<u64> = conn.query(sql).await?;
+            let tables: Vec<String> = (1..=plan.tables).map(|t| format!("sbtest{t}")).collect();
+            let sums: Vec<(String, Option<u64>)> =
+                conn.query(format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
+            conn.disconnect().await?;
+            Ok::<_, mysql_async::Error>(NodeRows { node: node.name.clone(), ops, checksum: format!("{sums:?}") })
+        };
+        let rows = tokio::time::timeout(Duration::from_secs(30), read)
+            .await
+            .with_context(|| format!("{} did not give its ledger within 30 s", node.name))?
+            .with_context(|| format!("cannot read the ledger of {}", node.name))?;
+        all.push(rows);
+    }
+    Ok(all)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one record put together from its parts, in one place")]
+fn repetition_of(
+    victim: String,
+    run: &Run,
+    fault: Duration,
+    verdict: checker::Verdict,
+    order: Option<Ordered>,
+    sysbench: Option<crate::trace::Outage>,
+    heal_ms: f64,
+    timeline: Timeline,
+) -> Repetition {
+    let ops = &run.ops;
+    let bad = |op: &&Op| op.outcome != Outcome::Ok;
+    let mut troubles: Vec<Trouble> = ops.iter().flat_map(|op| op.troubles.clone()).collect();
+    troubles.sort_by_key(|trouble| trouble.at);
+    troubles.truncate(TROUBLES_KEPT);
+    let probe = run.probe.clone().unwrap_or_default();
+    Repetition {
+        victim,
+        effect: effect(ops, SETTLE, fault, run.arrivals_ended),
+        errors_naive_by_code: errors_by_code(ops, Client::Naive, fault),
+        errors_retrying_by_code: errors_by_code(ops, Client::Retrying, fault),
+        errors_quiet: ops.iter().filter(bad).filter(|op| op.done < fault).count() as u64,
+        retries: ops.iter().map(|op| u64::from(op.attempts.saturating_sub(1))).sum(),
+        unknown: ops.iter().filter(|op| op.outcome == Outcome::Unknown).count() as u64,
+        transactions: ops.len() as u64,
+        verdict,
+        stale_reads: probe.stale_reads,
+        probe_reads: probe.reads,
+        probe_errors: probe.errors_by_code,
+        order,
+        sysbench,
+        troubles,
+        heal_ms,
+        timeline,
+    }
+}

@@ -1,0 +1,391 @@
+//! What a failover run leaves: the JSON of DESIGN section 5, one object a cell, and the timelines for the report.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::case::{Case, Scope, Writers, seed_says};
+use super::understudy::Sentence;
+use super::watch::Words;
+use crate::checker::Verdict;
+use crate::figures::{Bucket, Effect, quantile};
+use crate::ledger::Trouble;
+
+/// Who stands between the clients and the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Who {
+    /// Understudy.
+    Understudy,
+    /// HAProxy, started by the lab.
+    Haproxy,
+    /// Somebody else's proxy, given by its address.
+    Through(String),
+}
+
+/// One repetition of one cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct Repetition {
+    /// The node it was done to.
+    pub victim: String,
+    /// Gaps and latencies.
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// Transactions of the naive client that ended badly from the fault on, by code.
+    pub errors_naive_by_code: BTreeMap<String, u64>,
+    /// The same of the retrying client.
+    pub errors_retrying_by_code: BTreeMap<String, u64>,
+    /// Errors of either client before the fault: the load's or the machine's own.
+    pub errors_quiet: u64,
+    /// Tries that the retrying client had to repeat.
+    pub retries: u64,
+    /// Transactions whose end the client does not know.
+    pub unknown: u64,
+    /// Transactions that fell due.
+    pub transactions: u64,
+    /// The ledger against the nodes.
+    pub verdict: Verdict,
+    /// Reads of the probe that missed an acknowledged write.
+    pub stale_reads: u64,
+    /// Reads of the probe.
+    pub probe_reads: u64,
+    /// Errors of the probe, by code.
+    pub probe_errors: BTreeMap<String, u64>,
+    /// What the graceful order said, and how long it took.
+    pub order: Option<super::understudy::Ordered>,
+    /// The real sysbench's verdict, when it was the driver.
+    pub sysbench: Option<crate::trace::Outage>,
+    /// The first errors in full.
+    pub troubles: Vec<Trouble>,
+    /// From the heal order until the node was synced again, ms.
+    pub heal_ms: f64,
+    /// For the drawing; left out of the JSON's cells.
+    #[serde(skip)]
+    pub timeline: Timeline,
+}
+
+impl Repetition {
+    /// Errors of the naive client.
+    pub fn errors_naive(&self) -> u64 {
+        self.errors_naive_by_code.values().sum()
+    }
+
+    /// Errors of the retrying client.
+    pub fn errors_retrying(&self) -> u64 {
+        self.errors_retrying_by_code.values().sum()
+    }
+}
+
+/// What one repetition looked like over time; all times since the start of its load.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// Width of a bucket.
+    pub width: Duration,
+    /// One after the other, from 0.
+    pub buckets: Vec<Bucket>,
+    /// When the first order or signal was given.
+    pub fault: Duration,
+    /// When the server was then stopped (graceful only).
+    pub stopped: Option<Duration>,
+    /// Each node's own word.
+    pub nodes: BTreeMap<String, Words>,
+    /// Understudy's sentences: when, and what.
+    pub journal: Vec<(Duration, Sentence)>,
+}
+
+/// One cell, by one proxy.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Row.
+    pub case: Case,
+    /// Column.
+    pub scope: Scope,
+    /// By whom.
+    pub who: Who,
+    /// What was measured; empty when skipped.
+    pub repetitions: Vec<Repetition>,
+    /// Why it was not measured.
+    pub skipped: Option<String>,
+}
+
+/// A cell's figures over its repetitions.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// How often it was measured.
+    pub repetitions: usize,
+    /// Median of the repetitions' outages.
+    pub outage_ms: f64,
+    /// The worst.
+    pub outage_ms_worst: f64,
+    /// Each, in order.
+    pub outage_ms_list: Vec<f64>,
+    /// Worst added latency of one acknowledged transaction, over all repetitions; `None` when none was acknowledged after
+    /// the fault.
+    pub hold_ms_max: Option<f64>,
+    /// Median of the repetitions' worst added latencies.
+    pub hold_ms_median: Option<f64>,
+    /// Worst raw gap between acknowledged commits.
+    pub gap_ms_worst: f64,
+    /// Errors of the client that never retries, all repetitions.
+    pub errors_naive: u64,
+    /// The same by code.
+    pub errors_naive_by_code: BTreeMap<String, u64>,
+    /// Errors of the client that retries: what it could not mend.
+    pub errors_retrying: u64,
+    /// The same by code.
+    pub errors_retrying_by_code: BTreeMap<String, u64>,
+    /// Errors before the fault.
+    pub errors_quiet: u64,
+    /// Acknowledged and missing.
+    pub lost: usize,
+    /// More than once on a node.
+    pub doubled: usize,
+    /// Surely failed, or never tried, and present.
+    pub phantom: usize,
+    /// Nodes that differ from the first, over all repetitions.
+    pub nodes_that_differ: usize,
+    /// End unknown to the client.
+    pub unknown: u64,
+    /// Own writes not read.
+    pub stale_reads: u64,
+    /// Of so many reads.
+    pub probe_reads: u64,
+    /// The slowest graceful order.
+    pub order_ms_max: Option<f64>,
+}
+
+impl Cell {
+    /// Over all repetitions.
+    pub fn summary(&self) -> Summary {
+        let reps = &self.repetitions;
+        let worst = |of: &dyn Fn(&Repetition) -> f64| reps.iter().map(of).fold(0.0, f64::max);
+        let add = |of: &dyn Fn(&Repetition) -> u64| reps.iter().map(of).sum::<u64>();
+        let count = |of: &dyn Fn(&Verdict) -> usize| reps.iter().map(|r| of(&r.verdict)).sum::<usize>();
+        let by_code = |of: &dyn Fn(&Repetition) -> &BTreeMap<String, u64>| {
+            let mut codes = BTreeMap::new();
+            for (code, n) in reps.iter().flat_map(|r| of(r)) {
+                *codes.entry(code.clone()).or_insert(0) += n;
+            }
+            codes
+        };
+        Summary {
+            repetitions: reps.len(),
+            outage_ms: median(reps.iter().map(|r| r.effect.outage_ms)).unwrap_or(0.0),
+            outage_ms_worst: worst(&|r| r.effect.outage_ms),
+            outage_ms_list: reps.iter().map(|r| r.effect.outage_ms).collect(),
+            hold_ms_max: reps.iter().filter_map(|r| r.effect.hold_ms_max).reduce(f64::max),
+            hold_ms_median: median(reps.iter().filter_map(|r| r.effect.hold_ms_max)),
+            gap_ms_worst: worst(&|r| r.effect.gap_ms),
+            errors_naive: add(&Repetition::errors_naive),
+            errors_naive_by_code: by_code(&|r| &r.errors_naive_by_code),
+            errors_retrying: add(&Repetition::errors_retrying),
+            errors_retrying_by_code: by_code(&|r| &r.errors_retrying_by_code),
+            errors_quiet: add(&|r| r.errors_quiet),
+            lost: count(&|v| v.lost.len()),
+            doubled: count(&|v| v.doubled.len()),
+            phantom: count(&|v| v.phantom.len()),
+            nodes_that_differ: count(&|v| v.nodes_that_differ.len()),
+            unknown: add(&|r| r.unknown),
+            stale_reads: add(&|r| r.stale_reads),
+            probe_reads: add(&|r| r.probe_reads),
+            order_ms_max: reps.iter().filter_map(|r| r.order.as_ref()).map(|o| o.took_ms).reduce(f64::max),
+        }
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    // Microseconds as whole numbers can be sorted and ranked exactly.
+    let mut us: Vec<u64> = values.map(|ms| (ms * 1e3).round() as u64).collect();
+    quantile(&mut us, 0.5).map(|us| us as f64 / 1e3)
+}
+
+/// On what all of it was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Machine {
+    /// Processor, as the kernel names it.
+    pub processor: String,
+    /// Of them.
+    pub cores: usize,
+    /// Memory, GiB.
+    pub memory_gib: f64,
+    /// Kernel.
+    pub kernel: String,
+    /// Name and version of each program.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// The settings of the run, for the report's foot.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Conditions {
+    /// Transactions a second of each client.
+    pub rate: f64,
+    /// Threads of each client.
+    pub threads: u32,
+    /// poisson or uniform.
+    pub arrivals: String,
+    /// text or prepared.
+    pub protocol: String,
+    /// builtin or sysbench.
+    pub driver: String,
+    /// Quiet phase before the fault, s.
+    pub warm_s: f64,
+    /// Measured from the fault on, s, at least.
+    pub after_s: f64,
+    /// wsrep_provider_options beyond the stage's own; empty: Galera's defaults.
+    pub galera_options: String,
+    /// Understudy's settings that differ from its defaults.
+    pub knobs: super::understudy::Knobs,
+    /// How HAProxy was set up, when it was measured.
+    pub haproxy: Option<String>,
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Every cell of every proxy.
+    pub cells: Vec<Cell>,
+    /// Where.
+    pub machine: Machine,
+    /// How.
+    pub conditions: Conditions,
+}
+
+/// What the figures mean; stands in the JSON, below the table and in the HTML.
+pub const FIGURES_MEAN: &str = "Outage is the longest gap between acknowledged commits of both clients from the fault on, less \
+the longest gap of the quiet phase before it; hold is the worst latency of an acknowledged transaction from the fault on, counted \
+from when it fell due, less the quiet median. Errors are those of a client that never retries: each transaction that ended badly, \
+one error. Lost: acknowledged and missing on a node afterwards. Doubled: more than once on a node.";
+
+impl Report {
+    /// The cells of one row and column, in the order they were measured.
+    pub fn at(&self, case: Case, scope: Scope) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |cell| cell.case == case && cell.scope == scope)
+    }
+
+    /// True when a ledger contradicts what a client was told through Understudy.
+    pub fn understudy_broke_its_word(&self) -> bool {
+        let ours = self.cells.iter().filter(|cell| cell.who != Who::Haproxy);
+        ours.flat_map(|cell| &cell.repetitions).any(|rep| !rep.verdict.is_good())
+    }
+
+    /// The whole run; `cells` holds DESIGN section 5's object for each measured cell.
+    pub fn json(&self) -> serde_json::Value {
+        let mut cells = Vec::new();
+        for case in Case::ALL {
+            for scope in Scope::ALL {
+                let main = self.at(case, scope).find(|cell| cell.who != Who::Haproxy);
+                let base = self.at(case, scope).find(|cell| cell.who == Who::Haproxy);
+                let Some(head) = main.or(base) else { continue };
+                let mut object = serde_json::json!({
+                    "cluster": "galera", "case": case, "scope": scope, "writers": scope.writers(), "who": head.who,
+                    "seed_says": seed_says(case, scope), "skipped": head.skipped,
+                    "figures": head.summary(), "runs": head.repetitions,
+                    "haproxy": base.map(|cell| serde_json::json!({
+                        "skipped": cell.skipped, "figures": cell.summary(), "runs": cell.repetitions,
+                    })),
+                });
+                lift(&mut object);
+                if let Some(haproxy) = object.get_mut("haproxy").filter(|h| h.is_object()) {
+                    lift(haproxy);
+                }
+                cells.push(object);
+            }
+        }
+        serde_json::json!({
+            "machine": self.machine, "conditions": self.conditions, "figures_mean": FIGURES_MEAN, "cells": cells,
+        })
+    }
+}
+
+/// Moves the fields of "figures" one level up.
+fn lift(object: &mut serde_json::Value) {
+    let Some(map) = object.as_object_mut() else { return };
+    if let Some(serde_json::Value::Object(figures)) = map.remove("figures") {
+        map.extend(figures);
+    }
+}
+
+impl Writers {
+    /// The scopes a proxy of this setting can show.
+    pub fn scopes(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL.into_iter().filter(move |scope| scope.writers() == self)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A repetition with an outage and some errors, for the tests of tables and pages.
+    pub fn repetition(outage_ms: f64, errors: u64) -> Repetition {
+        let codes = BTreeMap::from([("2013".to_owned(), errors)]);
+        Repetition {
+            victim: "db1".into(),
+            effect: Effect { outage_ms, hold_ms_max: Some(outage_ms), gap_ms: outage_ms + 100.0, ..Effect::default() },
+            errors_naive_by_code: if errors > 0 { codes } else { BTreeMap::new() },
+            errors_retrying_by_code: BTreeMap::new(),
+            errors_quiet: 0,
+            retries: 0,
+            unknown: 0,
+            transactions: 100,
+            verdict: Verdict::default(),
+            stale_reads: 0,
+            probe_reads: 10,
+            probe_errors: BTreeMap::new(),
+            order: None,
+            sysbench: None,
+            troubles: vec![],
+            heal_ms: 0.0,
+            timeline: Timeline::default(),
+        }
+    }
+
+    pub fn report() -> Report {
+        let cell = |who, repetitions| Cell {
+            case: Case::NonGraceful,
+            scope: Scope::Active,
+            who,
+            repetitions,
+            skipped: None,
+        };
+        let ours = vec![repetition(200.0, 0), repetition(300.0, 1), repetition(250.0, 0)];
+        let theirs = vec![repetition(6300.0, 8)];
+        let skipped = Cell {
+            case: Case::Graceful,
+            scope: Scope::Active,
+            who: Who::Understudy,
+            repetitions: vec![],
+            skipped: Some("no way to tell it".into()),
+        };
+        let cells = vec![cell(Who::Haproxy, theirs), cell(Who::Understudy, ours), skipped];
+        Report { cells, ..Report::default() }
+    }
+
+    #[test]
+    fn median_and_worst_over_repetitions() {
+        let report = report();
+        let sum = report.cells[1].summary();
+        assert!((sum.outage_ms - 250.0).abs() < 1e-9 && (sum.outage_ms_worst - 300.0).abs() < 1e-9);
+        assert_eq!((sum.errors_naive, sum.errors_naive_by_code["2013"]), (1, 1));
+    }
+
+    #[test]
+    fn the_json_has_the_agreed_names_with_haproxy_inside() {
+        let json = report().json();
+        let cells = json["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 2, "only what was measured or skipped");
+        let cell = cells.iter().find(|c| c["case"] == "non-graceful").unwrap();
+        assert_eq!((&cell["scope"], &cell["cluster"], &cell["repetitions"]), (&"active".into(), &"galera".into(), &3.into()));
+        for name in
+            ["hold_ms_max", "outage_ms", "errors_naive", "errors_retrying", "lost", "doubled", "phantom", "stale_reads", "unknown"]
+        {
+            assert!(cell[name].is_number(), "{name}");
+        }
+        assert_eq!(cell["seed_says"], "4 seconds (errors)");
+        assert_eq!(cell["haproxy"]["errors_naive"], 8);
+        assert!(!report().understudy_broke_its_word());
+    }
+}

@@ -1,0 +1,275 @@
+//! Understudy as the service under test: its configuration, its process, its API, as a user would have them.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::case::Writers;
+use super::http;
+
+/// `/api/cluster/<id>/...`.
+const CLUSTER_ID: u32 = 5;
+/// An order's answer may take its budget and the time to undo it.
+const ORDER_PATIENCE: Duration = Duration::from_secs(40);
+
+/// The settings that the lab varies; everything else keeps Understudy's own default.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Knobs {
+    /// `monitor.evict`: "proven", "silent", "never".
+    pub evict: Option<String>,
+    /// `monitor.interval_ms`.
+    pub probe_interval_ms: Option<u64>,
+    /// `monitor.misses_max`.
+    pub misses_max: Option<u32>,
+}
+
+/// What a configuration needs.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// Name and `host:port` of each node.
+    pub nodes: &'a [(String, String)],
+    /// How many take traffic.
+    pub writers: Writers,
+    /// Client side.
+    pub mysql: &'a str,
+    /// API side.
+    pub http: &'a str,
+    /// The run's directory: state, key and password lie there.
+    pub dir: &'a Path,
+    /// The monitor account.
+    pub monitor_user: &'a str,
+}
+
+/// File names inside the run's directory.
+impl Place<'_> {
+    fn key_file(&self) -> PathBuf {
+        self.dir.join("api.key")
+    }
+
+    fn password_file(&self) -> PathBuf {
+        self.dir.join("monitor.password")
+    }
+
+    /// The configuration file's text.
+    pub fn config(&self, knobs: &Knobs) -> String {
+        use std::fmt::Write;
+        let quoted = |path: &Path| json!(path.display().to_string()).to_string();
+        let mut text = format!(
+            "[cluster]\nname = \"lab\"\nid = {CLUSTER_ID}\nkind = \"galera\"\nwriters = \"{}\"\n",
+            self.writers
+        );
+        // Writing to a String cannot fail.
+        for (name, address) in self.nodes {
+            let _ = write!(text, "\n[[cluster.node]]\nname = \"{name}\"\naddress = \"{address}\"\n");
+        }
+        let _ = write!(
+            text,
+            "\n[cluster.monitor]\nuser = \"{}\"\npassword_file = {}\n",
+            self.monitor_user,
+            quoted(&self.password_file())
+        );
+        if let Some(evict) = &knobs.evict {
+            let _ = writeln!(text, "evict = \"{evict}\"");
+        }
+        if let Some(interval) = knobs.probe_interval_ms {
+            let _ = writeln!(text, "interval_ms = {interval}");
+        }
+        if let Some(misses) = knobs.misses_max {
+            let _ = writeln!(text, "misses_max = {misses}");
+        }
+        let _ = write!(
+            text,
+            "\n[listen]\nmysql = \"{}\"\nhttp = \"{}\"\n\n[api]\nkey_file = {}\n\n[state]\ndir = {}\n",
+            self.mysql,
+            self.http,
+            quoted(&self.key_file()),
+            quoted(self.dir)
+        );
+        text
+    }
+
+    /// Writes configuration, password and a fresh key; returns the configuration's path and the key.
+    pub fn write(&self, knobs: &Knobs, password: &str) -> anyhow::Result<(PathBuf, String)> {
+        let key: String = format!("{:032x}", rand::random::<u128>());
+        private(&self.key_file(), &format!("{key}\n"))?;
+        private(&self.password_file(), &format!("{password}\n"))?;
+        let config = self.dir.join("understudy.toml");
+        private(&config, &self.config(knobs))?;
+        Ok((config, key))
+    }
+}
+
+/// A file that only its owner may read.
+fn private(path: &Path, text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let open = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    open.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The program: this very one, or what UNDERSTUDY_BIN names.
+pub fn program() -> anyhow::Result<PathBuf> {
+    match std::env::var_os("UNDERSTUDY_BIN") {
+        Some(path) => Ok(path.into()),
+        None => std::env::current_exe().context("cannot find this program's own file"),
+    }
+}
+
+/// One sentence of the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sentence {
+    /// When it was written, ms since 1970.
+    pub at_unix_ms: u64,
+    /// info, warn, error.
+    pub level: String,
+    /// The sentence.
+    pub text: String,
+}
+
+/// The API of a running Understudy.
+#[derive(Clone)]
+pub struct Api {
+    /// `host:port`.
+    pub address: String,
+    /// The key; kept out of Debug by having none.
+    pub key: String,
+}
+
+/// What an order came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ordered {
+    /// From sending it to its answer, ms.
+    pub took_ms: f64,
+    /// Its sentence.
+    pub message: String,
+}
+
+impl Api {
+    fn path(rest: &str) -> String {
+        format!("/api/cluster/{CLUSTER_ID}/{rest}")
+    }
+
+    /// The whole status.
+    pub async fn status(&self) -> anyhow::Result<Value> {
+        let path = Self::path("status");
+        let (code, body) = http::ask(&self.address, "GET", &path, &self.key, None, Duration::from_secs(2)).await?;
+        if code != 200 {
+            bail!("Understudy's status answers {code}: {body}");
+        }
+        // An envelope ({"success", ..., "data": {...}}) and the bare form are both read.
+        Ok(match body.get("data") {
+            Some(data) if data.is_object() => data.clone(),
+            _ => body,
+        })
+    }
+
+    /// `Err` with a sentence while it is not ready: gate open, all nodes synced.
+    pub async fn ready(&self) -> anyhow::Result<()> {
+        let status = self.status().await?;
+        let gate = status["gate"].as_str().or(status["gate"]["state"].as_str()).unwrap_or("?");
+        if gate != "open" {
+            bail!("its gate is {gate}: {}", status["hold_because"].as_str().unwrap_or("no reason given"));
+        }
+        for node in status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default() {
+            let state = node["state"].as_str().unwrap_or("?");
+            if state != "synced" {
+                bail!("it sees {} as {state}", node["name"].as_str().unwrap_or("a node"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn order(&self, path: &str, mut body: Value) -> anyhow::Result<Ordered> {
+        body["apikey"] = json!(self.key);
+        let began = std::time::Instant::now();
+        let path = Self::path(path);
+        let (code, answer) =
+            http::ask(&self.address, "PUT", &path, &self.key, Some(&body), ORDER_PATIENCE).await?;
+        let message = answer["message"].as_str().unwrap_or("(no message)").to_owned();
+        if code != 200 || answer["success"] == json!(false) {
+            bail!("the order {path} was answered {code}: {message}");
+        }
+        Ok(Ordered { took_ms: crate::figures::ms(began.elapsed()), message })
+    }
+
+    /// Moves the writer; `to: None` lets it choose.
+    pub async fn switchover(&self, to: Option<&str>) -> anyhow::Result<Ordered> {
+        self.order("switchover", to.map_or_else(|| json!({}), |to| json!({ "to": to }))).await
+    }
+
+    /// Takes a node out.
+    pub async fn drain(&self, node: &str) -> anyhow::Result<Ordered> {
+        self.order(&format!("node/{node}/drain"), json!({})).await
+    }
+
+    /// Lets it take sessions again.
+    pub async fn undrain(&self, node: &str) -> anyhow::Result<Ordered> {
+        self.order(&format!("node/{node}/undrain"), json!({})).await
+    }
+
+    /// The journal's sentences since a moment.
+    pub async fn journal(&self, since: SystemTime) -> anyhow::Result<Vec<Sentence>> {
+        let since_ms = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        let path = Self::path("journal");
+        let (code, body) = http::ask(&self.address, "GET", &path, &self.key, None, Duration::from_secs(2)).await?;
+        if code != 200 {
+            bail!("Understudy's journal answers {code}");
+        }
+        Ok(sentences(&body).into_iter().filter(|s| s.at_unix_ms >= since_ms).collect())
+    }
+}
+
+/// Finds the rows: the body itself, or the first list inside of it.
+fn sentences(body: &Value) -> Vec<Sentence> {
+    let inside = |value: &Value| value.as_object().and_then(|o| o.values().find_map(|v| v.as_array().cloned()));
+    let rows = body.as_array().cloned().or_else(|| inside(body)).or_else(|| body.get("data").and_then(inside));
+    let sentence = |row: &Value| {
+        Some(Sentence {
+            at_unix_ms: row["at_unix_ms"].as_u64()?,
+            level: row["level"].as_str().unwrap_or("info").to_ascii_lowercase(),
+            text: row["text"].as_str().or(row["sentence"].as_str())?.to_owned(),
+        })
+    };
+    rows.unwrap_or_default().iter().filter_map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(nodes: &[(String, String)]) -> Place<'_> {
+        Place {
+            nodes,
+            writers: Writers::One,
+            mysql: "127.0.0.1:6033",
+            http: "127.0.0.1:6080",
+            dir: Path::new("/run/x \"y\""),
+            monitor_user: "understudy",
+        }
+    }
+
+    #[test]
+    fn the_configuration_says_what_was_asked_and_nothing_else() {
+        let nodes = [("db1".to_owned(), "10.77.0.1:3306".to_owned())];
+        let plain = place(&nodes).config(&Knobs::default());
+        assert!(plain.contains("writers = \"one\"") && plain.contains("name = \"db1\"\naddress = \"10.77.0.1:3306\""));
+        assert!(!plain.contains("evict") && !plain.contains("misses_max"), "defaults are Understudy's own");
+        assert!(plain.contains(r#"key_file = "/run/x \"y\"/api.key""#), "paths are quoted: {plain}");
+        let slow = Knobs { evict: Some("never".into()), probe_interval_ms: Some(1000), misses_max: Some(3) };
+        let slow = place(&nodes).config(&slow);
+        assert!(slow.contains("evict = \"never\"\ninterval_ms = 1000\nmisses_max = 3\n"));
+    }
+
+    #[test]
+    fn the_journal_is_found_in_any_envelope() {
+        let row = json!({"at_unix_ms": 5, "level": "Warn", "text": "db2 is dead", "term": 1});
+        for body in [json!([row]), json!({"rows": [row]}), json!({"success": true, "data": {"journal": [row]}})] {
+            assert_eq!(sentences(&body).len(), 1, "{body}");
+        }
+        assert!(sentences(&json!({"x": 1})).is_empty());
+    }
+}

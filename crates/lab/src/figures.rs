@@ -1,0 +1,221 @@
+//! Figures out of a history: gaps between acknowledged commits, added latency, 100 ms buckets. Pure.
+//!
+//! All of it is computed after the run from each transaction's due, sent and done, so nothing is sampled and nothing missed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::ledger::{Client, Op, Outcome};
+
+/// The value below or at which `q` (0 to 1) of the values lie; the nearest rank, `None` of nothing. Sorts `values`.
+pub fn quantile<T: Copy + Ord>(values: &mut [T], q: f64) -> Option<T> {
+    values.sort_unstable();
+    let rank = (q.clamp(0.0, 1.0) * values.len() as f64).ceil() as usize;
+    values.get(rank.max(1) - 1).copied()
+}
+
+/// The longest time without an acknowledged commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Gap {
+    /// The last commit before, since the start of the load.
+    pub from: Duration,
+    /// The first commit after.
+    pub to: Duration,
+}
+
+impl Gap {
+    /// How long.
+    pub fn length(&self) -> Duration {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+/// The longest gap between acknowledged commits that ends in `from..until`; `until` itself ends a gap that nothing else ends.
+/// `acknowledged` must be sorted.
+pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -> Gap {
+    let before = acknowledged.iter().rev().find(|at| **at < from).copied();
+    let mut last = before.unwrap_or(from);
+    let mut best = Gap { from: last, to: last };
+    let inside = acknowledged.iter().copied().filter(|at| *at >= from && *at < until);
+    for at in inside.chain([until]) {
+        let gap = Gap { from: last, to: at };
+        if gap.length() > best.length() {
+            best = gap;
+        }
+        last = at;
+    }
+    best
+}
+
+/// What a fault did to the service, in the two phases of one repetition.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Effect {
+    /// Longest gap between acknowledged commits (both clients) while all was well, ms.
+    pub gap_quiet_ms: f64,
+    /// The same, from the fault on, ms.
+    pub gap_ms: f64,
+    /// Where that gap began, since the start of the load, ms.
+    pub gap_from_ms: f64,
+    /// `gap_ms` less `gap_quiet_ms`, not below 0: what the arrivals do not explain.
+    pub outage_ms: f64,
+    /// Median latency of the quiet phase (from due to done), ms.
+    pub latency_quiet_ms: f64,
+    /// Worst latency of an acknowledged transaction from the fault on, less the quiet median, ms; `None` when none was
+    /// acknowledged any more.
+    pub hold_ms_max: Option<f64>,
+    /// 99 % of the transactions from the fault on, ms.
+    pub latency_p99_ms: f64,
+}
+
+/// Measures `ops` around a fault at `fault`; the load ran from `quiet_from` until `until`.
+pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration) -> Effect {
+    let mut acknowledged: Vec<Duration> = ops.iter().filter(|op| op.outcome == Outcome::Ok).map(|op| op.done).collect();
+    acknowledged.sort_unstable();
+    let quiet = longest_gap(&acknowledged, quiet_from, fault);
+    let after = longest_gap(&acknowledged, fault, until);
+
+    let ok = ops.iter().filter(|op| op.outcome == Outcome::Ok);
+    let (calm, struck): (Vec<&Op>, Vec<&Op>) = ok.filter(|op| op.due >= quiet_from).partition(|op| op.done < fault);
+    let mut calm: Vec<Duration> = calm.iter().map(|op| op.latency()).collect();
+    let mut struck: Vec<Duration> = struck.iter().map(|op| op.latency()).collect();
+    let median = quantile(&mut calm, 0.5).unwrap_or_default();
+    let p99 = quantile(&mut struck, 0.99).unwrap_or_default();
+    let worst = struck.last().copied();
+    Effect {
+        gap_quiet_ms: ms(quiet.length()),
+        gap_ms: ms(after.length()),
+        gap_from_ms: ms(after.from),
+        outage_ms: ms(after.length().saturating_sub(quiet.length())),
+        latency_quiet_ms: ms(median),
+        hold_ms_max: worst.map(|worst| ms(worst.saturating_sub(median))),
+        latency_p99_ms: ms(p99),
+    }
+}
+
+/// Milliseconds, to the microsecond.
+pub fn ms(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Transactions of `client` that ended badly from `from` on, by the code of their last error.
+pub fn errors_by_code(ops: &[Op], client: Client, from: Duration) -> BTreeMap<String, u64> {
+    let mut codes = BTreeMap::new();
+    let bad = ops.iter().filter(|op| op.client == client && op.outcome != Outcome::Ok && op.done >= from);
+    for op in bad {
+        let code = op.troubles.last().map_or("unnamed", |trouble| trouble.code.as_str());
+        *codes.entry(code.to_owned()).or_insert(0) += 1;
+    }
+    codes
+}
+
+/// What happened in one bucket of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Bucket {
+    /// Transactions acknowledged.
+    pub commits: u32,
+    /// Transactions that ended badly, and tries that the retrying client had to repeat.
+    pub errors: u32,
+    /// Worst latency of those acknowledged, ms.
+    pub latency_ms_max: f64,
+    /// Due and not taken up, at the end of the bucket.
+    pub queue: u32,
+    /// Under way, at the end of the bucket.
+    pub concurrency: u32,
+}
+
+/// Cuts `until` into buckets of `width`.
+pub fn buckets(ops: &[Op], width: Duration, until: Duration) -> Vec<Bucket> {
+    let index = |at: Duration| (at.as_nanos() / width.as_nanos().max(1)) as usize;
+    let mut row = vec![Bucket::default(); index(until) + 1];
+    for op in ops {
+        if let Some(bucket) = row.get_mut(index(op.done)) {
+            match op.outcome {
+                Outcome::Ok => {
+                    bucket.commits += 1;
+                    bucket.latency_ms_max = bucket.latency_ms_max.max(ms(op.latency()));
+                }
+                Outcome::Failed | Outcome::Unknown if op.troubles.is_empty() => bucket.errors += 1,
+                Outcome::Failed | Outcome::Unknown => {}
+            }
+        }
+        for trouble in &op.troubles {
+            if let Some(bucket) = row.get_mut(index(trouble.at)) {
+                bucket.errors += 1;
+            }
+        }
+        // A bucket's end belongs to the next one: [due, sent) waits, [sent, done) is under way.
+        for bucket in row.iter_mut().take(index(op.sent)).skip(index(op.due)) {
+            bucket.queue += 1;
+        }
+        for bucket in row.iter_mut().take(index(op.done)).skip(index(op.sent)) {
+            bucket.concurrency += 1;
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Trouble;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn op(due: u64, sent: u64, done: u64, outcome: Outcome) -> Op {
+        let (due, sent, done) = (at(due), at(sent), at(done));
+        Op { id: due.as_millis() as u64, client: Client::Naive, due, sent, done, outcome, attempts: 1, troubles: vec![] }
+    }
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let mut values: Vec<u32> = (1..=100).rev().collect();
+        assert_eq!(quantile(&mut values, 0.95), Some(95));
+        assert_eq!(quantile(&mut values, 1.0), Some(100));
+        assert_eq!(quantile(&mut [7], 0.5), Some(7));
+        assert_eq!(quantile::<u32>(&mut [], 0.5), None);
+    }
+
+    #[test]
+    fn a_gap_begins_before_the_fault_and_may_stay_open() {
+        let commits = [at(100), at(200), at(300), at(900), at(1000)];
+        let gap = longest_gap(&commits, at(350), at(1100));
+        assert_eq!((gap.from, gap.to), (at(300), at(900)), "counted from the last commit before the fault");
+        assert_eq!(longest_gap(&commits, at(950), at(5000)).length(), at(4000), "nothing after: open until the end");
+        assert_eq!(longest_gap(&[], at(100), at(700)).length(), at(600));
+    }
+
+    #[test]
+    fn outage_is_what_arrivals_do_not_explain() {
+        let mut ops: Vec<Op> = (0..50).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)).collect();
+        ops.extend((50..60).map(|i| op(i * 100, i * 100, 6000, Outcome::Ok)));
+        ops.extend((60..70).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)));
+        let effect = effect(&ops, at(500), at(5000), at(7000));
+        assert!((effect.gap_quiet_ms - 100.0).abs() < 1e-6);
+        assert!((effect.gap_ms - 1090.0).abs() < 1e-6, "4910 to 6000");
+        assert!((effect.outage_ms - 990.0).abs() < 1e-6);
+        let hold_ms_max = effect.hold_ms_max.unwrap();
+        assert!((hold_ms_max - 990.0).abs() < 1e-6, "due 5000, done 6000, usual 10");
+    }
+
+    #[test]
+    fn errors_are_counted_by_their_last_code_from_the_fault_on() {
+        let mut bad = op(10, 10, 20, Outcome::Failed);
+        bad.troubles.push(Trouble { at: at(20), code: "1213".into(), during: "commit", message: String::new() });
+        let counted = errors_by_code(&[bad.clone(), op(0, 0, 5, Outcome::Ok)], Client::Naive, at(15));
+        assert_eq!(counted.into_iter().collect::<Vec<_>>(), [("1213".to_owned(), 1)]);
+        assert!(errors_by_code(&[bad], Client::Naive, at(25)).is_empty());
+    }
+
+    #[test]
+    fn buckets_hold_what_waited_and_what_ran() {
+        let ops = [op(0, 150, 320, Outcome::Ok), op(10, 10, 40, Outcome::Failed)];
+        let row = buckets(&ops, at(100), at(399));
+        assert_eq!(row.len(), 4);
+        assert_eq!(row.iter().map(|b| b.queue).collect::<Vec<_>>(), [1, 0, 0, 0]);
+        assert_eq!(row.iter().map(|b| b.concurrency).collect::<Vec<_>>(), [0, 1, 1, 0]);
+        assert_eq!((row[3].commits, row[0].errors), (1, 1));
+        assert!((row[3].latency_ms_max - 320.0).abs() < 1e-6);
+    }
+}

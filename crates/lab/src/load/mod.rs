@@ -1,0 +1,206 @@
+//! The load: the seed's own, open loop, against anything that speaks the MySQL protocol.
+//!
+//! ```text
+//!   arrivals ──due──> queue ──> threads (naive)    ──> session ──> the service under test
+//!   arrivals ──due──> queue ──> threads (retrying) ──> session ──>
+//!                                  └──> history of Op (due, sent, done, outcome)      probe: writes, reads it back
+//! ```
+//!
+//! Transactions fall due whether or not earlier ones have ended; they queue while the threads are busy, and latency counts
+//! from due. Everything that is drawn or judged later is computed from the history, nothing is sampled.
+
+pub mod arrivals;
+pub mod client;
+pub mod prepare;
+pub mod probe;
+pub mod second;
+pub mod session;
+pub mod sysbench;
+pub mod transaction;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use self::arrivals::Arrivals;
+use self::client::{Pool, Setting};
+use self::probe::ProbeReport;
+use self::session::{Protocol, Session, Target};
+use crate::ledger::{Client, Op};
+
+/// One kind of client and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientPlan {
+    /// Its manners.
+    pub client: Client,
+    /// Worker threads, each with one connection.
+    pub threads: u32,
+    /// Transactions a second.
+    pub rate: f64,
+}
+
+/// All that a load is.
+#[derive(Clone)]
+pub struct LoadPlan {
+    /// Where to.
+    pub target: Target,
+    /// Who.
+    pub clients: Vec<ClientPlan>,
+    /// How transactions arrive.
+    pub arrivals: Arrivals,
+    /// Text or prepared statements.
+    pub protocol: Protocol,
+    /// Tables of the load.
+    pub tables: u32,
+    /// Rows of each.
+    pub rows: u32,
+    /// The same seed draws the same load.
+    pub seed: u64,
+    /// The first ledger key; keys go up from here and must be new.
+    pub op_first: u64,
+    /// How long a transaction may take before its client gives up.
+    pub patience: Duration,
+    /// Run the probe that reads its own writes.
+    pub probe: bool,
+    /// Takes sysbench's lines, two a second and client; `None`: none are made.
+    pub tell: Option<second::Tell>,
+}
+
+/// What a load leaves.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Every transaction that fell due, by ledger key.
+    pub ops: Vec<Op>,
+    /// What the probe saw, if it ran.
+    pub probe: Option<ProbeReport>,
+    /// The moment of time zero.
+    pub began: Instant,
+    /// When arrivals ended, since time zero.
+    pub arrivals_ended: Duration,
+}
+
+/// A load that runs. Dropping it ends it at once.
+pub struct Load {
+    began: Instant,
+    pools: Vec<Arc<Pool>>,
+    tasks: JoinSet<()>,
+    probe: Option<tokio::task::JoinHandle<ProbeReport>>,
+    stop: watch::Sender<Stage>,
+}
+
+/// How far the load's life has come; each stage includes the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Transactions fall due.
+    Running,
+    /// No new ones; those due are worked off.
+    Draining,
+    /// Give up whatever is still under way.
+    Ended,
+}
+
+/// Completes when the load has reached `stage`.
+pub(crate) async fn reached(signal: &mut watch::Receiver<Stage>, stage: Stage) {
+    // An error means that the load was dropped: that is an end too.
+    let _ = signal.wait_for(|now| *now >= stage).await;
+}
+
+impl Load {
+    /// Opens every connection first (an error here is the configuration's), then starts the clock.
+    pub async fn start(plan: LoadPlan) -> anyhow::Result<Self> {
+        let lanes = plan.clients.iter().map(|c| c.threads).sum::<u32>().max(1);
+        let mut sessions = Vec::new();
+        for _ in 0..lanes {
+            let session = Session::connect(&plan.target, plan.protocol, plan.tables, Duration::from_secs(20));
+            sessions.push(session.await.with_context(|| {
+                let Target { host, port, user, .. } = &plan.target;
+                format!("cannot log in to {host}:{port} as {user} and prepare the load's statements")
+            })?);
+        }
+        let probe = match plan.probe {
+            true => Some(probe::Probe::connect(&plan.target, plan.op_first).await.context("the probe cannot begin")?),
+            false => None,
+        };
+
+        let (stop, signal) = watch::channel(Stage::Running);
+        let began = Instant::now();
+        let mut tasks = JoinSet::new();
+        let mut pools = Vec::new();
+        let mut lane = 0;
+        for (index, who) in plan.clients.iter().enumerate() {
+            let pool = Arc::new(Pool::new(Setting {
+                client: who.client,
+                threads: who.threads,
+                target: plan.target.clone(),
+                protocol: plan.protocol,
+                tables: plan.tables,
+                rows: plan.rows,
+                lanes,
+                patience: plan.patience,
+                op_first: plan.op_first + index as u64,
+                op_step: plan.clients.len() as u64,
+                began,
+            }));
+            let schedule = arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed.wrapping_add(index as u64));
+            tasks.spawn(Arc::clone(&pool).generate(schedule, signal.clone()));
+            for session in sessions.drain(..who.threads as usize) {
+                let seed = plan.seed ^ (u64::from(lane) << 32);
+                tasks.spawn(Arc::clone(&pool).work(lane, session, seed, signal.clone()));
+                lane += 1;
+            }
+            if let Some(tell) = &plan.tell {
+                tasks.spawn(second::report_each(Arc::clone(&pool), Arc::clone(tell), signal.clone()));
+            }
+            pools.push(pool);
+        }
+        let probe = probe.map(|probe| tokio::spawn(probe.run(began, signal.clone())));
+        Ok(Self { began, pools, tasks, probe, stop })
+    }
+
+    /// Time zero of every `Duration` in the history.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Transactions acknowledged so far, by all clients.
+    pub fn acknowledged(&self) -> u64 {
+        self.pools.iter().map(|pool| pool.acknowledged()).sum()
+    }
+
+    /// Transactions that ended badly so far, by client.
+    pub fn errors(&self, client: Client) -> u64 {
+        self.pools.iter().filter(|pool| pool.client() == client).map(|pool| pool.errors()).sum()
+    }
+
+    /// No new arrivals; waits at most `drain` for those due, then gives up the rest (unknown or failed, as it may be).
+    pub async fn stop(mut self, drain: Duration) -> Run {
+        let arrivals_ended = self.began.elapsed();
+        let _ = self.stop.send(Stage::Draining);
+        let deadline = Instant::now() + drain;
+        let all_done = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout_at(deadline, all_done).await.is_err() {
+            let _ = self.stop.send(Stage::Ended);
+            while self.tasks.join_next().await.is_some() {}
+        }
+        let _ = self.stop.send(Stage::Ended);
+        let probe = match self.probe.take() {
+            Some(task) => task.await.ok(),
+            None => None,
+        };
+        let mut ops: Vec<Op> = self.pools.iter().flat_map(|pool| pool.take_history()).collect();
+        ops.sort_by_key(|op| op.id);
+        Run { ops, probe, began: self.began, arrivals_ended }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(task) = &self.probe {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Makes the load's tables: sbtest1..N as sysbench makes them, the ledger, the probe's table.
+
+use anyhow::Context;
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::probe::PROBE_DDL;
+use super::session::Target;
+use super::transaction::groups;
+use crate::ledger::LEDGER_DDL;
+
+/// Rows of one INSERT: about 200 kB, below every default max_allowed_packet.
+const BATCH: u32 = 1000;
+
+/// Makes what is missing; tables that are there with the right number of rows stay as they are. `sbtest: false` leaves
+/// sysbench's tables to sysbench. Returns true when anything was filled.
+pub async fn tables(target: &Target, tables: u32, rows: u32, sbtest: bool) -> anyhow::Result<bool> {
+    let mut conn = Conn::new(target.opts())
+        .await
+        .with_context(|| format!("cannot log in to {}:{} to make the load's tables", target.host, target.port))?;
+    conn.query_drop(LEDGER_DDL).await.context("cannot make the ledger")?;
+    conn.query_drop(PROBE_DDL).await.context("cannot make the probe's table")?;
+    let mut filled = false;
+    let mut rng = StdRng::seed_from_u64(1);
+    for table in 1..=if sbtest { tables } else { 0 } {
+        conn.query_drop(format!(
+            "CREATE TABLE IF NOT EXISTS sbtest{table} (id INTEGER NOT NULL AUTO_INCREMENT, \
+             k INTEGER DEFAULT '0' NOT NULL, c CHAR(120) DEFAULT '' NOT NULL, pad CHAR(60) DEFAULT '' NOT NULL, \
+             PRIMARY KEY (id), KEY k_{table} (k)) ENGINE=InnoDB"
+        ))
+        .await
+        .with_context(|| format!("cannot make sbtest{table}"))?;
+        let there: Option<(u32, Option<u32>)> =
+            conn.query_first(format!("SELECT COUNT(*), MAX(id) FROM sbtest{table}")).await?;
+        if there == Some((rows, Some(rows))) {
+            continue;
+        }
+        filled = true;
+        conn.query_drop(format!("TRUNCATE TABLE sbtest{table}")).await?;
+        fill(&mut conn, &mut rng, table, rows).await.with_context(|| format!("cannot fill sbtest{table}"))?;
+    }
+    conn.disconnect().await?;
+    Ok(filled)
+}
+
+async fn fill(conn: &mut Conn, rng: &mut StdRng, table: u32, rows: u32) -> mysql_async::Result<()> {
+    let mut from = 1;
+    while from <= rows {
+        let to = rows.min(from + BATCH - 1);
+        let values: Vec<String> = (from..=to)
+            .map(|id| format!("({id},{},'{}','{}')", rng.random_range(1..=rows), groups(rng, 10), groups(rng, 5)))
+            .collect();
+        conn.query_drop(format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES {}", values.join(","))).await?;
+        from = to + 1;
+    }
+    Ok(())
+}

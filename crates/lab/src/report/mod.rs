@@ -1,0 +1,293 @@
+//! The report: one HTML file that needs nothing else, in light and dark, on a desk and on a phone.
+//!
+//! The table in the seed's form stands first; below it each cell is drawn over time, HAProxy and Understudy on the same scales.
+//! Of several repetitions the worst one is drawn, and the page says so. Pure: a [`Report`] in, text out.
+
+pub mod plot;
+
+use std::fmt::Write;
+
+use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
+use crate::failover::result::{Cell, FIGURES_MEAN, Repetition, Report, Who};
+use crate::failover::table::{errors, hold, name_of, time};
+use crate::failover::watch::Word;
+
+/// For text and attribute values alike.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The whole page.
+pub fn page(report: &Report) -> String {
+    let mut out = String::with_capacity(256 * 1024);
+    out += "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+            <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+            <title>Understudy: failover, measured</title><style>";
+    out += include_str!("style.css");
+    out += "</style></head><body><main>";
+    head(&mut out, report);
+    table(&mut out, report);
+    put(&mut out, format_args!("<p class=\"soft\">{}</p>", escape(COLUMNS_MEAN)));
+    put(&mut out, format_args!("<p class=\"soft\">{}</p>", escape(FIGURES_MEAN)));
+    for case in Case::ALL {
+        for scope in Scope::ALL {
+            section(&mut out, report, case, scope);
+        }
+    }
+    conditions(&mut out, report);
+    out + "</main></body></html>\n"
+}
+
+fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = out.write_fmt(part);
+}
+
+fn head(out: &mut String, report: &Report) {
+    let conditions = &report.conditions;
+    out.push_str("<h1>What the application saw when a node left</h1>");
+    put(out, format_args!(
+        "<p class=\"soft\">A real three-node Galera cluster on one machine, measured {}. Open-loop load: {} transactions a second \
+         ({} arrivals, {} statements) from {} threads that never retry, and as much again from {} that do.</p>",
+        escape(&conditions.at),
+        conditions.rate,
+        escape(&conditions.arrivals),
+        escape(&conditions.protocol),
+        conditions.threads,
+        conditions.threads,
+    ));
+}
+
+fn class_of(who: &Who) -> &'static str {
+    if *who == Who::Haproxy { "base" } else { "ours" }
+}
+
+/// The seed's figure as a number, where it is one, for its bar, ms.
+fn seed_ms(says: &str) -> Option<f64> {
+    says.split(' ').next()?.parse::<f64>().ok().map(|s| s * 1e3)
+}
+
+fn table(out: &mut String, report: &Report) {
+    let seeds = Case::ALL.into_iter().flat_map(|case| Scope::ALL.map(|scope| seed_says(case, scope)));
+    let seeds = seeds.flatten().filter_map(seed_ms);
+    let measured = report.cells.iter().map(|cell| cell.summary().outage_ms);
+    let most = seeds.chain(measured).fold(1.0, f64::max);
+
+    out.push_str("<table class=\"table\"><thead><tr><th>Failover type</th>");
+    for scope in Scope::ALL {
+        put(out, format_args!("<th>{}</th>", scope.title()));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for case in Case::ALL.into_iter().filter(|case| report.cells.iter().any(|cell| cell.case == *case)) {
+        put(out, format_args!("<tr><th>{}<small>{}</small></th>", case.title(), escape(case.means())));
+        for scope in Scope::ALL {
+            put(out, format_args!("<td data-column=\"{}\">", scope.title()));
+            let says = seed_says(case, scope);
+            let bar = says.and_then(seed_ms).map(|ms| bar(ms, most)).unwrap_or_default();
+            voice(out, "seed", "the seed", says.unwrap_or("not measured"), &bar, "");
+            let mut cells: Vec<&Cell> = report.at(case, scope).collect();
+            cells.sort_by_key(|cell| cell.who != Who::Haproxy);
+            for cell in cells {
+                cell_voice(out, cell, most);
+            }
+            out.push_str("</td>");
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table>");
+}
+
+fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
+    let (class, name) = (class_of(&cell.who), name_of(&cell.who));
+    if let Some(why) = &cell.skipped {
+        voice(out, class, &name, "not measured", "", &escape(why));
+        return;
+    }
+    let sum = cell.summary();
+    let mut small = Vec::new();
+    if sum.repetitions > 1 {
+        small.push(format!("median of {}, worst {}", sum.repetitions, time(sum.outage_ms_worst)));
+    }
+    small.push(match sum.errors_naive {
+        0 => errors(&sum),
+        _ => format!("<span class=\"bad\">{}</span>", escape(&errors(&sum))),
+    });
+    small.push(format!("hold at most {}", hold(&sum)));
+    for (n, what) in [(sum.lost, "lost"), (sum.doubled, "doubled")] {
+        small.push(if n == 0 { format!("0 {what}") } else { format!("<span class=\"bad\">{n} {what}</span>") });
+    }
+    for (n, what) in [
+        (sum.phantom as u64, "phantom"),
+        (sum.nodes_that_differ as u64, "nodes differ"),
+        (sum.stale_reads, "stale reads"),
+        (sum.errors_retrying, "errors of the retrying client"),
+        (sum.errors_quiet, "errors before the fault"),
+    ] {
+        if n > 0 {
+            small.push(format!("<span class=\"bad\">{n} {what}</span>"));
+        }
+    }
+    if let Some(took) = sum.order_ms_max {
+        small.push(format!("order took {}", time(took)));
+    }
+    voice(out, class, &name, &time(sum.outage_ms), &bar(sum.outage_ms, most), &small.join(" · "));
+}
+
+/// `bar` and `small` are markup, the rest is text.
+fn voice(out: &mut String, class: &str, who: &str, figure: &str, bar: &str, small: &str) {
+    put(out, format_args!(
+        "<div class=\"voice {class}\"><span class=\"who\">{}</span><span><b>{}</b>{bar}<small>{small}</small></span></div>",
+        escape(who),
+        escape(figure),
+    ));
+}
+
+fn bar(ms: f64, most: f64) -> String {
+    format!("<div class=\"bar\"><i style=\"width:{:.1}%\"></i></div>", (ms / most * 100.0).clamp(0.0, 100.0))
+}
+
+/// One cell over time.
+fn section(out: &mut String, report: &Report, case: Case, scope: Scope) {
+    let mut drawn: Vec<(&Cell, &Repetition)> = report.at(case, scope).filter_map(|cell| Some((cell, worst(cell)?))).collect();
+    if drawn.is_empty() {
+        return;
+    }
+    drawn.sort_by_key(|(cell, _)| cell.who != Who::Haproxy);
+    put(out, format_args!("<h2>{}, {}</h2>", case.title(), scope.title()));
+    put(out, format_args!("<p class=\"soft\">{}", escape(case.means())));
+    if let Some(says) = seed_says(case, scope) {
+        put(out, format_args!("; the seed measured: {}", escape(says)));
+    }
+    out.push_str("</p>");
+    let scale = plot::Scale::of(drawn.iter().map(|(_, rep)| *rep));
+    for (cell, rep) in drawn {
+        figure(out, cell, rep, scale);
+    }
+}
+
+fn worst(cell: &Cell) -> Option<&Repetition> {
+    cell.repetitions.iter().max_by(|a, b| a.effect.outage_ms.total_cmp(&b.effect.outage_ms))
+}
+
+fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
+    let of = match cell.repetitions.len() {
+        0 | 1 => String::new(),
+        n => format!(" (the worst of {n} runs)"),
+    };
+    put(out, format_args!(
+        "<figure><figcaption><b class=\"{}\">{}</b>{of}: longest gap between commits {} (shaded), of which {} beyond the quiet \
+         phase's longest ({}); {} errors; {} transactions fell due, {} ended unknown.</figcaption><div class=\"plot\">",
+        class_of(&cell.who),
+        escape(&name_of(&cell.who)),
+        time(rep.effect.gap_ms),
+        time(rep.effect.outage_ms),
+        time(rep.effect.gap_quiet_ms),
+        rep.errors_naive(),
+        rep.transactions,
+        rep.unknown,
+    ));
+    let signal = match cell.case {
+        Case::Graceful => "stop",
+        Case::SemiGraceful => "SIGTERM",
+        Case::NonGraceful => "SIGKILL",
+        Case::Freeze => "SIGSTOP",
+        Case::Vanish => "link down",
+    };
+    out.push_str(&plot::svg(rep, scale, &format!("{signal} {}", rep.victim)));
+    out.push_str("</div>");
+    key(out);
+    if !rep.timeline.journal.is_empty() {
+        out.push_str("<ol class=\"journal\">");
+        for (i, (at, said)) in rep.timeline.journal.iter().enumerate() {
+            let from_fault = at.as_secs_f64() - rep.timeline.fault.as_secs_f64();
+            put(out, format_args!(
+                "<li><span>{}</span><time>{from_fault:+.3} s</time><span>{}</span></li>",
+                i + 1,
+                escape(&said.text)
+            ));
+        }
+        out.push_str("</ol>");
+    }
+    if !rep.troubles.is_empty() {
+        out.push_str("<details class=\"soft\"><summary>The first errors, as the clients saw them</summary><ol class=\"journal\">");
+        for (i, trouble) in rep.troubles.iter().enumerate() {
+            let from_fault = trouble.at.as_secs_f64() - rep.timeline.fault.as_secs_f64();
+            put(out, format_args!(
+                "<li><span>{}</span><time>{from_fault:+.3} s</time><span>{} during {}: {}</span></li>",
+                i + 1,
+                escape(&trouble.code),
+                trouble.during,
+                escape(&trouble.message)
+            ));
+        }
+        out.push_str("</ol></details>");
+    }
+    out.push_str("</figure>");
+}
+
+fn key(out: &mut String) {
+    out.push_str("<div class=\"key\">");
+    let mut entry = |style: &str, name: &str| {
+        put(out, format_args!(
+            "<span><svg viewBox=\"0 0 10 10\"><rect width=\"10\" height=\"10\" {style}/></svg>{name}</span>"
+        ));
+    };
+    entry("style=\"fill:var(--queue)\"", "due, waiting for a thread");
+    entry("style=\"fill:var(--busy)\"", "threads busy");
+    for word in [Word::Synced, Word::Donor, Word::Joining, Word::NonPrimary, Word::Down, Word::Silent] {
+        entry(&format!("class=\"{}\"", word.name()), word.name());
+    }
+    out.push_str("</div>");
+}
+
+fn conditions(out: &mut String, report: &Report) {
+    let (machine, conditions) = (&report.machine, &report.conditions);
+    out.push_str("<h2>Machine, versions, settings</h2><dl>");
+    let mut row = |name: &str, value: String| {
+        put(out, format_args!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value)));
+    };
+    row("Machine", format!("{} cores, {}, {} GiB, Linux {}", machine.cores, machine.processor, machine.memory_gib, machine.kernel));
+    for (name, version) in &machine.versions {
+        row(name, version.clone());
+    }
+    row("Load", format!(
+        "sysbench's oltp transaction (14 reads, 4 writes, 2 others) and one ledger insert; 4 tables x 10,000 rows; driver {}",
+        conditions.driver
+    ));
+    row("Phases", format!("{} s quiet, then at least {} s from the fault on", conditions.warm_s, conditions.after_s));
+    let options = if conditions.galera_options.is_empty() { "Galera's defaults" } else { &conditions.galera_options };
+    row("wsrep_provider_options", options.to_owned());
+    let knobs = &conditions.knobs;
+    let mut said = Vec::new();
+    said.extend(knobs.evict.as_ref().map(|evict| format!("monitor.evict = {evict}")));
+    said.extend(knobs.probe_interval_ms.map(|ms| format!("monitor.interval_ms = {ms}")));
+    said.extend(knobs.misses_max.map(|misses| format!("monitor.misses_max = {misses}")));
+    row("Understudy", if said.is_empty() { "its defaults".to_owned() } else { said.join(", ") });
+    if let Some(haproxy) = &conditions.haproxy {
+        row("HAProxy", haproxy.clone());
+    }
+    out.push_str("</dl>");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failover::result::tests::report;
+
+    #[test]
+    fn the_page_stands_alone() {
+        let page = page(&report());
+        assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"), "nothing from outside");
+        assert!(page.contains("prefers-color-scheme: dark") && page.contains("width=device-width"));
+        assert!(page.contains("4 seconds (errors)") && page.contains("8 errors (2013 x8)"));
+        assert_eq!(page.matches("<figure>").count(), 2, "HAProxy and Understudy, the skipped cell is not drawn");
+        assert!(page.contains("no way to tell it"));
+    }
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escape("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;");
+        assert_eq!(seed_ms("4 seconds (errors)"), Some(4000.0));
+        assert_eq!(seed_ms("sub-second (no errors)"), None);
+    }
+}

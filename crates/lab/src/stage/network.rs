@@ -1,0 +1,178 @@
+//! The network of a stage: three hosts on one switch, or the nearest thing an ordinary user can have.
+//!
+//! ```text
+//!  namespace us-NAME-db1      namespace us-NAME-db2          this namespace
+//!    eth0 10.77.S.1             eth0 10.77.S.2          us-brS 10.77.S.254
+//!      | veth                     | veth                     |
+//!    us-S-1 ------------------ us-S-2 -------- bridge -------+
+//! ```
+//!
+//! `vanish` takes `us-S-N` down: from then on no packet reaches the node or leaves it, and nobody is told, which is what a pulled
+//! cable or a lost host looks like. Namespaces have no route to anywhere else.
+//! Not root: the addresses are 127.77.S.N on the shared loopback, which cannot lose one address alone.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// The addresses and devices of one stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The stage's name.
+    pub stage: String,
+    /// Third byte of the addresses.
+    pub subnet: u8,
+    /// Namespaces, or loopback.
+    pub namespaced: bool,
+    /// How many nodes.
+    pub nodes: u8,
+}
+
+impl Network {
+    /// Node 1..=nodes.
+    pub fn address(&self, number: u8) -> IpAddr {
+        let first = if self.namespaced { 10 } else { 127 };
+        IpAddr::V4(Ipv4Addr::new(first, 77, self.subnet, number))
+    }
+
+    /// This side's address: clients and proxies are here.
+    pub fn host_address(&self) -> IpAddr {
+        self.address(254)
+    }
+
+    /// The namespace of a node, if it has one.
+    pub fn namespace(&self, number: u8) -> Option<String> {
+        self.namespaced.then(|| format!("us-{}-db{number}", self.stage))
+    }
+
+    fn bridge(&self) -> String {
+        format!("us-br{}", self.subnet)
+    }
+
+    fn port(&self, number: u8) -> String {
+        format!("us-{}-{number}", self.subnet)
+    }
+
+    /// Makes it all. What was made before an error is taken away by [`Network::remove`].
+    pub fn make(&self) -> anyhow::Result<()> {
+        if !self.namespaced {
+            return Ok(());
+        }
+        let bridge = self.bridge();
+        ip(&format!("link add {bridge} type bridge"))?;
+        ip(&format!("addr add {}/24 dev {bridge}", self.host_address()))?;
+        ip(&format!("link set {bridge} up"))?;
+        for number in 1..=self.nodes {
+            let (Some(namespace), port) = (self.namespace(number), self.port(number)) else { continue };
+            ip(&format!("netns add {namespace}"))?;
+            ip(&format!("link add {port} type veth peer name eth0 netns {namespace}"))?;
+            ip(&format!("link set {port} master {bridge}"))?;
+            ip(&format!("link set {port} up"))?;
+            ip(&format!("-n {namespace} addr add {}/24 dev eth0", self.address(number)))?;
+            ip(&format!("-n {namespace} link set eth0 up"))?;
+            ip(&format!("-n {namespace} link set lo up"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what is there. Processes in it must have ended.
+    pub fn remove(&self) -> anyhow::Result<()> {
+        if !self.namespaced {
+            return Ok(());
+        }
+        for number in 1..=self.nodes {
+            let port = self.port(number);
+            // Either end takes the other with it; the end of the namespace would do so too, but later than we look.
+            if device_exists(&port) {
+                ip(&format!("link del {port}"))?;
+            }
+            if let Some(namespace) = self.namespace(number).filter(|name| Path::new("/run/netns").join(name).exists()) {
+                ip(&format!("netns del {namespace}"))?;
+            }
+        }
+        if device_exists(&self.bridge()) {
+            ip(&format!("link del {}", self.bridge()))?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a node off, or connects it again.
+    ///
+    /// # Errors
+    /// On loopback, where it cannot be done, and says why.
+    pub fn set_link(&self, number: u8, up: bool) -> anyhow::Result<()> {
+        if !self.namespaced {
+            bail!(
+                "db{number} cannot vanish: without root the nodes share this machine's loopback, which cannot lose one address alone. \
+                 Run the lab as root for a network namespace per node, or use `freeze`"
+            );
+        }
+        ip(&format!("link set {} {}", self.port(number), if up { "up" } else { "down" }))
+    }
+
+    /// A command line that runs `program` where node `number` is.
+    pub fn command_in(&self, number: u8, program: &Path) -> Command {
+        match self.namespace(number) {
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", &namespace]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        }
+    }
+}
+
+/// May this process make namespaces? Found out by trying: root in a container often may not.
+pub fn may_make_namespaces() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        return false;
+    }
+    let probe = format!("us-probe-{}", std::process::id());
+    let made = ip(&format!("netns add {probe}")).is_ok();
+    made && ip(&format!("netns del {probe}")).is_ok()
+}
+
+/// The first subnet that no stage in `taken` and nothing else on this machine uses. Called under the root lock.
+pub fn free_subnet(taken: &BTreeSet<u8>, namespaced: bool) -> anyhow::Result<u8> {
+    let ours = if namespaced { own_addresses()? } else { String::new() };
+    (0..=255)
+        .filter(|subnet| !taken.contains(subnet))
+        .find(|subnet| {
+            if namespaced {
+                !device_exists(&format!("us-br{subnet}")) && !ours.contains(&format!(" 10.77.{subnet}."))
+            } else {
+                (1..=5).all(|number| is_free(*subnet, number))
+            }
+        })
+        .context("no free subnet in 10.77.0.0/16 (127.77.0.0/16): `understudy lab down --all` ends forgotten stages")
+}
+
+fn is_free(subnet: u8, number: u8) -> bool {
+    [3306, 4567].iter().all(|port| {
+        TcpListener::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, subnet, number)), *port)).is_ok()
+    })
+}
+
+fn device_exists(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).exists()
+}
+
+fn own_addresses() -> anyhow::Result<String> {
+    let output = Command::new("ip").args(["-o", "-4", "addr", "show"]).output().context("cannot run `ip`")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn ip(arguments: &str) -> anyhow::Result<()> {
+    let output = Command::new("ip")
+        .args(arguments.split_whitespace())
+        .output()
+        .context("cannot run `ip`: `apt-get install iproute2`")?;
+    if !output.status.success() {
+        bail!("`ip {arguments}`: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Taking stages away: the one in hand, one by its name, and the leftovers of a lab that crashed.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::network::Network;
+use super::place::{self, Record};
+use super::process;
+
+/// SIGKILL ends a server at once, but its memory has to be given back.
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// Ends the processes of the stage in `directory`, then removes its network and its files. What is gone already is no error.
+pub(super) fn clear(directory: &Path, network: Option<&Network>) -> anyhow::Result<()> {
+    let record = place::read(directory).ok();
+    let known = record.iter().flat_map(|record| &record.nodes).filter_map(|node| node.process);
+    let mut processes: Vec<_> = known.collect();
+    processes.extend(process::marked(directory));
+    process::end_all(&processes, END_LIMIT)?;
+    // One of them may have started a helper between the look and its end.
+    process::end_all(&process::marked(directory), END_LIMIT)?;
+    if let Some(network) = network.cloned().or_else(|| record.as_ref().map(network_of)) {
+        network.remove()?;
+    }
+    match std::fs::remove_dir_all(directory) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot remove {}", directory.display())),
+    }
+    place::tidy_root()
+}
+
+fn network_of(record: &Record) -> Network {
+    Network {
+        stage: record.name.clone(),
+        subnet: record.subnet,
+        namespaced: record.namespaced,
+        nodes: u8::try_from(record.nodes.len()).unwrap_or(u8::MAX),
+    }
+}
+
+/// Ends one stage, whoever started it.
+///
+/// # Errors
+/// When there is none of that name.
+pub fn down(name: &str) -> anyhow::Result<()> {
+    place::check_name(name)?;
+    let directory = place::root()?.join(name);
+    if !directory.exists() {
+        place::tidy_root()?;
+        bail!("no stage named {name} is up");
+    }
+    clear(&directory, None)
+}
+
+/// Ends every stage of this user, crashed ones too; their names.
+pub fn down_all() -> anyhow::Result<Vec<String>> {
+    sweep(|_| true)
+}
+
+/// Ends the stages whose owner is gone and that were not meant to stay; their names.
+pub(super) fn leftovers() -> anyhow::Result<Vec<String>> {
+    sweep(|record| record.is_none_or(Record::is_leftover))
+}
+
+fn sweep(wanted: impl Fn(Option<&Record>) -> bool) -> anyhow::Result<Vec<String>> {
+    // Under the lock: a stage whose directory is there and whose record is not yet is being made by a holder of it.
+    let (root, held) = place::lock_root()?;
+    let stages = place::stages(&root)?;
+    drop(held);
+    let mut ended = Vec::new();
+    for (directory, record) in stages {
+        if wanted(record.as_ref()) {
+            clear(&directory, None)?;
+            ended.push(directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
+        }
+    }
+    place::tidy_root()?;
+    Ok(ended)
+}

@@ -1,0 +1,179 @@
+//! The data directory every node begins as a copy of.
+//!
+//! It comes from a node that was installed, ran as a cluster of one, got the accounts and was stopped cleanly, so it carries a
+//! Galera position. A copy of it joins by an incremental transfer of almost nothing: two seconds, where a full one takes ten.
+//! It is kept in the user's cache directory, one a server version, and made when it is missing.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+
+use super::process::{Identity, Keeper, Owned};
+use super::tools::Tools;
+use super::{account, config, error_log_tail, grastate, place, sql};
+
+/// To be raised when what goes into a template changes.
+const EDITION: u32 = 1;
+/// The address of the cluster of one while a template is made; its SQL port is never opened.
+const WORKSHOP: &str = "127.77.255.254:4567";
+
+/// The template for this server, made now if need be.
+///
+/// # Errors
+/// When the server cannot be installed or started: the end of its log is in the text.
+pub async fn ready(tools: &Tools, tell: &impl Fn(&str)) -> anyhow::Result<PathBuf> {
+    let shelf = shelf()?;
+    fs::create_dir_all(&shelf).with_context(|| format!("cannot make {}", shelf.display()))?;
+    let template = shelf.join(format!("{}-edition-{EDITION}", plain(&tools.version)));
+    if template.join("grastate.dat").is_file() {
+        return Ok(template);
+    }
+    tell("making the template data directory (once for each server version)");
+    let waiting = shelf.clone();
+    let _held = tokio::task::spawn_blocking(move || place::lock(&waiting)).await??;
+    if !template.join("grastate.dat").is_file() {
+        let workshop = Workshop { directory: shelf.join(format!(".making-{}", std::process::id())) };
+        workshop.make(tools).await.context("cannot make the template data directory")?;
+        fs::rename(workshop.directory.join("data"), &template)
+            .with_context(|| format!("cannot put the template to {}", template.display()))?;
+    }
+    Ok(template)
+}
+
+fn shelf() -> anyhow::Result<PathBuf> {
+    let given = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = given("XDG_CACHE_HOME").or_else(|| given("HOME").map(|home| home.join(".cache")));
+    // A user without a home has the stages' own directory, where nothing else looks at names that begin with a dot.
+    Ok(match cache {
+        Some(cache) => cache.join("understudy").join("lab"),
+        None => place::root()?.join(".templates"),
+    })
+}
+
+fn plain(version: &str) -> String {
+    version.chars().map(|sign| if sign.is_ascii_alphanumeric() || sign == '.' { sign } else { '-' }).collect()
+}
+
+/// The directory a template is made in; removed however that ends.
+struct Workshop {
+    directory: PathBuf,
+}
+
+impl Workshop {
+    async fn make(&self, tools: &Tools) -> anyhow::Result<()> {
+        let _ = fs::remove_dir_all(&self.directory);
+        fs::create_dir_all(self.directory.join("tmp"))?;
+        let data = self.directory.join("data");
+        let keeper = Keeper::new()?;
+
+        let mut install = Command::new(&tools.install_db);
+        install.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+        install.args(["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-log-bin"]);
+        install.arg(format!("--innodb-log-file-size={}", config::LOG_FILE_SIZE));
+        if rustix::process::geteuid().is_root() {
+            install.arg("--user=root");
+        }
+        let log = self.directory.join("install.log");
+        let mut installing = keeper.spawn(&install, Some(&log))?;
+        if !ended(&mut installing, Duration::from_secs(60)).await? {
+            bail!("{} failed:\n{}", tools.install_db.display(), error_log_tail(&log));
+        }
+
+        let mut server = self.server(tools, &keeper)?;
+        let socket = self.directory.join("mysqld.sock");
+        let log = self.directory.join("error.log");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while sql::run(&socket, "SELECT 1", Duration::from_secs(1)).await.is_err() {
+            if server.try_wait()?.is_some() || Instant::now() > deadline {
+                bail!("the server did not start:\n{}", error_log_tail(&log));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for statement in account::statements() {
+            sql::run(&socket, &statement, Duration::from_secs(10)).await?;
+        }
+        if let Some(identity) = Identity::of(server.id()) {
+            identity.signal(Signal::TERM)?;
+        }
+        if !ended(&mut server, Duration::from_secs(60)).await? {
+            bail!("the server did not end well:\n{}", error_log_tail(&log));
+        }
+        if grastate::seqno(&data)?.is_none() {
+            bail!("the server left no Galera position behind:\n{}", error_log_tail(&log));
+        }
+        for leftover in ["galera.cache", "gvwstate.dat"] {
+            let _ = fs::remove_file(data.join(leftover));
+        }
+        Ok(())
+    }
+
+    fn server(&self, tools: &Tools, keeper: &Keeper) -> anyhow::Result<Owned> {
+        let directory = self.directory.display();
+        let file = self.directory.join("my.cnf");
+        let root = if rustix::process::geteuid().is_root() { "user = root\n" } else { "" };
+        fs::write(
+            &file,
+            format!(
+                "[mariadbd]\ndatadir = {directory}/data\ntmpdir = {directory}/tmp\nsocket = {directory}/mysqld.sock\n\
+                 pid-file = {directory}/mariadbd.pid\nlog-error = {directory}/error.log\nskip-networking\n{root}\
+                 innodb-log-file-size = {}\nbinlog-format = ROW\ninnodb-autoinc-lock-mode = 2\nwsrep-on = ON\n\
+                 wsrep-provider = {}\nwsrep-cluster-address = gcomm://\nwsrep-node-address = {WORKSHOP}\n\
+                 wsrep-provider-options = \"gcache.size=1M; gmcast.listen_addr=tcp://{WORKSHOP}\"\n",
+                config::LOG_FILE_SIZE,
+                tools.provider.display(),
+            ),
+        )?;
+        let mut command = Command::new(&tools.mariadbd);
+        command.arg(format!("--defaults-file={}", file.display())).arg("--wsrep-new-cluster");
+        keeper.spawn(&command, Some(&self.directory.join("output.log")))
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        // Made already when all went well, and of no use to anybody when not.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Waits for the end; whether it was a good one.
+async fn ended(child: &mut Owned, within: Duration) -> anyhow::Result<bool> {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        if Instant::now() > deadline {
+            bail!("process {} did not end within {:.0} s", child.id(), within.as_secs_f64());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Copies the template to `data`, which must not exist.
+pub fn copy(template: &Path, data: &Path) -> anyhow::Result<()> {
+    fs::create_dir(data).with_context(|| format!("cannot make {}", data.display()))?;
+    fs::set_permissions(data, fs::metadata(template)?.permissions())?;
+    for entry in fs::read_dir(template)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), data.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            copy_file(&from, &to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// With `io::copy` between files the kernel does the work, and shares the blocks where the file system can.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut source = File::open(from)?;
+    let mut target = File::options().write(true).create_new(true).open(to)?;
+    std::io::copy(&mut source, &mut target)?;
+    target.set_permissions(source.metadata()?.permissions())
+}

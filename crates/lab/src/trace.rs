@@ -1,0 +1,415 @@
+//! Reads what sysbench printed each second, over restarts, and says how long the service was out.
+//!
+//! Enters: text, in any of the four forms sysbench has used (0.5 of 2014, final 0.5, 1.0 for SQL, 1.0 for other scripts), with
+//! or without line numbers in front, with anything else between the lines. Leaves: a [`Trace`] of seconds grouped in runs, and
+//! an [`Outage`]. No I/O here.
+//!
+//! The rule of the outage, in whole seconds, because the trace knows no better:
+//!
+//! ```text
+//!   [14s] tps 11   last second with commits
+//!                  a crash cuts off the second that was running: never reported   1 s
+//!                  the restart loop sleeps                                        1 s
+//!   [ 1s] tps 0 \
+//!      ...       > seconds reported without a commit                             16 s
+//!   [16s] tps 0 /
+//!   [17s] tps 5    first second with commits again                       outage: 18 s
+//! ```
+//!
+//! A bad second that still had a commit is not an outage: it is named as the worst second, and the outage is "sub-second".
+
+use std::fmt;
+
+/// What a restart costs by the seed's loop, beyond the seconds reported: the second the crash cut off, and `sleep 1`.
+pub const RESTART_COST_S: u32 = 2;
+
+/// Which sysbench wrote the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// 0.5 as of 2014: `reads/s:`, `writes/s:`.
+    V05Early,
+    /// The last 0.5: `reads:`, `writes:`, `errors:`, `reconnects:`.
+    V05,
+    /// 1.0, SQL scripts: `thds: 4 tps: ...`.
+    V10,
+    /// 1.0, other scripts: `thds: 4 eps: ...`.
+    V10Events,
+}
+
+/// One reported second.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Second {
+    /// sysbench's own clock, seconds since its start.
+    pub at_s: u32,
+    /// Worker threads.
+    pub threads: u32,
+    /// Transactions (or events) that ended well in this second.
+    pub tps: f64,
+    /// Read statements a second; 0 where the form has none.
+    pub reads: f64,
+    /// Write statements a second.
+    pub writes: f64,
+    /// Response time at the reported percentile, milliseconds.
+    pub response_ms: f64,
+    /// Errors a second, where the form tells.
+    pub errors: f64,
+    /// Transactions waiting for a thread, when the queue line was there.
+    pub queue: Option<u64>,
+    /// Threads busy, when the queue line was there.
+    pub concurrency: Option<u64>,
+}
+
+/// All that a loop of sysbench runs printed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// The form of the first report line.
+    pub form: Form,
+    /// One entry a sysbench process; never empty, no run is empty.
+    pub runs: Vec<Vec<Second>>,
+    /// Lines that begin as a report does and cannot be read, from 1.
+    pub unreadable: Vec<usize>,
+}
+
+/// Why a text is not a trace.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotATrace;
+
+impl fmt::Display for NotATrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no report line of sysbench in it (such as \"[ 21s] threads: 4, tps: 13.00, ...\"): \
+             run sysbench with --report-interval=1 and give its standard output",
+        )
+    }
+}
+
+impl std::error::Error for NotATrace {}
+
+/// How long nothing was committed, and what it looked like.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Outage {
+    /// Whole seconds without a reported commit; 0 means sub-second (or nothing at all, see `worst`).
+    pub seconds: u32,
+    /// Of these, seconds reported with tps 0.
+    pub zero_lines: u32,
+    /// sysbench processes that ended inside the outage: each is an error the application saw.
+    pub restarts: u32,
+    /// Errors reported by forms that report them, whole trace.
+    pub errors_reported: f64,
+    /// Clock of the last second with commits before the outage.
+    pub last_good_s: Option<u32>,
+    /// Clock of the first second with commits after it (in its own run); `None` when the trace ends before.
+    pub first_good_s: Option<u32>,
+    /// Queue at the first second of the outage after which commits stopped, its peak, and the clock at which it first shrank again.
+    pub queue_from: Option<u64>,
+    /// The longest queue seen from the outage on.
+    pub queue_peak: Option<u64>,
+    /// First second after the outage with a shorter queue than the second before, and that queue.
+    pub drains: Option<(u32, u64)>,
+    /// Worst response time from the outage on (whole trace when there is none), milliseconds.
+    pub response_ms_max: f64,
+    /// Without an outage: the second with the fewest commits, when it had less than half of the median.
+    pub worst: Option<Second>,
+}
+
+impl Outage {
+    /// True when the application saw an error: sysbench ended, or reported some.
+    pub fn with_errors(&self) -> bool {
+        self.restarts > 0 || self.errors_reported > 0.0
+    }
+}
+
+impl Trace {
+    /// Reads a whole trace.
+    pub fn parse(text: &str) -> Result<Self, NotATrace> {
+        let mut trace = Self { form: Form::V05Early, runs: Vec::new(), unreadable: Vec::new() };
+        let mut restarted = true;
+        for (index, line) in text.lines().enumerate() {
+            if line.contains("sysbench restarted") {
+                restarted = true;
+                continue;
+            }
+            let Some((at_s, rest)) = report_head(line) else { continue };
+            if let Some(queue) = number_after(rest, "queue length:") {
+                let busy = number_after(rest, "concurrency:");
+                if let Some(second) = trace.runs.last_mut().and_then(|run| run.last_mut())
+                    && second.at_s == at_s
+                    && !restarted
+                {
+                    second.queue = Some(queue as u64);
+                    second.concurrency = busy.map(|n| n as u64);
+                }
+                continue;
+            }
+            let Some((form, second)) = second_of(at_s, rest) else {
+                trace.unreadable.push(index + 1);
+                continue;
+            };
+            let back = trace.runs.last().and_then(|run| run.last()).is_some_and(|last| at_s <= last.at_s);
+            if trace.runs.is_empty() {
+                trace.form = form;
+            }
+            if restarted || back {
+                trace.runs.push(Vec::new());
+                restarted = false;
+            }
+            if let Some(run) = trace.runs.last_mut() {
+                run.push(second);
+            }
+        }
+        if trace.runs.is_empty() { Err(NotATrace) } else { Ok(trace) }
+    }
+
+    /// How often sysbench had to be started again.
+    pub fn restarts(&self) -> u32 {
+        self.runs.len().saturating_sub(1) as u32
+    }
+
+    /// All seconds in order; the flag is true for the first one of a new process.
+    fn seconds(&self) -> impl Iterator<Item = (bool, &Second)> {
+        let runs = self.runs.iter().enumerate();
+        runs.flat_map(|(r, run)| run.iter().enumerate().map(move |(i, second)| (r > 0 && i == 0, second)))
+    }
+
+    /// The longest outage of the trace.
+    pub fn outage(&self) -> Outage {
+        let seconds: Vec<(bool, &Second)> = self.seconds().collect();
+        let errors_reported = seconds.iter().map(|(_, s)| s.errors).sum();
+        let mut best: Option<(u32, u32, u32, usize, Option<usize>)> = None;
+        let mut last_good: Option<usize> = None;
+        let (mut zero, mut restarts) = (0, 0);
+        let mut close = |good: Option<usize>, end: Option<usize>, zero: u32, restarts: u32| {
+            let total = zero + restarts * RESTART_COST_S;
+            if let Some(from) = good
+                && total > best.map_or(0, |b| b.0)
+            {
+                best = Some((total, zero, restarts, from, end));
+            }
+        };
+        for (index, (fresh, second)) in seconds.iter().enumerate() {
+            restarts += u32::from(*fresh);
+            if second.tps > 0.0 {
+                close(last_good, Some(index), zero, restarts);
+                (zero, restarts) = (0, 0);
+                last_good = Some(index);
+            } else {
+                zero += 1;
+            }
+        }
+        close(last_good, None, zero, restarts);
+
+        let Some((total, zero_lines, restarts, from, end)) = best else {
+            return Outage {
+                seconds: 0,
+                zero_lines: 0,
+                restarts: 0,
+                errors_reported,
+                last_good_s: None,
+                first_good_s: None,
+                queue_from: None,
+                queue_peak: seconds.iter().filter_map(|(_, s)| s.queue).max(),
+                drains: None,
+                response_ms_max: seconds.iter().map(|(_, s)| s.response_ms).fold(0.0, f64::max),
+                worst: worst_second(&seconds),
+            };
+        };
+        let after = &seconds[from + 1..];
+        let drains = end.and_then(|end| {
+            seconds[end..].windows(2).find_map(|pair| match (pair[0].1.queue, pair[1].1.queue) {
+                (Some(before), Some(now)) if now < before => Some((pair[1].1.at_s, now)),
+                _ => None,
+            })
+        });
+        Outage {
+            seconds: total,
+            zero_lines,
+            restarts,
+            errors_reported,
+            last_good_s: Some(seconds[from].1.at_s),
+            first_good_s: end.map(|end| seconds[end].1.at_s),
+            queue_from: after.first().and_then(|(_, s)| s.queue),
+            queue_peak: after.iter().filter_map(|(_, s)| s.queue).max(),
+            drains,
+            response_ms_max: after.iter().map(|(_, s)| s.response_ms).fold(0.0, f64::max),
+            worst: None,
+        }
+    }
+}
+
+/// The second with the fewest commits, when it stands out.
+fn worst_second(seconds: &[(bool, &Second)]) -> Option<Second> {
+    let mut tps: Vec<f64> = seconds.iter().map(|(_, s)| s.tps).collect();
+    tps.sort_by(f64::total_cmp);
+    let median = *tps.get(tps.len() / 2)?;
+    let (_, worst) = seconds.iter().min_by(|a, b| a.1.tps.total_cmp(&b.1.tps))?;
+    (worst.tps < median / 2.0).then(|| (*worst).clone())
+}
+
+impl fmt::Display for Outage {
+    /// The verdict as sentences.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let errors = if self.with_errors() { "with errors" } else { "no errors" };
+        if self.seconds == 0 {
+            match &self.worst {
+                None => write!(f, "no outage, {errors}: every second had its commits")?,
+                Some(worst) => {
+                    write!(f, "sub-second, {errors}: only at {} s a hiccup (tps {:.2}", worst.at_s, worst.tps)?;
+                    if let (Some(queue), Some(busy)) = (worst.queue, worst.concurrency) {
+                        write!(f, ", queue {queue}, concurrency {busy}")?;
+                    }
+                    f.write_str(")")?;
+                }
+            }
+        } else {
+            write!(f, "outage {} s, {errors}: ", self.seconds)?;
+            write!(f, "{} s reported without a commit", self.zero_lines)?;
+            if self.restarts > 0 {
+                let (n, s) = (self.restarts, if self.restarts == 1 { "" } else { "s" });
+                write!(f, ", {n} restart{s} of sysbench (the second it cut off and the loop's sleep, 2 s each)")?;
+            }
+            if let Some(good) = self.last_good_s {
+                write!(f, "; last commits at {good} s")?;
+            }
+            match self.first_good_s {
+                Some(good) => write!(f, ", again at {good} s{}", if self.restarts > 0 { " of the new run" } else { "" })?,
+                None => f.write_str(", and none again before the trace ends")?,
+            }
+        }
+        if let (Some(from), Some(peak)) = (self.queue_from, self.queue_peak) {
+            write!(f, "; queue {from} -> {peak}")?;
+            if let Some((at, queue)) = self.drains {
+                write!(f, ", drains from {at} s ({queue})")?;
+            }
+        }
+        write!(f, "; worst response {:.2} ms", self.response_ms_max)
+    }
+}
+
+/// `[ 21s] rest`, `[ 21s ] rest`, with or without a line number in front.
+fn report_head(line: &str) -> Option<(u32, &str)> {
+    let line = line.trim_start();
+    let line = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+    let (clock, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let clock = clock.trim().strip_suffix('s')?.trim();
+    Some((clock.parse().ok()?, rest.trim()))
+}
+
+/// The number that follows `label`.
+fn number_after(text: &str, label: &str) -> Option<f64> {
+    let rest = text[text.find(label)? + label.len()..].trim_start();
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// Reads what follows the clock.
+fn second_of(at_s: u32, rest: &str) -> Option<(Form, Second)> {
+    let form = if rest.starts_with("thds:") {
+        if rest.contains("eps:") { Form::V10Events } else { Form::V10 }
+    } else if rest.starts_with("threads:") {
+        if rest.contains("reads/s:") { Form::V05Early } else { Form::V05 }
+    } else {
+        return None;
+    };
+    let number = |label| number_after(rest, label);
+    let (threads, tps, reads, writes, response_ms, errors) = match form {
+        Form::V05Early => (number("threads:")?, number("tps:")?, number("reads/s:")?, number("writes/s:")?, number("time:")?, None),
+        Form::V05 => {
+            (number("threads:")?, number("tps:")?, number(" reads:")?, number("writes:")?, number("time:")?, number("errors:"))
+        }
+        Form::V10 => {
+            let rwo = &rest[rest.find("(r/w/o:")? + "(r/w/o:".len()..];
+            let (parts, _) = rwo.split_once(')')?;
+            let mut parts = parts.split('/').map(|part| part.trim().parse::<f64>().ok());
+            let (reads, writes) = (parts.next()??, parts.next()??);
+            (number("thds:")?, number("tps:")?, reads, writes, latency_10(rest)?, number("err/s:"))
+        }
+        Form::V10Events => (number("thds:")?, number("eps:")?, 0.0, 0.0, latency_10(rest)?, None),
+    };
+    let second = Second {
+        at_s,
+        threads: threads as u32,
+        tps,
+        reads,
+        writes,
+        response_ms,
+        errors: errors.unwrap_or(0.0),
+        queue: None,
+        concurrency: None,
+    };
+    Some((form, second))
+}
+
+/// `lat (ms,95%): 33.12`.
+fn latency_10(rest: &str) -> Option<f64> {
+    number_after(&rest[rest.find("lat (ms")?..], "):")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NON_GRACEFUL: &str = include_str!("../tests/traces/seed-non-graceful.txt");
+    const GRACEFUL: &str = include_str!("../tests/traces/seed-graceful.txt");
+
+    #[test]
+    fn the_seeds_non_graceful_trace_gives_18_s() {
+        let trace = Trace::parse(NON_GRACEFUL).unwrap();
+        assert_eq!((trace.form, trace.runs.len(), trace.restarts()), (Form::V05Early, 2, 1));
+        let outage = trace.outage();
+        assert_eq!((outage.seconds, outage.zero_lines, outage.restarts), (18, 16, 1));
+        assert_eq!((outage.last_good_s, outage.first_good_s), (Some(14), Some(17)));
+        assert_eq!((outage.queue_from, outage.queue_peak, outage.drains), (Some(13), Some(170), Some((18, 161))));
+        assert!((outage.response_ms_max - 16_888.55).abs() < 1e-9);
+        assert!(outage.with_errors());
+        let said = outage.to_string();
+        assert!(said.starts_with("outage 18 s, with errors"), "{said}");
+    }
+
+    #[test]
+    fn the_seeds_graceful_trace_is_sub_second_without_errors() {
+        let outage = Trace::parse(GRACEFUL).unwrap().outage();
+        assert_eq!((outage.seconds, outage.with_errors()), (0, false));
+        let worst = outage.worst.as_ref().unwrap();
+        assert_eq!((worst.at_s, worst.queue, worst.concurrency), (22, Some(8), Some(4)));
+        assert!(outage.to_string().starts_with("sub-second, no errors: only at 22 s"), "{outage}");
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let last_05 = "[  10s] threads: 4, tps: 10.00, reads: 140.02, writes: 40.01, response time: 33.10ms (95%), errors: 0.50, reconnects:  0.00";
+        let trace = Trace::parse(last_05).unwrap();
+        assert_eq!(trace.form, Form::V05);
+        assert_eq!((trace.runs[0][0].reads, trace.runs[0][0].errors), (140.02, 0.5));
+
+        let v10 = "[ 1s ] thds: 4 tps: 9.98 qps: 219.66 (r/w/o: 159.72/39.93/20.01) lat (ms,95%): 33.12 err/s: 0.00 reconn/s: 0.00\n\
+                   [ 1s ] queue length: 3, concurrency: 1\nFATAL: mysql_stmt_execute() returned error 2013\n\
+                   [ 1s ] thds: 4 tps: 8.00 qps: 1.00 (r/w/o: 1.00/0.00/0.00) lat (ms,95%): 1.00 err/s: 0.00 reconn/s: 0.00";
+        let trace = Trace::parse(v10).unwrap();
+        assert_eq!((trace.form, trace.restarts()), (Form::V10, 1));
+        assert_eq!((trace.runs[0][0].response_ms, trace.runs[0][0].queue), (33.12, Some(3)));
+        assert_eq!(trace.outage().seconds, 2, "a restart without an idle second is still the cut second and the sleep");
+
+        let events = "[ 2s ] thds: 1 eps: 7.00 lat (ms,95%): 4.00\n[ 2s ] queue length: 0 concurrency: 1";
+        let trace = Trace::parse(events).unwrap();
+        assert_eq!((trace.form, trace.runs[0][0].concurrency), (Form::V10Events, Some(1)));
+    }
+
+    #[test]
+    fn an_outage_without_restart_counts_its_empty_seconds() {
+        let line = |s, tps| format!("[ {s}s] threads: 4, tps: {tps}, reads/s: 1.00, writes/s: 1.00, response time: 1.00ms (95%)\n");
+        let text: String = [(1, "9.00"), (2, "0.00"), (3, "0.00"), (4, "20.00"), (5, "0.00")].map(|(s, t)| line(s, t)).concat();
+        let outage = Trace::parse(&text).unwrap().outage();
+        assert_eq!((outage.seconds, outage.first_good_s, outage.with_errors()), (2, Some(4), false));
+        let text: String = [(1, "0.00"), (2, "9.00"), (3, "0.00"), (4, "0.00")].map(|(s, t)| line(s, t)).concat();
+        let outage = Trace::parse(&text).unwrap().outage();
+        assert_eq!((outage.seconds, outage.first_good_s), (2, None), "a slow start is no outage, an unended one is");
+    }
+
+    #[test]
+    fn other_text_is_refused_and_torn_lines_are_named() {
+        assert_eq!(Trace::parse("hello\n[x] y\n"), Err(NotATrace));
+        let torn = "[ 1s] threads: 4, tps: 1.00, reads/s: 1.00, writes/s: 1.00, response time: 1.00ms (95%)\n[ 2s] threads: 4, tp";
+        assert_eq!(Trace::parse(torn).unwrap().unreadable, [2]);
+    }
+}

@@ -1,0 +1,121 @@
+//! What is done to the nodes: evict, barrier, reading the accounts. Each is a task on a connection of its own, so that they run
+//! side by side and a hanging one holds up nothing; each has a deadline, and each ends in a word to the brain.
+
+use std::time::Duration;
+
+use link::{Link, LinkError, Login};
+use tokio::time::{Instant, sleep, timeout};
+use topology::account::Account;
+use topology::flavor::Flavor;
+
+/// An action's failure: the server's error number, when it gave one, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub errno: u16,
+    pub why: String,
+}
+
+impl From<LinkError> for Failed {
+    fn from(error: LinkError) -> Self {
+        let errno = if let LinkError::Rejected { errno, .. } = &error { *errno } else { 0 };
+        Self { errno, why: error.to_string() }
+    }
+}
+
+impl Failed {
+    fn because(why: impl Into<String>) -> Self {
+        Self { errno: 0, why: why.into() }
+    }
+}
+
+/// Strikes `gcomm_uuid` from the group, through the node at `address`.
+pub(crate) async fn evict(address: &str, login: &Login, gcomm_uuid: &str, within: Duration) -> Result<(), Failed> {
+    in_time(within, async {
+        let mut link = Link::connect(address, login, within).await?;
+        let statement = Flavor::of(&link.greeting.version)
+            .evict(gcomm_uuid)
+            .ok_or_else(|| Failed::because(format!("{gcomm_uuid:?} is no gcomm uuid")))?;
+        link.query(&statement, within).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// How often the view is looked at while a causal read waits.
+const VIEW_LOOK: Duration = Duration::from_millis(10);
+
+/// The node's own word that it has applied all that the group had, is a synced member of the Primary component, and is writable.
+///
+/// A causal read that is under way while the group changes its view is never answered (measured on MariaDB 10.11.19: it hangs
+/// beyond 3 s, while writes go on; the provider gives it up after repl.causal_read_timeout, 30 s). One that begins after the
+/// change takes a millisecond. So the view is watched beside it on a second connection, and each change begins the read anew.
+pub(crate) async fn barrier(address: &str, login: &Login, within: Duration) -> Result<(), Failed> {
+    in_time(within, async {
+        let mut watch = Link::connect(address, login, within).await?;
+        let mut view = view(&mut watch, within).await?;
+        loop {
+            let read = causal_read(address, login, within);
+            let changed = view_after(&mut watch, &view, within);
+            tokio::select! {
+                biased;
+                result = read => return result,
+                now = changed => view = now?,
+            }
+        }
+    })
+    .await
+}
+
+async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(), Failed> {
+    let until = Instant::now() + within;
+    let left = || until.saturating_duration_since(Instant::now());
+    let mut link = Link::connect(address, login, within).await?;
+    let flavor = Flavor::of(&link.greeting.version);
+    link.query(flavor.wait_for_group(), left()).await?;
+    let word = link.query(flavor.barrier(), left()).await?;
+    if word.text(0, 0) != Some("0") {
+        return Err(Failed::because("it is read only"));
+    }
+    let member = link.query(flavor.still_member(), left()).await?;
+    let says = |name: &str, wanted: &str| member.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted));
+    if !says("wsrep_ready", "ON") || !says("wsrep_cluster_status", "Primary") {
+        return Err(Failed::because("it is not a ready member of the Primary component"));
+    }
+    Ok(())
+}
+
+/// The number of the node's present view.
+async fn view(link: &mut Link, within: Duration) -> Result<String, Failed> {
+    let flavor = Flavor::of(&link.greeting.version);
+    let rows = link.query(flavor.view(), within).await?;
+    Ok(rows.value_of("wsrep_cluster_conf_id").unwrap_or_default().to_owned())
+}
+
+/// Returns the next view that is another one.
+async fn view_after(link: &mut Link, before: &str, within: Duration) -> Result<String, Failed> {
+    loop {
+        sleep(VIEW_LOOK).await;
+        let now = view(link, within).await?;
+        if now != before {
+            return Ok(now);
+        }
+    }
+}
+
+/// Reads the account table.
+pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> Result<Vec<Account>, Failed> {
+    in_time(within, async {
+        let mut link = Link::connect(address, login, within).await?;
+        let flavor = Flavor::of(&link.greeting.version);
+        let rows = link.query(flavor.accounts(), within).await?;
+        // Thousands of JSON documents: not on the thread that probes.
+        tokio::task::spawn_blocking(move || crate::accounts::read(flavor, &rows))
+            .await
+            .map_err(|_| Failed::because("reading it was broken off"))
+    })
+    .await
+}
+
+async fn in_time<T>(within: Duration, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    timeout(within, work).await.unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))
+}

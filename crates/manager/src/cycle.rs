@@ -1,0 +1,301 @@
+//! The one owner of the brain: facts, orders and time go in, actions are carried out, in the order in which they come. Nothing
+//! here waits for anything but the next message.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use link::Login;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use topology::action::{Action, Sentence};
+use topology::brain::Brain;
+use topology::fact::{ConnectFailure, Fact, Outcome};
+use topology::order::{Order, OrderId, OrderRefused, OrderReply};
+use topology::routes::Routes;
+use topology::view::{ClusterView, Level};
+use topology::{NodeId, Term};
+
+use crate::act::{self, Failed};
+use crate::advice::{self, Topic};
+use crate::journal::JournalRow;
+use crate::probe::{Note, Wish};
+use crate::store::{Saved, Store, Work};
+
+/// Between two ticks.
+const TICK: Duration = Duration::from_millis(20);
+/// The view is not older than this.
+const VIEW_AGE_MAX: Duration = Duration::from_millis(200);
+/// For reading the account table, and for writing what is left at the end.
+const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
+const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
+
+/// An order and where its answer goes.
+pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
+
+/// What comes of a task of `act`.
+type Done = (Fact, Option<(NodeId, Topic, Option<String>)>);
+
+pub(crate) struct Cycle {
+    pub settings: topology::settings::Settings,
+    pub login: Login,
+    pub brain: Brain,
+    pub store: Store,
+    pub started: Instant,
+    pub facts: mpsc::Receiver<Fact>,
+    pub orders: mpsc::Receiver<Asked>,
+    pub notes: mpsc::Receiver<Note>,
+    pub notes_in: mpsc::Sender<Note>,
+    pub probes: Vec<mpsc::Sender<Wish>>,
+    pub routes: watch::Sender<Arc<Routes>>,
+    pub view: watch::Sender<Arc<ClusterView>>,
+    pub stop: oneshot::Receiver<()>,
+}
+
+/// What the cycle keeps beside the brain.
+#[derive(Default)]
+struct Desk {
+    answers: HashMap<OrderId, oneshot::Sender<OrderReply>>,
+    orders: u64,
+    advice: BTreeMap<(NodeId, Topic), String>,
+    /// A node's name among the members -> its configured address.
+    aliases: HashMap<String, String>,
+    term: Term,
+    viewed: Option<Instant>,
+}
+
+impl Cycle {
+    pub async fn run(mut self) {
+        let mut desk = Desk::default();
+        let mut acts: JoinSet<Done> = JoinSet::new();
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let fact = tokio::select! {
+                // Nothing here can starve the rest: every source but the clock is slower than the brain.
+                biased;
+                _ = &mut self.stop => break,
+                Some(note) = self.notes.recv() => self.unfold(&mut desk, note),
+                Some(done) = acts.join_next() => match done {
+                    Ok((fact, advice)) => {
+                        if let Some((node, topic, text)) = advice {
+                            self.advise(&mut desk, node, topic, text);
+                        }
+                        fact
+                    }
+                    // A task that broke is missed by its deadline inside the brain.
+                    Err(_) => Fact::Tick,
+                },
+                Some((order, reply)) = self.orders.recv() => {
+                    desk.orders += 1;
+                    let id = OrderId(desk.orders);
+                    desk.answers.insert(id, reply);
+                    Fact::Order { id, order }
+                }
+                Some(fact) = self.facts.recv() => fact,
+                _ = tick.tick() => Fact::Tick,
+            };
+            let now = self.started.elapsed();
+            let actions = self.brain.on(now, fact);
+            let busy = !actions.is_empty();
+            self.carry_out(&mut desk, &mut acts, actions);
+            if busy || desk.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {
+                self.show(&mut desk);
+            }
+        }
+        self.close(desk).await;
+    }
+
+    /// A note becomes a fact; what the brain need not know stays here.
+    fn unfold(&self, desk: &mut Desk, note: Note) -> Fact {
+        match note {
+            Note::Fact(fact) => {
+                match &fact {
+                    Fact::ConnectFailed { node, how: ConnectFailure::Rejected { errno, message } } => {
+                        let text = advice::login(self.name(*node), &self.login.user, *errno, message);
+                        self.advise(desk, *node, Topic::Login, Some(text));
+                    }
+                    Fact::LinkUp { node, .. } => self.advise(desk, *node, Topic::Login, None),
+                    _ => {}
+                }
+                fact
+            }
+            Note::Reading(node, mut reading) => {
+                // A node may announce itself under another name than the configuration has; the brain knows only the latter.
+                let address = &self.settings.nodes[usize::from(node.0)].address;
+                if let Some(incoming) = reading.incoming
+                    && incoming != *address
+                {
+                    desk.aliases.insert(incoming, address.clone());
+                }
+                for member in &mut reading.status.members {
+                    if let Some(address) = desk.aliases.get(member) {
+                        member.clone_from(address);
+                    }
+                }
+                Fact::Status { node, status: Box::new(reading.status) }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, desk: &mut Desk, acts: &mut JoinSet<Done>, actions: Vec<Action>) {
+        let mut sentences = Vec::new();
+        for action in actions {
+            match action {
+                Action::Publish(routes) => {
+                    desk.term = routes.term;
+                    self.routes.send_replace(routes);
+                }
+                Action::Confirm { node } => self.wish(node, Wish::Confirm),
+                Action::Probe { node } => self.wish(node, Wish::Probe),
+                Action::Persist { term, writer, sessions_max } => self.persist(term, writer, &sessions_max),
+                Action::Evict { victim, gcomm_uuid, via, within } => {
+                    let (address, login) = (self.address(via), self.login.clone());
+                    let forbidden = advice::evict(self.name(via), &self.login.user);
+                    acts.spawn(async move {
+                        match act::evict(&address, &login, &gcomm_uuid, within).await {
+                            Ok(()) => (Fact::Outcome(Outcome::Evicted { victim, via }), Some((via, Topic::Evict, None))),
+                            Err(Failed { errno, why }) => {
+                                let advice = (errno == 1227).then_some((via, Topic::Evict, Some(forbidden)));
+                                (Fact::Outcome(Outcome::EvictFailed { victim, why }), advice)
+                            }
+                        }
+                    });
+                }
+                Action::Barrier { node, term, within } => {
+                    let (address, login) = (self.address(node), self.login.clone());
+                    acts.spawn(async move {
+                        let outcome = match act::barrier(&address, &login, within).await {
+                            Ok(()) => Outcome::BarrierPassed { node, term },
+                            Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
+                        };
+                        (Fact::Outcome(outcome), None)
+                    });
+                }
+                Action::ReadAccounts { node } => {
+                    let (address, login) = (self.address(node), self.login.clone());
+                    let name = self.name(node).to_owned();
+                    acts.spawn(async move {
+                        match act::accounts(&address, &login, ACCOUNTS_DEADLINE).await {
+                            Ok(rows) => (Fact::Accounts { node, rows }, Some((node, Topic::Accounts, None))),
+                            Err(Failed { errno, why }) => {
+                                let text = advice::accounts(&name, &login.user, errno, &why);
+                                (Fact::Tick, Some((node, Topic::Accounts, Some(text))))
+                            }
+                        }
+                    });
+                }
+                Action::Answer { id, reply } => {
+                    if let Some(answer) = desk.answers.remove(&id) {
+                        // Whoever ordered may have gone; the journal has it.
+                        let _ = answer.send(reply);
+                    }
+                }
+                Action::Say(sentence) => sentences.push(sentence),
+            }
+        }
+        for sentence in sentences {
+            self.say(desk.term, sentence);
+        }
+    }
+
+    fn wish(&self, node: NodeId, wish: Wish) {
+        // A full queue holds a wish of the same kind already.
+        if let Some(probe) = self.probes.get(usize::from(node.0)) {
+            let _ = probe.try_send(wish);
+        }
+    }
+
+    fn persist(&self, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>]) {
+        let limits = self.settings.nodes.iter().zip(sessions_max);
+        let saved = Saved {
+            term: term.0,
+            writer: writer.map(|node| self.name(node).to_owned()),
+            sessions_max: limits.filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit))).collect(),
+        };
+        let notes = self.notes_in.clone();
+        let told = Box::new(move |result: Result<(), crate::StoreError>| {
+            let outcome = match result {
+                Ok(()) => Outcome::Persisted { term },
+                Err(error) => Outcome::PersistFailed { term, why: error.to_string() },
+            };
+            // On the store's own thread: it may wait. An error means that the cycle has ended.
+            let _ = notes.blocking_send(Note::Fact(Fact::Outcome(outcome)));
+        });
+        // When the store's thread is gone, no answer comes, and the brain's deadline says so.
+        let _ = self.store.send(Work::Save(saved, told));
+    }
+
+    fn advise(&self, desk: &mut Desk, node: NodeId, topic: Topic, text: Option<String>) {
+        match text {
+            Some(text) => {
+                let before = desk.advice.insert((node, topic), text.clone());
+                if before.as_ref() != Some(&text) {
+                    self.say(desk.term, Sentence { level: Level::Error, text });
+                }
+            }
+            None => {
+                desk.advice.remove(&(node, topic));
+            }
+        }
+    }
+
+    fn say(&self, term: Term, sentence: Sentence) {
+        let Sentence { level, text } = sentence;
+        match level {
+            Level::Info => tracing::info!(term = term.0, "{text}"),
+            Level::Warn => tracing::warn!(term = term.0, "{text}"),
+            Level::Error => tracing::error!(term = term.0, "{text}"),
+        }
+        let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
+        let _ = self.store.send(Work::Note(row));
+    }
+
+    fn show(&self, desk: &mut Desk) {
+        desk.viewed = Some(Instant::now());
+        self.view.send_replace(Arc::new(self.look(desk)));
+    }
+
+    fn look(&self, desk: &Desk) -> ClusterView {
+        let now = self.started.elapsed();
+        let mut view = self.brain.view(now);
+        view.started_unix_ms = unix_ms().saturating_sub(now.as_millis() as u64);
+        for decision in &mut view.decisions {
+            decision.at_unix_ms += view.started_unix_ms;
+        }
+        for ((node, _), text) in &desk.advice {
+            if let Some(node) = view.nodes.get_mut(usize::from(node.0)) {
+                node.advice.push(text.clone());
+            }
+        }
+        view
+    }
+
+    fn name(&self, node: NodeId) -> &str {
+        self.settings.nodes.get(usize::from(node.0)).map_or("?", |node| node.name.as_str())
+    }
+
+    fn address(&self, node: NodeId) -> String {
+        self.settings.nodes.get(usize::from(node.0)).map_or_else(String::new, |node| node.address.clone())
+    }
+
+    /// The end: open orders are answered, everything asked to be written is written.
+    async fn close(self, desk: Desk) {
+        for answer in desk.answers.into_values() {
+            let sentence = "Understudy is stopping: ask again when it is up".to_owned();
+            let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));
+        }
+        self.say(desk.term, Sentence { level: Level::Info, text: "the manager stops".into() });
+        let mut notes = self.notes;
+        notes.close();
+        let (reply, written) = oneshot::channel();
+        if self.store.send(Work::Last(0, reply)).is_ok() {
+            let _ = tokio::time::timeout(FLUSH_DEADLINE, written).await;
+        }
+    }
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
+}

@@ -1,0 +1,29 @@
+//! The shell around [`topology::brain::Brain`]: it watches the nodes, carries out what is decided, and keeps what must survive a
+//! restart.
+//!
+//! ```text
+//!   probe (a task per node) ──Note──┐                          ┌──> routes, view   (watch: newest wins)
+//!   facts from the proxy ───────────┼──> cycle: owns the Brain ┼──> store, journal (own thread, SQLite)
+//!   orders ─────────────────────────┘        ^                 └──> act: evict, barrier, accounts
+//!                                            └────── outcomes, as facts ──────┘
+//! ```
+//!
+//! Everything here runs on one thread of its own with its own runtime: what the proxy does can never delay a probe, or we would
+//! diagnose ourselves.
+
+mod accounts;
+mod act;
+mod advice;
+mod cycle;
+mod journal;
+mod probe;
+mod settings;
+mod start;
+mod status;
+mod store;
+
+pub use advice::{GRANTS, grants_for};
+pub use journal::{Journal, JournalRow};
+pub use settings::{Monitor, Password, Settings};
+pub use start::{Handles, Orders, StartError, Stop, start};
+pub use store::StoreError;

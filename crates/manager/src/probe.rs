@@ -1,0 +1,288 @@
+//! One node, watched: a task that keeps a link open, asks for the status every interval, and tells what it sees.
+//!
+//! ```text
+//!             connected                       tick, or Probe
+//!   Without ─────────────> Idle ──────────────────────────────> Asking
+//!      ^                    │  ^        answered                   │ │
+//!      │        link ended  │  └───────────────────────────────────┘ │
+//!      └────────────────────┴──────────────────────────── misses_max intervals without an answer
+//! ```
+//!
+//! A connect may run beside any of these (Confirm asks for a fresh one at once); when it succeeds it becomes the kept link.
+//! A question is not taken back when it misses its deadline: each further interval without an answer is one more miss, and a late
+//! answer is still an answer. So a slow node is not taken for a dead one before misses_max intervals have passed.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::time::Duration;
+
+use link::{Ended, Link, LinkError, Login};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use topology::NodeId;
+use topology::fact::{ConnectFailure, Fact, LinkEnd};
+use topology::flavor::Flavor;
+use topology::routes::ServerGreeting;
+
+use crate::status::{self, Reading};
+
+/// What a probe task is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Connect afresh.
+    Confirm,
+    /// Ask for the status.
+    Probe,
+}
+
+/// What it tells.
+#[derive(Debug)]
+pub(crate) enum Note {
+    Fact(Fact),
+    Reading(NodeId, Reading),
+}
+
+pub(crate) struct Probe {
+    pub node: NodeId,
+    pub address: String,
+    pub login: Login,
+    pub interval: Duration,
+    pub misses_max: u32,
+    pub wishes: mpsc::Receiver<Wish>,
+    pub notes: mpsc::Sender<Note>,
+}
+
+type Asked = Pin<Box<dyn Future<Output = (Link, Result<Reading, LinkError>)> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
+
+enum Kept {
+    Without,
+    Idle(Box<Link>),
+    Asking { answer: Asked, misses: u32, next_miss: Instant },
+}
+
+struct Trying {
+    link: Connecting,
+    misses: u32,
+    next_miss: Instant,
+}
+
+enum Event {
+    Wish(Option<Wish>),
+    Connected(Result<Link, LinkError>),
+    Ended(Ended),
+    Answered(Box<Link>, Result<Reading, LinkError>),
+    Time,
+}
+
+impl Probe {
+    /// Watches until nobody wants to hear of it any more.
+    pub async fn run(mut self) {
+        let mut kept = Kept::Without;
+        let mut trying: Option<Trying> = None;
+        let mut next_ask = Instant::now();
+        loop {
+            let now = Instant::now();
+            let wake = [
+                match &kept {
+                    Kept::Asking { next_miss, .. } => Some(*next_miss),
+                    Kept::Without if trying.is_some() => None,
+                    Kept::Idle(_) | Kept::Without => Some(next_ask),
+                },
+                trying.as_ref().map(|trying| trying.next_miss),
+            ];
+            let wake = wake.into_iter().flatten().min().unwrap_or(now + self.interval);
+            match next(&mut self.wishes, &mut kept, &mut trying, wake).await {
+                Event::Wish(None) => return,
+                Event::Wish(Some(Wish::Confirm)) => {
+                    if trying.is_none() {
+                        trying = Some(self.connect());
+                    }
+                }
+                Event::Wish(Some(Wish::Probe)) => match kept {
+                    Kept::Idle(link) => {
+                        kept = self.ask(*link);
+                        next_ask = Instant::now() + self.interval;
+                    }
+                    Kept::Without if trying.is_none() => trying = Some(self.connect()),
+                    Kept::Without | Kept::Asking { .. } => {}
+                },
+                Event::Connected(result) => {
+                    trying = None;
+                    next_ask = Instant::now() + self.interval;
+                    match result {
+                        Ok(link) => {
+                            let greeting = ServerGreeting {
+                                version: link.greeting.version.clone(),
+                                capabilities: link.greeting.caps.0,
+                                charset: link.greeting.charset,
+                            };
+                            if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {
+                                return;
+                            }
+                            kept = self.ask(link);
+                        }
+                        Err(error) => {
+                            if !self.tell(Fact::ConnectFailed { node: self.node, how: failure(error) }).await {
+                                return;
+                            }
+                        }
+                    }
+                }
+                Event::Ended(how) => {
+                    kept = Kept::Without;
+                    next_ask = Instant::now() + self.interval;
+                    if !self.tell(Fact::LinkEnded { node: self.node, how: end(how) }).await {
+                        return;
+                    }
+                }
+                Event::Answered(link, Ok(reading)) => {
+                    kept = Kept::Idle(link);
+                    if self.notes.send(Note::Reading(self.node, reading)).await.is_err() {
+                        return;
+                    }
+                }
+                Event::Answered(link, Err(error)) => {
+                    drop(link);
+                    kept = Kept::Without;
+                    next_ask = Instant::now() + self.interval;
+                    let how = match error {
+                        LinkError::Closed | LinkError::Reset => LinkEnd::Closed,
+                        LinkError::Rejected { errno, .. } => LinkEnd::Goodbye { errno },
+                        _ => LinkEnd::Silent,
+                    };
+                    if !self.tell(Fact::LinkEnded { node: self.node, how }).await {
+                        return;
+                    }
+                }
+                Event::Time => {
+                    if !self.time(&mut kept, &mut trying, &mut next_ask).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell(&self, fact: Fact) -> bool {
+        self.notes.send(Note::Fact(fact)).await.is_ok()
+    }
+
+    /// A moment has come that was waited for: the next question, or a miss.
+    async fn time(&self, kept: &mut Kept, trying: &mut Option<Trying>, next_ask: &mut Instant) -> bool {
+        let now = Instant::now();
+        let mut missed = false;
+        if let Some(attempt) = trying
+            && attempt.next_miss <= now
+        {
+            attempt.misses += 1;
+            attempt.next_miss = now + self.interval;
+            missed = true;
+        }
+        match kept {
+            Kept::Asking { misses, next_miss, .. } if *next_miss <= now => {
+                *misses += 1;
+                *next_miss = now + self.interval;
+                missed = true;
+                if *misses >= self.misses_max {
+                    *kept = Kept::Without;
+                    *next_ask = now;
+                    return self.tell(Fact::LinkEnded { node: self.node, how: LinkEnd::Silent }).await;
+                }
+            }
+            Kept::Idle(_) if *next_ask <= now => {
+                *next_ask = now + self.interval;
+                if let Kept::Idle(link) = std::mem::replace(kept, Kept::Without) {
+                    *kept = self.ask(*link);
+                }
+            }
+            Kept::Without if trying.is_none() && *next_ask <= now => {
+                *next_ask = now + self.interval;
+                *trying = Some(self.connect());
+            }
+            _ => {}
+        }
+        !missed || self.tell(Fact::ProbeMissed { node: self.node }).await
+    }
+
+    fn connect(&self) -> Trying {
+        let (address, login) = (self.address.clone(), self.login.clone());
+        let deadline = self.interval * self.misses_max;
+        let link = Box::pin(async move { Link::connect(&address, &login, deadline).await });
+        Trying { link, misses: 0, next_miss: Instant::now() + self.interval }
+    }
+
+    fn ask(&self, mut link: Link) -> Kept {
+        let flavor = Flavor::of(&link.greeting.version);
+        // The misses are counted outside; this only keeps a forgotten question from living for ever.
+        let deadline = self.interval * (self.misses_max + 1);
+        let answer = Box::pin(async move {
+            let answer = async {
+                let status = link.query(flavor.status(), deadline).await?;
+                let variables = link.query(flavor.variables(), deadline).await?;
+                Ok(status::read(&status, &variables))
+            };
+            let answer = answer.await;
+            (link, answer)
+        });
+        Kept::Asking { answer, misses: 0, next_miss: Instant::now() + self.interval }
+    }
+}
+
+/// Waits for the first of all that may happen. Cancel safe: what is pending stays in `kept` and `trying`.
+async fn next(
+    wishes: &mut mpsc::Receiver<Wish>,
+    kept: &mut Kept,
+    trying: &mut Option<Trying>,
+    wake: Instant,
+) -> Event {
+    let connected = async {
+        match trying {
+            Some(trying) => (&mut trying.link).await,
+            None => pending().await,
+        }
+    };
+    let spoke = async {
+        match kept {
+            Kept::Without => pending().await,
+            Kept::Idle(link) => Event::Ended(link.ended().await),
+            Kept::Asking { answer, .. } => {
+                let (link, answer) = answer.await;
+                Event::Answered(Box::new(link), answer)
+            }
+        }
+    };
+    tokio::select! {
+        // News of the node before the clock: an answer that is there is no miss.
+        biased;
+        event = spoke => event,
+        result = connected => Event::Connected(result),
+        wish = wishes.recv() => Event::Wish(wish),
+        () = sleep_until(wake) => Event::Time,
+    }
+}
+
+fn end(how: Ended) -> LinkEnd {
+    match how {
+        Ended::Closed | Ended::Reset => LinkEnd::Closed,
+        Ended::Goodbye { errno, .. } => LinkEnd::Goodbye { errno },
+        Ended::Lost { .. } => LinkEnd::Silent,
+    }
+}
+
+/// What a failed connect says of the node.
+pub(crate) fn failure(error: LinkError) -> ConnectFailure {
+    match error {
+        LinkError::Refused => ConnectFailure::Refused,
+        LinkError::Reset => ConnectFailure::Reset,
+        LinkError::Closed => ConnectFailure::Closed,
+        LinkError::TimedOut { .. } => ConnectFailure::TimedOut,
+        LinkError::Unreachable(_) => ConnectFailure::Unreachable,
+        LinkError::Rejected { errno, message, .. } => ConnectFailure::Rejected { errno, message },
+        LinkError::Plugin(plugin) => ConnectFailure::Rejected {
+            errno: 1251,
+            message: format!("the account uses {plugin}, which Understudy does not speak"),
+        },
+        LinkError::Protocol(what) => ConnectFailure::Protocol { what },
+    }
+}

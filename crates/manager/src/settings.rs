@@ -1,0 +1,34 @@
+//! What the manager is told at its start.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The cluster, and how it is watched and moved.
+    pub cluster: topology::settings::Settings,
+    /// The account for probes and orders.
+    pub monitor: Monitor,
+    /// The SQLite file for term, writer, drains and journal. Made when it is not there; its directory must exist.
+    pub store: PathBuf,
+}
+
+/// The account for probes and orders; the grants it needs are [`crate::GRANTS`].
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    /// User name.
+    pub user: String,
+    /// Its password.
+    pub password: Password,
+}
+
+/// A password; Debug does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(pub String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}

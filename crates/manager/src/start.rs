@@ -1,0 +1,214 @@
+//! Starts the manager on a thread of its own, and gives back the ends of its channels.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use link::{Login, Secret};
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use topology::brain::{Brain, Restored};
+use topology::fact::Fact;
+use topology::order::{Order, OrderRefused, OrderReply};
+use topology::routes::{Lane, LaneState, Routes};
+use topology::view::ClusterView;
+use topology::{NodeId, Term};
+
+use crate::cycle::{Asked, Cycle};
+use crate::journal::Journal;
+use crate::probe::Probe;
+use crate::settings::Settings;
+use crate::store::{Saved, Store, StoreError};
+
+/// Facts from the data plane that may wait to be read.
+const FACTS_MAX: usize = 1024;
+/// Notes of the probes and the store that may wait.
+const NOTES_MAX: usize = 256;
+/// Orders that may wait.
+const ORDERS_MAX: usize = 64;
+/// Wishes to one probe that may wait.
+const WISHES_MAX: usize = 8;
+/// An order is answered at the latest this long after its budget.
+const ANSWER_SLACK: Duration = Duration::from_secs(30);
+
+/// Why the manager did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings contradict themselves; the sentence says what is allowed.
+    #[error("{0}")]
+    Settings(String),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No thread or runtime could be had.
+    #[error("the manager's thread could not be started: {0}; check the limits of this process")]
+    Thread(#[from] std::io::Error),
+}
+
+/// The ends of the manager's channels.
+pub struct Handles {
+    /// Who may be spoken to; version 0 until something is known.
+    pub routes: watch::Receiver<Arc<Routes>>,
+    /// The whole picture, for people; at most 200 ms old.
+    pub view: watch::Receiver<Arc<ClusterView>>,
+    /// For what the data plane sees: `try_send` what may be dropped, `send` what may not (`Quiesced`).
+    pub facts: mpsc::Sender<Fact>,
+    /// For operators.
+    pub orders: Orders,
+    /// What was decided, when and why.
+    pub journal: Journal,
+    /// Ends it all; when it is dropped, too, only without waiting.
+    pub stop: Stop,
+}
+
+/// Takes orders.
+#[derive(Clone)]
+pub struct Orders {
+    queue: mpsc::Sender<Asked>,
+}
+
+impl Orders {
+    /// Carries out an order; answers when it is done or refused, at the very latest 30 s after its budget.
+    pub async fn order(&self, order: Order) -> OrderReply {
+        let refused = |code, sentence: &str| Err(OrderRefused { code, sentence: sentence.into() });
+        let budget = match &order {
+            Order::Switchover { budget, .. } | Order::Drain { budget, .. } => *budget,
+            Order::Undrain { .. } | Order::SetSessionsMax { .. } => Duration::ZERO,
+        };
+        let (reply, answer) = oneshot::channel();
+        let asked = async {
+            self.queue.send((order, reply)).await.ok()?;
+            answer.await.ok()
+        };
+        match tokio::time::timeout(budget.saturating_add(ANSWER_SLACK), asked).await {
+            Ok(Some(reply)) => reply,
+            Ok(None) => refused("stopping", "Understudy is stopping: ask again when it is up"),
+            Err(_) => refused("busy", "no answer in time: see `understudy status` for what runs"),
+        }
+    }
+}
+
+/// Ends the manager.
+pub struct Stop {
+    signal: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Stop {
+    /// Ends it, and returns when everything is written and its thread is gone.
+    pub async fn stop(self) {
+        // A task that only waits for a thread; if it is cancelled, the thread ends all the same.
+        let _ = tokio::task::spawn_blocking(move || self.stop_blocking()).await;
+    }
+
+    /// The same, for callers without a runtime.
+    pub fn stop_blocking(mut self) {
+        if let Some(signal) = self.signal.take() {
+            let _ = signal.send(());
+        }
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the manager's thread ended with a panic");
+        }
+    }
+}
+
+/// Opens the store, starts the manager's thread, and returns at once; what it learns arrives through [`Handles`].
+pub fn start(settings: Settings) -> Result<Handles, StartError> {
+    settings.cluster.check().map_err(StartError::Settings)?;
+    let (store, saved, _detached) = Store::open(&settings.store)?;
+    let restored = restore(&settings, &saved);
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+
+    let (facts_in, facts) = mpsc::channel(FACTS_MAX);
+    let (notes_in, notes) = mpsc::channel(NOTES_MAX);
+    let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
+    let (signal, stop) = oneshot::channel();
+    let (routes_in, routes) = watch::channel(Arc::new(nothing_known(&settings, restored.term)));
+    let brain = Brain::new(settings.cluster.clone(), restored, Duration::ZERO);
+    let (view_in, view) = watch::channel(Arc::new(brain.view(Duration::ZERO)));
+    let journal = Journal { store: store.clone() };
+
+    let secret = match settings.monitor.password.0.as_str() {
+        "" => Secret::None,
+        password => Secret::Password(password.to_owned()),
+    };
+    let login = Login::new(settings.monitor.user.clone(), secret);
+    let cluster = settings.cluster;
+    let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
+        runtime.block_on(async move {
+            let mut probes = Vec::new();
+            for (place, node) in (0..=u8::MAX).zip(&cluster.nodes) {
+                let (wish, wishes) = mpsc::channel(WISHES_MAX);
+                probes.push(wish);
+                let probe = Probe {
+                    node: NodeId(place),
+                    address: node.address.clone(),
+                    login: login.clone(),
+                    interval: cluster.probe_interval,
+                    misses_max: cluster.misses_max,
+                    wishes,
+                    notes: notes_in.clone(),
+                };
+                tokio::spawn(probe.run());
+            }
+            let cycle = Cycle {
+                settings: cluster,
+                login,
+                brain,
+                store,
+                started: Instant::now(),
+                facts,
+                orders,
+                notes,
+                notes_in,
+                probes,
+                routes: routes_in,
+                view: view_in,
+                stop,
+            };
+            cycle.run().await;
+        });
+        // A name lookup may hang in the resolver; the end does not wait for it.
+        runtime.shutdown_background();
+    })?;
+    Ok(Handles {
+        routes,
+        view,
+        facts: facts_in,
+        orders: Orders { queue: orders_in },
+        journal,
+        stop: Stop { signal: Some(signal), thread: Some(thread) },
+    })
+}
+
+/// Names become places in today's configuration; what is not in it any more is forgotten.
+fn restore(settings: &Settings, saved: &Saved) -> Restored {
+    let limit = |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
+    Restored {
+        term: Term(saved.term),
+        writer: saved.writer.as_deref().and_then(|name| settings.cluster.node(name)),
+        sessions_max: settings.cluster.nodes.iter().map(|node| limit(&node.name)).collect(),
+    }
+}
+
+fn nothing_known(settings: &Settings, term: Term) -> Routes {
+    let lanes = (0..=u8::MAX).zip(&settings.cluster.nodes).map(|(place, node)| Lane {
+        node: NodeId(place),
+        name: node.name.as_str().into(),
+        address: node.address.as_str().into(),
+        state: LaneState::Shut,
+        epoch: 0,
+        sessions_max: None,
+    });
+    Routes {
+        version: 0,
+        term,
+        lanes: lanes.collect(),
+        hold_because: Some("no node has been checked yet".into()),
+        greeting: None,
+        accounts: Arc::default(),
+    }
+}

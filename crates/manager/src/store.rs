@@ -1,0 +1,326 @@
+//! The SQLite file: term, writer and drains (each on disk before it is used), and the journal.
+//!
+//! Entered by a queue, worked off by one thread of its own, because a write blocks until the disk has it. What was waiting is
+//! written decisions first: a journal row never delays a failover. Two connections: decisions are synced at each commit
+//! (`synchronous=FULL`), journal rows with the next decision or checkpoint.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tokio::sync::oneshot;
+use topology::view::Level;
+
+use crate::journal::JournalRow;
+
+/// "USTY": the file is ours.
+const APPLICATION_ID: i64 = 0x5553_5459;
+const VERSION: i64 = 1;
+/// Journal rows kept.
+const JOURNAL_MAX: i64 = 10_000;
+/// How long another process's lock is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be opened, read or written.
+    #[error("the store {path} cannot be used: {why}; check the directory, its rights and the space on the disk")]
+    Unusable {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite said.
+        why: String,
+    },
+    /// It is not a database.
+    #[error(
+        "the store {path} is damaged or is not an SQLite file: {why}; move it away and start again, the term then begins anew"
+    )]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What SQLite said.
+        why: String,
+    },
+    /// It belongs to another program, or to a newer version of this one.
+    #[error("the store {path} is not one of this program's: {why}; name another file")]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The store's thread has ended.
+    #[error("the store is closed: the manager is stopping")]
+    Closed,
+}
+
+/// A decision as it is kept: by names, since the configuration's order may change between two starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Saved {
+    pub term: u64,
+    pub writer: Option<String>,
+    pub sessions_max: Vec<(String, u32)>,
+}
+
+/// Called on the store's thread when the write has ended.
+type Told = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+pub(crate) enum Work {
+    Save(Saved, Told),
+    Note(JournalRow),
+    Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
+}
+
+/// The way in. The thread ends when the last of these is gone, with everything written.
+#[derive(Clone)]
+pub(crate) struct Store {
+    queue: mpsc::Sender<Work>,
+}
+
+impl Store {
+    /// Opens or makes the file; gives back what was in it.
+    pub fn open(path: &Path) -> Result<(Store, Saved, JoinHandle<()>), StoreError> {
+        let mut file = File::open(path)?;
+        let saved = file.saved()?;
+        let (queue, work) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("store".into())
+            .spawn(move || file.run(&work))
+            .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
+        Ok((Store { queue }, saved, thread))
+    }
+
+    /// Queues work; `Err` gives it back when the thread is gone.
+    pub fn send(&self, work: Work) -> Result<(), Box<Work>> {
+        self.queue.send(work).map_err(|mpsc::SendError(work)| Box::new(work))
+    }
+}
+
+struct File {
+    path: PathBuf,
+    decisions: Connection,
+    journal: Connection,
+    noted: u64,
+}
+
+impl File {
+    fn open(path: &Path) -> Result<File, StoreError> {
+        let decisions = connect(path, "FULL")?;
+        let journal = connect(path, "NORMAL")?;
+        Ok(File { path: path.into(), decisions, journal, noted: 0 })
+    }
+
+    fn saved(&mut self) -> Result<Saved, StoreError> {
+        let path = self.path.clone();
+        let read = |connection: &Connection| -> rusqlite::Result<Saved> {
+            let row = connection
+                .query_row("SELECT term, writer FROM decision WHERE id = 1", [], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let (term, writer): (u64, Option<String>) = row.unwrap_or_default();
+            let mut limits = connection.prepare("SELECT node, sessions_max FROM sessions ORDER BY node")?;
+            let sessions_max = limits.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            Ok(Saved { term, writer, sessions_max })
+        };
+        read(&self.decisions).map_err(|error| explain(&path, &error))
+    }
+
+    fn run(mut self, work: &mpsc::Receiver<Work>) {
+        while let Ok(first) = work.recv() {
+            let mut waiting = vec![first];
+            waiting.extend(work.try_iter());
+            let (saves, others): (Vec<Work>, Vec<Work>) =
+                waiting.into_iter().partition(|work| matches!(work, Work::Save(..)));
+            for save in saves {
+                if let Work::Save(saved, told) = save {
+                    let result = self.save(&saved).map_err(|error| explain(&self.path, &error));
+                    told(result);
+                }
+            }
+            let mut rows = Vec::new();
+            for work in others {
+                match work {
+                    Work::Note(row) => rows.push(row),
+                    Work::Last(rows_max, reply) => {
+                        self.note(&std::mem::take(&mut rows));
+                        let result = self.last(rows_max).map_err(|error| explain(&self.path, &error));
+                        // Whoever asked may have gone.
+                        let _ = reply.send(result);
+                    }
+                    Work::Save(..) => {}
+                }
+            }
+            self.note(&rows);
+        }
+    }
+
+    fn save(&mut self, saved: &Saved) -> rusqlite::Result<()> {
+        let change = self.decisions.transaction()?;
+        change.execute(
+            "INSERT INTO decision (id, term, writer) VALUES (1, ?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET term = excluded.term, writer = excluded.writer",
+            params![saved.term, saved.writer],
+        )?;
+        change.execute("DELETE FROM sessions", [])?;
+        for (node, limit) in &saved.sessions_max {
+            change.execute("INSERT INTO sessions (node, sessions_max) VALUES (?1, ?2)", params![node, limit])?;
+        }
+        change.commit()
+    }
+
+    /// A journal that cannot be written is no reason to stop: the log has the same sentence.
+    fn note(&mut self, rows: &[JournalRow]) {
+        if rows.is_empty() {
+            return;
+        }
+        if let Err(error) = self.write_rows(rows) {
+            tracing::warn!("the journal could not be written: {error}");
+        }
+    }
+
+    fn write_rows(&mut self, rows: &[JournalRow]) -> rusqlite::Result<()> {
+        let change = self.journal.transaction()?;
+        for row in rows {
+            change.execute(
+                "INSERT INTO journal (at_unix_ms, level, text, term) VALUES (?1, ?2, ?3, ?4)",
+                params![row.at_unix_ms, row.level.word(), row.text, row.term],
+            )?;
+        }
+        self.noted += rows.len() as u64;
+        if self.noted >= 1000 {
+            self.noted = 0;
+            change.execute("DELETE FROM journal WHERE id <= (SELECT MAX(id) FROM journal) - ?1", [JOURNAL_MAX])?;
+        }
+        change.commit()
+    }
+
+    fn last(&self, rows_max: u32) -> rusqlite::Result<Vec<JournalRow>> {
+        let mut select = self
+            .journal
+            .prepare_cached("SELECT at_unix_ms, level, text, term FROM journal ORDER BY id DESC LIMIT ?1")?;
+        let rows = select.query_map([rows_max], |row| {
+            let level = match row.get_ref(1)?.as_str()? {
+                "info" => Level::Info,
+                "warn" => Level::Warn,
+                _ => Level::Error,
+            };
+            Ok(JournalRow { at_unix_ms: row.get(0)?, level, text: row.get(2)?, term: row.get(3)? })
+        })?;
+        let mut rows: Vec<JournalRow> = rows.collect::<Result<_, _>>()?;
+        rows.reverse();
+        Ok(rows)
+    }
+}
+
+fn connect(path: &Path, synchronous: &str) -> Result<Connection, StoreError> {
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(LOCK_WAIT)?;
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        Ok(connection)
+    };
+    let mut connection = open().map_err(|error| explain(path, &error))?;
+    prepare(path, &mut connection)?;
+    Ok(connection)
+}
+
+/// Makes the tables in a new file; refuses a file that is not ours.
+fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
+    let number = |connection: &Connection, pragma: &str| -> Result<i64, StoreError> {
+        connection.pragma_query_value(None, pragma, |row| row.get(0)).map_err(|error| explain(path, &error))
+    };
+    let (id, version) = (number(connection, "application_id")?, number(connection, "user_version")?);
+    let tables: i64 = connection
+        .query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0))
+        .map_err(|error| explain(path, &error))?;
+    let foreign = |why: String| StoreError::Foreign { path: path.into(), why };
+    if id != APPLICATION_ID && (id != 0 || tables != 0) {
+        return Err(foreign(format!("it holds {tables} tables and indexes of something else")));
+    }
+    if id == APPLICATION_ID {
+        if version != VERSION {
+            return Err(foreign(format!("its layout is number {version}, this version knows {VERSION}")));
+        }
+        return Ok(());
+    }
+    let make = |connection: &mut Connection| -> rusqlite::Result<()> {
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        let change = connection.transaction()?;
+        change.execute_batch(
+            "CREATE TABLE decision (id INTEGER PRIMARY KEY CHECK (id = 1), term INTEGER NOT NULL, writer TEXT);
+             CREATE TABLE sessions (node TEXT PRIMARY KEY, sessions_max INTEGER NOT NULL);
+             CREATE TABLE journal (id INTEGER PRIMARY KEY, at_unix_ms INTEGER NOT NULL, level TEXT NOT NULL,
+                                   text TEXT NOT NULL, term INTEGER NOT NULL);",
+        )?;
+        change.pragma_update(None, "application_id", APPLICATION_ID)?;
+        change.pragma_update(None, "user_version", VERSION)?;
+        change.commit()
+    };
+    make(connection).map_err(|error| explain(path, &error))
+}
+
+fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let (path, why) = (path.to_path_buf(), error.to_string());
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => StoreError::Damaged { path, why },
+        _ => StoreError::Unusable { path, why },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn save(store: &Store, saved: Saved) -> Result<(), StoreError> {
+        let (told, heard) = mpsc::channel();
+        let work = Work::Save(
+            saved,
+            Box::new(move |result| {
+                let _ = told.send(result);
+            }),
+        );
+        assert!(store.send(work).is_ok());
+        heard.recv().unwrap()
+    }
+
+    #[test]
+    fn what_is_saved_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        let (store, saved, thread) = Store::open(&path).unwrap();
+        assert_eq!(saved, Saved::default());
+        let eight = Saved { term: 8, writer: Some("db2".into()), sessions_max: vec![("db1".into(), 0)] };
+        save(&store, eight.clone()).unwrap();
+        for text in ["one", "two", "three"] {
+            let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
+            assert!(store.send(Work::Note(row)).is_ok());
+        }
+        let (reply, rows) = oneshot::channel();
+        assert!(store.send(Work::Last(2, reply)).is_ok());
+        let rows = rows.blocking_recv().unwrap().unwrap();
+        assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), ["two", "three"]);
+        drop(store);
+        thread.join().unwrap();
+        let (_, saved, _) = Store::open(&path).unwrap();
+        assert_eq!(saved, eight);
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("other.db");
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("CREATE TABLE customers (id INTEGER)").unwrap();
+        drop(other);
+        assert!(matches!(Store::open(&path).map(|_| ()), Err(StoreError::Foreign { .. })));
+
+        let path = dir.path().join("noise.db");
+        std::fs::write(&path, "this is no database at all, but it is long enough to look like one. ".repeat(20)).unwrap();
+        assert!(matches!(Store::open(&path).map(|_| ()), Err(StoreError::Damaged { .. })));
+
+        let path = dir.path().join("no/such/directory.db");
+        assert!(matches!(Store::open(&path).map(|_| ()), Err(StoreError::Unusable { .. })));
+    }
+}

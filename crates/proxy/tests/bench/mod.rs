@@ -1,0 +1,127 @@
+//! The proxy with routes that the test gives it, and clients for it.
+#![allow(dead_code)] // each test file uses its part
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fixture::Server;
+use link::{Link, LinkError, Login, Secret};
+use protocol::capability::Caps;
+use protocol::native;
+use proxy::{Handle, Inputs, Settings};
+use tokio::sync::{mpsc, watch};
+use topology::account::{Account, Accounts, Proof};
+use topology::fact::Fact;
+use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
+use topology::{NodeId, Term};
+
+pub const SECOND: Duration = Duration::from_secs(1);
+
+pub struct Bench {
+    pub routes: watch::Sender<Arc<Routes>>,
+    pub facts: mpsc::Receiver<Fact>,
+    pub proxy: Handle,
+}
+
+pub fn settings() -> Settings {
+    Settings {
+        listen: vec!["127.0.0.1:0".into()],
+        hold_time: 10 * SECOND,
+        hold_statements_max: 100,
+        hold_bytes_max: 1 << 20,
+        release_at_once: 4,
+        connect_timeout: SECOND,
+        login_timeout: 2 * SECOND,
+        retain_bytes_max: 1 << 20,
+        client_connections_max: 100,
+        writers_all: false,
+    }
+}
+
+/// Routes over `servers`, the lane of each in the given state.
+pub fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes> {
+    let lanes = servers.iter().enumerate().map(|(at, (server, state, epoch))| Lane {
+        node: NodeId(at as u8),
+        name: format!("db{}", at + 1).into(),
+        address: server.address().to_string().into(),
+        state: *state,
+        epoch: *epoch,
+        sessions_max: None,
+    });
+    let stage2 = native::stage2(&native::stage1(b"secret"));
+    let account =
+        Account { user: "app".into(), host: "%".into(), proof: Proof::Native(stage2), locked: false };
+    Arc::new(Routes {
+        version,
+        term: Term(version),
+        lanes: lanes.collect(),
+        hold_because: Some("the test says so".into()),
+        greeting: Some(Arc::new(ServerGreeting {
+            version: "5.5.5-10.11.19-MariaDB".into(),
+            capabilities: 0x25_80FF_F7FE,
+            charset: 45,
+        })),
+        accounts: Arc::new(Accounts::new(vec![account])),
+    })
+}
+
+impl Bench {
+    pub async fn new(settings: Settings, first: Arc<Routes>) -> Self {
+        let (sender, receiver) = watch::channel(first);
+        let (facts, seen) = mpsc::channel(100);
+        let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).await.unwrap();
+        Self { routes: sender, facts: seen, proxy }
+    }
+
+    pub fn address(&self) -> String {
+        self.proxy.local_addresses()[0].to_string()
+    }
+
+    pub async fn client(&self) -> Link {
+        connect(&self.address()).await.unwrap()
+    }
+}
+
+pub async fn connect(address: &str) -> Result<Link, LinkError> {
+    let login = Login {
+        user: "app".into(),
+        secret: Secret::Password("secret".into()),
+        database: Some(b"shop".to_vec()),
+        caps: Caps::PROTOCOL_41
+            | Caps::SECURE_CONNECTION
+            | Caps::PLUGIN_AUTH
+            | Caps::MULTI_STATEMENTS
+            | Caps::MULTI_RESULTS
+            | Caps::TRANSACTIONS,
+        charset: 45,
+        attrs: vec![],
+        max_packet: 1 << 24,
+    };
+    Link::connect(address, &login, 5 * SECOND).await
+}
+
+pub async fn one(link: &mut Link, sql: &str) -> String {
+    let rows = link.query(sql, 20 * SECOND).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows.text(0, 0).unwrap_or("NULL").to_owned()
+}
+
+/// Runs the package's own client through the proxy.
+pub fn cli(bench: &Bench, args: &[&str], input: &str) -> (bool, String) {
+    use std::io::Write;
+    let port = bench.proxy.local_addresses()[0].port();
+    let mut child = Command::new("mariadb")
+        .args(["--no-defaults", "-uapp", "-psecret", "-h127.0.0.1", "-N", "-B", "shop"])
+        .arg(format!("-P{port}"))
+        .args(args)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let mut text = String::from_utf8_lossy(&done.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&done.stderr));
+    (done.status.success(), text)
+}

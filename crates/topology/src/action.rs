@@ -1,0 +1,79 @@
+//! What the brain asks the shell to do. Each action is carried out in the order given, without waiting for the one before
+//! (a barrier, an eviction and a write to disk run side by side), and what comes of it is told as a fact.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::order::{OrderId, OrderReply};
+use crate::routes::Routes;
+use crate::view::Level;
+use crate::{NodeId, Term};
+
+/// A wish of the brain.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Connect to the node afresh, now; answered by `LinkUp` and a `Status`, or by `ConnectFailed`.
+    Confirm {
+        /// Which node.
+        node: NodeId,
+    },
+    /// Ask the node for its status, now; answered by `Status`, `ProbeMissed`, `LinkEnded` or `ConnectFailed`.
+    Probe {
+        /// Which node.
+        node: NodeId,
+    },
+    /// Write this to disk; answered by `Persisted` or `PersistFailed`.
+    Persist {
+        /// The number of the decision; published only when it is on disk.
+        term: Term,
+        /// The writer decided on.
+        writer: Option<NodeId>,
+        /// Of each node: the limit of its sessions.
+        sessions_max: Vec<Option<u32>>,
+    },
+    /// Strike `victim` from the group; answered by `Evicted` or `EvictFailed`.
+    Evict {
+        /// Who.
+        victim: NodeId,
+        /// Its name in the group, as it was when it was last heard of.
+        gcomm_uuid: String,
+        /// The survivor that is to do it.
+        via: NodeId,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Ask `node` whether it is writable and has applied all the group has; answered by `BarrierPassed` or `BarrierFailed`.
+    Barrier {
+        /// Which node.
+        node: NodeId,
+        /// The decision it belongs to.
+        term: Term,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Read the account table; answered by `Accounts`, or by nothing.
+    ReadAccounts {
+        /// From which node.
+        node: NodeId,
+    },
+    /// Tell the data plane.
+    Publish(Arc<Routes>),
+    /// Tell the operator.
+    Answer {
+        /// Which order.
+        id: OrderId,
+        /// What came of it.
+        reply: OrderReply,
+    },
+    /// Log it, and write it in the journal.
+    Say(Sentence),
+}
+
+/// A decision, and its because.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    /// How grave.
+    pub level: Level,
+    /// The sentence.
+    pub text: String,
+}

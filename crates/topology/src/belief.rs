@@ -1,0 +1,144 @@
+//! What we hold true of one node: the last things it said, what it failed to say, and what that makes it.
+//!
+//! Facts change the fields; [`crate::problem::judge`] turns the fields into a state; nobody else decides what a node is.
+
+use crate::detector::Counts;
+use crate::fact::{GaleraStatus, Now};
+use crate::routes::{LaneState, ServerGreeting};
+use crate::view::NodeState;
+
+/// What may be done with a node, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// May be chosen.
+    Well,
+    /// Works and may stay; is not chosen while another is well (a donor).
+    Stays,
+    /// Works, and should hand over as soon as another can take it (maintenance, desync by an operator, drained).
+    Leaves,
+    /// Must not be used.
+    No,
+}
+
+/// The verdict on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub state: NodeState,
+    pub serves: Serves,
+    pub problem: &'static str,
+    pub reason: String,
+}
+
+/// Something happened that may mean the node's end; it is asked, and until it answers nothing new is sent there.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubt {
+    pub since: Now,
+    pub why: String,
+    /// Only a fresh connection clears it: the link it was known by is gone.
+    pub wants_link: bool,
+}
+
+/// All about one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    pub name: String,
+    pub address: String,
+    pub priority: u32,
+    pub sessions_max: Option<u32>,
+
+    /// The kept-open link stands.
+    pub linked: bool,
+    /// It stood at least once since this process started: only then a refusal is a loss, and proof.
+    pub linked_once: bool,
+    pub greeting: Option<ServerGreeting>,
+    /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
+    pub rejected: Option<(u16, String)>,
+    pub status: Option<GaleraStatus>,
+    pub answered_at: Option<Now>,
+    /// The last one heard; still known when the node is gone.
+    pub gcomm_uuid: String,
+    /// A Primary view has named the node's address, so that its absence from one means something.
+    pub listed_once: bool,
+    pub counts: Counts,
+    /// When the present trouble began.
+    pub lost_at: Option<Now>,
+    /// It said itself that it stops: it leaves the group alone.
+    pub leaving_since: Option<Now>,
+    pub doubt: Option<Doubt>,
+    pub doubt_cleared: Option<Now>,
+    /// One question of each kind in flight.
+    pub confirm_asked: Option<Now>,
+    pub probe_asked: Option<Now>,
+    /// The gcomm uuid that was struck from the group.
+    pub evicted_uuid: String,
+    pub evict_tries: u32,
+    pub evict_after: Now,
+
+    pub verdict: Verdict,
+    pub since: Now,
+
+    pub lane: LaneState,
+    pub epoch: u64,
+}
+
+impl Belief {
+    pub fn new(name: &str, address: &str, priority: u32, sessions_max: Option<u32>, now: Now) -> Self {
+        Self {
+            name: name.to_owned(),
+            address: address.to_owned(),
+            priority,
+            sessions_max,
+            linked: false,
+            linked_once: false,
+            greeting: None,
+            rejected: None,
+            status: None,
+            answered_at: None,
+            gcomm_uuid: String::new(),
+            listed_once: false,
+            counts: Counts::default(),
+            lost_at: None,
+            leaving_since: None,
+            doubt: None,
+            doubt_cleared: None,
+            confirm_asked: None,
+            probe_asked: None,
+            evicted_uuid: String::new(),
+            evict_tries: 0,
+            evict_after: Now::ZERO,
+            verdict: Verdict {
+                state: NodeState::Unknown,
+                serves: Serves::No,
+                problem: "unchecked",
+                reason: "not yet checked, which counts as down".to_owned(),
+            },
+            since: now,
+            lane: LaneState::Shut,
+            epoch: 0,
+        }
+    }
+
+    pub fn drained(&self) -> bool {
+        self.sessions_max == Some(0)
+    }
+
+    /// It works, and nothing speaks against it at this moment.
+    pub fn sound(&self) -> bool {
+        self.verdict.serves != Serves::No && self.doubt.is_none()
+    }
+
+    /// May be chosen as writer, and its word is fresh.
+    pub fn electable(&self) -> bool {
+        self.verdict.serves == Serves::Well && self.doubt.is_none() && self.linked && self.counts.misses == 0
+    }
+
+    /// Its last word came after `moment`.
+    pub fn answered_since(&self, moment: Now) -> bool {
+        self.answered_at.is_some_and(|at| at > moment)
+    }
+
+    /// Its last word puts it in a Primary component.
+    pub fn primary(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.cluster_status.eq_ignore_ascii_case("Primary"))
+    }
+}

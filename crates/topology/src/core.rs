@@ -1,0 +1,313 @@
+//! What both plans (one writer, all write) stand on: beliefs, lanes, the disk, the running order, and the basket of actions.
+//!
+//! Invariant: a lane's state is changed only by [`Core::set_lane`], which counts the epoch; the term only by [`Core::adopt`],
+//! which refuses one that is not on disk.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::action::{Action, Sentence};
+use crate::belief::{Belief, Doubt, Serves};
+use crate::detector::Stall;
+use crate::disk::{Disk, Ticket};
+use crate::election::ids;
+use crate::fact::Now;
+use crate::order::{OrderDone, OrderId, OrderRefused};
+use crate::problem::{GroupView, judge};
+use crate::routes::LaneState;
+use crate::settings::Settings;
+use crate::view::{Decision, Level, NodeState};
+use crate::{NodeId, Term};
+
+/// Decisions kept for the view.
+const DECISIONS_MAX: usize = 50;
+
+/// What the operator's running order is waiting for.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub id: OrderId,
+    pub since: Now,
+    pub what: String,
+}
+
+/// An order that only waits for the disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Saving {
+    pub running: Running,
+    pub ticket: Ticket,
+    pub done: String,
+    pub node: NodeId,
+    pub before: Option<u32>,
+}
+
+pub(crate) struct Core {
+    pub settings: Settings,
+    pub now: Now,
+    pub stall: Stall,
+    pub nodes: Vec<Belief>,
+    pub group: Option<GroupView>,
+    pub term: Term,
+    /// The writer of the last decision, also while its lane is held.
+    pub writer: Option<NodeId>,
+    pub disk: Disk,
+    pub saving: Option<Saving>,
+    /// Why no lane is open, when none is.
+    pub hold: String,
+    /// An eviction in flight: victim, since.
+    pub evicting: Option<(NodeId, Now)>,
+    /// When the last one ended: the next needs a status that is newer.
+    pub evict_ended: Option<Now>,
+    pub out: Vec<Action>,
+    pub decisions: VecDeque<Decision>,
+    /// Sentences that stay true for a while are said once.
+    said_once: Option<String>,
+}
+
+impl Core {
+    pub fn new(settings: Settings, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>], now: Now) -> Self {
+        let nodes = settings
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(place, node)| {
+                let limit = sessions_max.get(place).copied().flatten();
+                Belief::new(&node.name, &node.address, node.priority, limit, now)
+            })
+            .collect();
+        Self {
+            settings,
+            now,
+            stall: Stall::new(now),
+            nodes,
+            group: None,
+            term,
+            writer,
+            disk: Disk::new(term),
+            saving: None,
+            hold: "no node has been checked yet".into(),
+            evicting: None,
+            evict_ended: None,
+            out: Vec::new(),
+            decisions: VecDeque::new(),
+            said_once: None,
+        }
+    }
+
+    pub fn node(&self, id: NodeId) -> &Belief {
+        &self.nodes[usize::from(id.0)]
+    }
+
+    pub fn node_mut(&mut self, id: NodeId) -> &mut Belief {
+        &mut self.nodes[usize::from(id.0)]
+    }
+
+    pub fn known(&self, id: NodeId) -> bool {
+        usize::from(id.0) < self.nodes.len()
+    }
+
+    pub fn name(&self, id: NodeId) -> &str {
+        &self.node(id).name
+    }
+
+    // ---- sentences
+
+    pub fn say(&mut self, level: Level, text: impl Into<String>) {
+        let text = text.into();
+        if self.decisions.len() == DECISIONS_MAX {
+            self.decisions.pop_front();
+        }
+        let at_unix_ms = self.now.as_millis() as u64;
+        self.decisions.push_back(Decision { at_unix_ms, level, text: text.clone() });
+        self.out.push(Action::Say(Sentence { level, text }));
+    }
+
+    /// Holds, for this reason; said once for each reason.
+    pub fn hold(&mut self, level: Level, because: String) {
+        if self.said_once.as_ref() != Some(&because) {
+            self.said_once = Some(because.clone());
+            self.say(level, because.clone());
+        }
+        self.hold = because;
+    }
+
+    /// Says something that stays true for a while, once, without holding for it.
+    pub fn note(&mut self, level: Level, text: String) {
+        if self.said_once.as_ref() != Some(&text) {
+            self.said_once = Some(text.clone());
+            self.say(level, text);
+        }
+    }
+
+    /// The situation is over: the next one may be said again.
+    pub fn settled(&mut self) {
+        self.said_once = None;
+    }
+
+    // ---- lanes and terms
+
+    pub fn set_lane(&mut self, id: NodeId, state: LaneState) {
+        let node = self.node_mut(id);
+        if node.lane != state {
+            node.lane = state;
+            if state == LaneState::Shut {
+                node.epoch += 1;
+            }
+        }
+    }
+
+    pub fn any_open(&self) -> bool {
+        self.nodes.iter().any(|node| node.lane == LaneState::Open)
+    }
+
+    /// Takes a term into use. Nothing happens when it is not on disk, or not newer.
+    pub fn adopt(&mut self, term: Term) {
+        if term <= self.disk.written {
+            self.term = self.term.max(term);
+        }
+    }
+
+    pub fn persist(&mut self, term: Term, writer: Option<NodeId>) -> Ticket {
+        let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
+        self.out.push(Action::Persist { term, writer, sessions_max });
+        self.disk.ask(term, self.now)
+    }
+
+    /// The number of the next decision.
+    pub fn next_term(&self) -> Term {
+        Term(self.disk.asked.0.max(self.term.0) + 1)
+    }
+
+    pub fn barrier(&mut self, node: NodeId, term: Term) {
+        let within = self.settings.barrier_deadline;
+        self.out.push(Action::Barrier { node, term, within });
+    }
+
+    // ---- questions, one of each kind in flight
+
+    pub fn ask_confirm(&mut self, id: NodeId) {
+        let (now, patience) = (self.now, self.patience());
+        let node = self.node_mut(id);
+        if node.confirm_asked.is_none_or(|at| now.saturating_sub(at) > patience) {
+            node.confirm_asked = Some(now);
+            self.out.push(Action::Confirm { node: id });
+        }
+    }
+
+    pub fn ask_probe(&mut self, id: NodeId) {
+        let (now, patience) = (self.now, self.patience());
+        let node = self.node_mut(id);
+        if node.confirm_asked.is_none() && node.probe_asked.is_none_or(|at| now.saturating_sub(at) > patience) {
+            node.probe_asked = Some(now);
+            self.out.push(Action::Probe { node: id });
+        }
+    }
+
+    /// A question without any answer is forgotten after this long.
+    fn patience(&self) -> Duration {
+        self.settings.probe_interval * (self.settings.misses_max + 1)
+    }
+
+    /// Something may have happened to the node. Held (if it is open) until it answers.
+    pub fn doubt(&mut self, id: NodeId, why: String, wants_link: bool) {
+        let now = self.now;
+        let node = self.node_mut(id);
+        node.lost_at.get_or_insert(now);
+        match &mut node.doubt {
+            Some(doubt) => doubt.wants_link |= wants_link,
+            None => node.doubt = Some(Doubt { since: now, why, wants_link }),
+        }
+    }
+
+    // ---- judgement
+
+    /// Judges every node anew; says what changed.
+    pub fn judge_all(&mut self) {
+        self.group = self.newest_view();
+        for id in ids(&self.nodes) {
+            let verdict = judge(self.node(id), &self.settings, self.group.as_ref());
+            let now = self.now;
+            let node = self.node_mut(id);
+            if verdict == node.verdict {
+                continue;
+            }
+            let changed = verdict.problem != node.verdict.problem;
+            let lost = verdict.serves == Serves::No && node.verdict.serves != Serves::No;
+            if verdict.state != node.verdict.state {
+                node.since = now;
+            }
+            if lost {
+                node.lost_at.get_or_insert(now);
+            }
+            // A definite verdict ends the doubt: it was confirmed.
+            if verdict.serves == Serves::No && verdict.problem != "unchecked" {
+                node.doubt = None;
+            }
+            node.verdict = verdict;
+            if changed {
+                let node = self.node(id);
+                let level = if lost || node.verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };
+                let text = format!("{} is {}: {}", node.name, node.verdict.state.word(), node.verdict.reason);
+                self.say(level, text);
+            }
+        }
+    }
+
+    fn newest_view(&self) -> Option<GroupView> {
+        self.nodes
+            .iter()
+            .filter(|node| node.linked && node.doubt.is_none() && node.primary() && node.counts.misses == 0)
+            .filter_map(|node| node.status.as_ref().map(|status| (node, status)))
+            .max_by_key(|(_, status)| status.conf_id)
+            .map(|(node, status)| GroupView {
+                told_by: node.name.clone(),
+                conf_id: status.conf_id,
+                cluster_uuid: status.cluster_uuid.clone(),
+                members: status.members.clone(),
+            })
+    }
+
+    /// Somebody other than `id` gave a sign of life after `moment`: then the silence is the node's, not ours.
+    pub fn another_answered_since(&self, id: NodeId, moment: Now) -> bool {
+        ids(&self.nodes).any(|other| {
+            other != id && self.node(other).answered_since(moment)
+                || other != id && self.node(other).counts.refused_last.is_some_and(|at| at > moment)
+        })
+    }
+
+    /// `id` is silent, and so is everybody else: it is our own network, or our own stall.
+    pub fn silent_alone(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.verdict.state == NodeState::Silent
+            && node.counts.missed_since.is_some_and(|since| !self.another_answered_since(id, since))
+    }
+
+    /// Every node's state in one clause, for sentences that explain why nobody can be chosen.
+    pub fn why_nobody(&self) -> String {
+        let each: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| match &node.doubt {
+                Some(doubt) => format!("{} is being confirmed ({})", node.name, doubt.why),
+                None => format!("{} {}", node.name, node.verdict.reason),
+            })
+            .collect();
+        each.join("; ")
+    }
+
+    // ---- answers
+
+    pub fn answer_done(&mut self, order: &Running, sentence: String) {
+        let done = OrderDone {
+            sentence,
+            term: self.term,
+            writer: self.writer,
+            took: self.now.saturating_sub(order.since),
+        };
+        self.out.push(Action::Answer { id: order.id, reply: Ok(done) });
+    }
+
+    pub fn refuse(&mut self, id: OrderId, code: &'static str, sentence: impl Into<String>) {
+        let sentence = sentence.into();
+        self.out.push(Action::Answer { id, reply: Err(OrderRefused { code, sentence }) });
+    }
+}

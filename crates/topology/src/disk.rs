@@ -1,0 +1,106 @@
+//! What is on disk, and what is on its way there. The store writes in the order in which it is asked, so its answers are matched
+//! from the front.
+//!
+//! Invariant: [`Disk::written`] only grows, and no term above it is ever published.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Term;
+use crate::fact::Now;
+
+/// Numbers a wish to write, so that an order can wait for its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket(u64);
+
+/// How a write stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Pending,
+    Done,
+    Failed,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    waiting: VecDeque<(Ticket, Term, Now)>,
+    next: u64,
+    done: Option<Ticket>,
+    failed: Option<(Ticket, String)>,
+    /// The highest term known to be on disk.
+    pub written: Term,
+    /// The highest term ever asked to be written: the next decision takes one more.
+    pub asked: Term,
+}
+
+impl Disk {
+    pub fn new(written: Term) -> Self {
+        Self { waiting: VecDeque::new(), next: 0, done: None, failed: None, written, asked: written }
+    }
+
+    pub fn ask(&mut self, term: Term, now: Now) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.asked = self.asked.max(term);
+        self.waiting.push_back((ticket, term, now));
+        ticket
+    }
+
+    pub fn done(&mut self, term: Term) {
+        if let Some((ticket, _)) = self.take(term) {
+            self.done = Some(ticket);
+            self.written = self.written.max(term);
+        }
+    }
+
+    pub fn fail(&mut self, term: Term, why: &str) {
+        if let Some((ticket, _)) = self.take(term) {
+            self.failed = Some((ticket, why.to_owned()));
+        }
+    }
+
+    /// Gives up the oldest write when it has taken too long; its late answer is ignored.
+    pub fn expire(&mut self, now: Now, deadline: Duration) -> bool {
+        let late = self.waiting.front().is_some_and(|(_, _, at)| now.saturating_sub(*at) > deadline);
+        if late && let Some((ticket, _, _)) = self.waiting.pop_front() {
+            self.failed = Some((ticket, format!("no answer in {} s", deadline.as_secs_f32())));
+        }
+        late
+    }
+
+    /// How the write of that ticket stands, and why it failed.
+    pub fn state(&self, ticket: Ticket) -> (Written, &str) {
+        if self.waiting.iter().any(|(waiting, _, _)| *waiting == ticket) {
+            return (Written::Pending, "");
+        }
+        match &self.failed {
+            Some((failed, why)) if *failed == ticket => (Written::Failed, why),
+            _ if self.done.is_some_and(|done| done >= ticket) => (Written::Done, ""),
+            _ => (Written::Failed, "its answer was lost"),
+        }
+    }
+
+    fn take(&mut self, term: Term) -> Option<(Ticket, Term)> {
+        let place = self.waiting.iter().position(|(_, waiting, _)| *waiting == term)?;
+        self.waiting.remove(place).map(|(ticket, term, _)| (ticket, term))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_matched_in_order_and_late_ones_ignored() {
+        let second = Duration::from_secs(1);
+        let mut disk = Disk::new(Term(4));
+        let one = disk.ask(Term(5), Duration::ZERO);
+        let two = disk.ask(Term(5), second);
+        disk.done(Term(5));
+        assert_eq!((disk.state(one).0, disk.state(two).0, disk.written), (Written::Done, Written::Pending, Term(5)));
+        assert!(disk.expire(7 * second, 5 * second));
+        assert_eq!(disk.state(two).0, Written::Failed);
+        disk.done(Term(9));
+        assert_eq!(disk.written, Term(5));
+    }
+}

@@ -1,0 +1,45 @@
+//! Who becomes writer: the one that writes already, if it may; else by priority, then by the configuration's order. The same
+//! beliefs always elect the same node.
+
+use crate::NodeId;
+use crate::belief::Belief;
+
+/// The best of the nodes that may be chosen and that `allowed` lets pass.
+pub(crate) fn elect(nodes: &[Belief], sitting: Option<NodeId>, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    let candidates = || ids(nodes).filter(|id| nodes[usize::from(id.0)].electable() && allowed(*id));
+    if let Some(sitting) = sitting
+        && candidates().any(|id| id == sitting)
+    {
+        return Some(sitting);
+    }
+    candidates().min_by_key(|id| (u32::MAX - nodes[usize::from(id.0)].priority, *id))
+}
+
+/// All ids, in the configuration's order.
+pub(crate) fn ids(nodes: &[Belief]) -> impl Iterator<Item = NodeId> + use<> {
+    let count = u8::try_from(nodes.len()).unwrap_or(u8::MAX);
+    (0..count).map(NodeId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::belief::Serves;
+    use std::time::Duration;
+
+    fn node(priority: u32, serves: Serves) -> Belief {
+        let mut belief = Belief::new("n", "h:1", priority, None, Duration::ZERO);
+        belief.linked = true;
+        belief.verdict.serves = serves;
+        belief
+    }
+
+    #[test]
+    fn sticky_then_priority_then_order() {
+        let nodes = [node(0, Serves::Well), node(5, Serves::Well), node(5, Serves::Well), node(9, Serves::Stays)];
+        assert_eq!(elect(&nodes, Some(NodeId(0)), |_| true), Some(NodeId(0)));
+        assert_eq!(elect(&nodes, Some(NodeId(3)), |_| true), Some(NodeId(1)));
+        assert_eq!(elect(&nodes, None, |id| id != NodeId(1)), Some(NodeId(2)));
+        assert_eq!(elect(&nodes, None, |id| id == NodeId(3)), None);
+    }
+}

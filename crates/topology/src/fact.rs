@@ -1,0 +1,138 @@
+//! What is told to the brain: things seen, never opinions.
+
+use std::time::Duration;
+
+use crate::account::Account;
+use crate::order::{Order, OrderId};
+use crate::routes::ServerGreeting;
+use crate::{NodeId, Term};
+
+/// Time since the program started, monotonic. Cores never ask a clock; every fact comes with one of these.
+pub type Now = Duration;
+
+/// Something seen.
+#[derive(Clone, Debug)]
+pub enum Fact {
+    // ---- the manager's kept-open link to each node
+    /// A link stands: the node accepted a login. Carries what the node announced.
+    LinkUp { node: NodeId, greeting: ServerGreeting },
+    /// The link that stood has ended.
+    LinkEnded { node: NodeId, how: LinkEnd },
+    /// A try to connect (the confirming one included) failed.
+    ConnectFailed { node: NodeId, how: ConnectFailure },
+    // ---- the status query
+    /// The node answered.
+    Status { node: NodeId, status: Box<GaleraStatus> },
+    /// The node did not answer within the deadline of a probe.
+    ProbeMissed { node: NodeId },
+    /// The account table, read from `node`.
+    Accounts { node: NodeId, rows: Vec<Account> },
+    // ---- seen by the proxy in real traffic (may be dropped when too many)
+    /// A link to the node broke in the middle of something, or could not be made.
+    TrafficLost { node: NodeId, how: ConnectFailure },
+    /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...).
+    TrafficRefused { node: NodeId, errno: u16 },
+    /// No transaction runs any more on a lane that was told to drain. Never dropped.
+    Quiesced { node: NodeId, epoch: u64, term: Term },
+    /// A client named an account that is not known: perhaps it is new.
+    UnknownAccount { user: String },
+    // ---- what came of an action
+    /// See [`Outcome`].
+    Outcome(Outcome),
+    /// An operator wants something.
+    Order { id: OrderId, order: Order },
+    /// Time passed; sent often enough that deadlines inside the brain are met to about 20 ms.
+    Tick,
+}
+
+/// How a standing link ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// The peer closed or reset it without a word: a killed process looks like this.
+    Closed,
+    /// The server said goodbye first (1053 shutdown, 1927 killed, ...): an orderly stop, or an operator's KILL.
+    Goodbye { errno: u16 },
+    /// We gave it up: no answer within the deadline.
+    Silent,
+}
+
+/// Why a connection could not be made, or broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectFailure {
+    /// The host answered, nobody listens: the process is not there.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// The peer closed it in good order.
+    Closed,
+    /// No answer within the deadline.
+    TimedOut,
+    /// No way to the host.
+    Unreachable,
+    /// The server is there and does not let us in (1040, 1045, 1129, ...). The message is the server's own.
+    Rejected { errno: u16, message: String },
+    /// What came back was not the MySQL protocol.
+    Protocol { what: String },
+}
+
+/// One answer to the status query, as the node said it. Missing values stay `None`: "not said" is not "off".
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct GaleraStatus {
+    /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
+    pub local_state: Option<u8>,
+    /// wsrep_local_state_comment.
+    pub local_state_comment: String,
+    /// wsrep_cluster_status: "Primary", "non-Primary", "Disconnected".
+    pub cluster_status: String,
+    /// wsrep_cluster_size, members in this node's view.
+    pub cluster_size: u32,
+    /// wsrep_cluster_conf_id: grows with each membership change.
+    pub conf_id: u64,
+    /// wsrep_cluster_state_uuid.
+    pub cluster_uuid: String,
+    /// wsrep_gcomm_uuid: the node's name in the group, new at each start; what `evs.evict` takes.
+    pub gcomm_uuid: String,
+    /// wsrep_incoming_addresses: `host:port` of each member of the view.
+    pub members: Vec<String>,
+    /// wsrep_ready.
+    pub ready: bool,
+    /// wsrep_connected.
+    pub connected: bool,
+    /// wsrep_desync.
+    pub desync: bool,
+    /// wsrep_reject_queries is not NONE.
+    pub reject_queries: bool,
+    /// wsrep_sst_donor_rejects_queries.
+    pub sst_donor_rejects: bool,
+    /// read_only (any value but OFF/0).
+    pub read_only: bool,
+    /// pxc_maint_mode where it exists: DISABLED, SHUTDOWN, MAINTENANCE.
+    pub pxc_maint_mode: Option<String>,
+    /// wsrep_local_recv_queue, writesets received and not yet applied.
+    pub recv_queue: u64,
+    /// wsrep_last_committed.
+    pub last_committed: u64,
+    /// wsrep_flow_control_paused_ns.
+    pub flow_control_paused_ns: u64,
+    /// wsrep_flow_control_active / _requested where they exist.
+    pub flow_control_active: bool,
+    /// Threads_connected.
+    pub threads_connected: u32,
+}
+
+/// What came of an action the brain asked for.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The term, the writer and the drains are on disk.
+    Persisted { term: Term },
+    /// They could not be written.
+    PersistFailed { term: Term, why: String },
+    /// `evs.evict` was accepted by `via`.
+    Evicted { victim: NodeId, via: NodeId },
+    /// No survivor took it.
+    EvictFailed { victim: NodeId, why: String },
+    /// The node has applied all that the group had when asked, and is writable, in its own words.
+    BarrierPassed { node: NodeId, term: Term },
+    /// It has not, or would not say so in time.
+    BarrierFailed { node: NodeId, term: Term, why: String },
+}

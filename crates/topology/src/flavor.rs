@@ -1,0 +1,90 @@
+//! Every statement that differs between MariaDB Galera Cluster and Percona XtraDB Cluster or MySQL, in one place.
+//!
+//! Pure text: the shell sends it. Each statement's answer is read by name, never by position of a row, so that a server that
+//! lacks one of the values simply does not say it.
+
+/// Which family a server belongs to, told from the version string of its greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavor {
+    /// MariaDB 10.4 and later.
+    MariaDb,
+    /// MySQL and Percona Server / XtraDB Cluster.
+    MySql,
+}
+
+impl Flavor {
+    /// MariaDB says so in its version (`5.5.5-10.11.19-MariaDB-...`); everything else is MySQL's family.
+    pub fn of(version: &str) -> Self {
+        if version.to_ascii_lowercase().contains("mariadb") { Self::MariaDb } else { Self::MySql }
+    }
+
+    /// Rows of name and value: the status half of what [`crate::fact::GaleraStatus`] holds. SHOW is answered by a node that is
+    /// not ready or rejects queries. 0.6 ms on MariaDB 10.11.
+    pub fn status(self) -> &'static str {
+        "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state','wsrep_local_state_comment','wsrep_cluster_status',\
+         'wsrep_cluster_size','wsrep_cluster_conf_id','wsrep_cluster_state_uuid','wsrep_gcomm_uuid','wsrep_incoming_addresses',\
+         'wsrep_local_index','wsrep_ready','wsrep_connected','wsrep_local_recv_queue','wsrep_last_committed',\
+         'wsrep_flow_control_paused_ns','wsrep_flow_control_active','wsrep_flow_control_requested','Threads_connected')"
+    }
+
+    /// Rows of name and value: the settings half. 0.5 ms on MariaDB 10.11.
+    pub fn variables(self) -> &'static str {
+        "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_desync','wsrep_reject_queries',\
+         'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode')"
+    }
+
+    /// The account table. MariaDB: user, host and a JSON document; MySQL: user, host, plugin, hash, locked.
+    pub fn accounts(self) -> &'static str {
+        match self {
+            Self::MariaDb => "SELECT User, Host, Priv FROM mysql.global_priv",
+            Self::MySql => "SELECT user, host, plugin, authentication_string, account_locked FROM mysql.user",
+        }
+    }
+
+    /// Makes the session's reads wait until the node has applied all that the group had ordered when the read came.
+    pub fn wait_for_group(self) -> &'static str {
+        "SET SESSION wsrep_sync_wait = 15"
+    }
+
+    /// The read that waits, and what must hold afterwards: one row of read_only and wsrep_on. It touches no table (and so needs no
+    /// privilege); wsrep_causal_reads counts it all the same (measured on MariaDB 10.11.19: 0.3 ms when nothing is to be applied).
+    pub fn barrier(self) -> &'static str {
+        "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.wsrep_on AS wsrep_on"
+    }
+
+    /// One row: the number of the group's view that the node is in.
+    pub fn view(self) -> &'static str {
+        "SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_conf\\_id'"
+    }
+
+    /// What [`Flavor::barrier`] leaves open, asked after it: the node still is a synced member of the Primary component.
+    pub fn still_member(self) -> &'static str {
+        "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status')"
+    }
+
+    /// Strikes a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
+    pub fn evict(self, gcomm_uuid: &str) -> Option<String> {
+        let sane = !gcomm_uuid.is_empty()
+            && gcomm_uuid.len() <= 64
+            && gcomm_uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        sane.then(|| format!("SET GLOBAL wsrep_provider_options = 'evs.evict={gcomm_uuid}'"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_tells_the_family() {
+        assert_eq!(Flavor::of("5.5.5-10.11.19-MariaDB-0+deb12u1"), Flavor::MariaDb);
+        assert_eq!(Flavor::of("8.0.36-28.1"), Flavor::MySql);
+    }
+
+    #[test]
+    fn only_a_uuid_is_put_in_the_statement() {
+        assert!(Flavor::MariaDb.evict("2f241b46-e5a4-11f1-a11d-0f8345a5169a").is_some());
+        assert_eq!(Flavor::MariaDb.evict("x'; DROP"), None);
+        assert_eq!(Flavor::MariaDb.evict(""), None);
+    }
+}

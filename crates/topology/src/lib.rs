@@ -1,0 +1,46 @@
+//! What Understudy believes about a cluster, and what it decides.
+//!
+//! A core: no sockets, no clock, no files. Facts go in with the time they were learned, decisions come out, and the
+//! same facts always give the same decisions. The only door is [`brain::Brain`].
+//!
+//! ```text
+//!   Fact ──> belief (what we hold true of each node)
+//!              └──> problem (a table of what can be wrong) ──> election ──> plan ──> Action, Routes, a sentence
+//! ```
+//!
+//! Two types leave this house for others to use: [`routes::Routes`] is the only thing the control plane ever tells the
+//! data plane, and [`fact::Fact`] is the only thing anybody tells the control plane.
+
+pub mod account;
+pub mod action;
+mod belief;
+pub mod brain;
+mod core;
+mod detector;
+mod disk;
+mod election;
+mod evict;
+pub mod fact;
+pub mod flavor;
+pub mod order;
+mod plan;
+mod problem;
+pub mod routes;
+pub mod settings;
+pub mod view;
+
+use std::fmt;
+
+/// A node of the cluster: its place in the configuration's list, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct NodeId(pub u8);
+
+/// The number of a writer decision. It only grows, it is on disk before it is used, and links of an older term are cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Term(pub u64);
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

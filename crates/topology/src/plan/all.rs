@@ -1,0 +1,327 @@
+//! `writers = "all"`: every healthy node's lane is open.
+//!
+//! ```text
+//!           barrier passed                 doubt: until it answers
+//!   Shut ─────────────────> Open ───────────────────────────────> Draining
+//!    ^                       │  ^          a node was lost: all      │
+//!    │ does not serve        │  └────── barrier passed again ────────┤
+//!    └───────────────────────┴───────────────────────────────────────┘
+//! ```
+//!
+//! A lane opens only on its node's own word that it has applied everything the group has. When a node is lost, the others are
+//! held for one barrier each (about a millisecond): a session that wrote through the lost one finds its own writes on the next.
+//! Invariants: a loss takes a new term, which is on disk before a lane opens under it; a shut lane counts its epoch.
+
+use std::time::Duration;
+
+use super::{Barrier, Quiet, back_off};
+use crate::belief::Serves;
+use crate::core::{Core, Running};
+use crate::disk::{Ticket, Written};
+use crate::election::ids;
+use crate::fact::Now;
+use crate::problem::seconds;
+use crate::routes::LaneState;
+use crate::settings::Settings;
+use crate::view::Level;
+use crate::{NodeId, Term};
+
+pub(crate) struct All {
+    entries: Vec<Entry>,
+    /// The term that the lanes open under; above `core.term` while it is being written.
+    term: Term,
+    ticket: Option<Ticket>,
+    write_after: Now,
+    round_since: Now,
+    leaving: Option<Leaving>,
+}
+
+/// A node's way to an open lane.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    barrier: Barrier,
+    tries: u32,
+    /// Leaves by itself (maintenance): its transactions may end until then.
+    leave_until: Option<Now>,
+}
+
+/// A drain that an operator ordered.
+#[derive(Clone, Debug)]
+struct Leaving {
+    node: NodeId,
+    until: Now,
+    quiet: bool,
+    before: Option<u32>,
+    ticket: Ticket,
+    order: Running,
+}
+
+impl All {
+    pub fn new(core: &Core) -> Self {
+        let term = if core.term == Term(0) { Term(1) } else { core.term };
+        Self {
+            entries: vec![Entry::default(); core.nodes.len()],
+            term,
+            ticket: None,
+            write_after: core.now,
+            round_since: core.now,
+            leaving: None,
+        }
+    }
+
+    /// What runs now.
+    pub fn doing(&self, core: &Core) -> Option<String> {
+        let leaving = self.leaving.as_ref()?;
+        Some(format!("drain of {}", core.name(leaving.node)))
+    }
+
+    pub fn quiesced(&mut self, quiet: Quiet, core: &Core) {
+        let current = core.node(quiet.node).epoch == quiet.epoch && core.term == quiet.term;
+        if !current {
+            return;
+        }
+        if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.node == quiet.node) {
+            leaving.quiet = true;
+        }
+        let entry = &mut self.entries[usize::from(quiet.node.0)];
+        if entry.leave_until.is_some() {
+            entry.leave_until = Some(core.now);
+        }
+    }
+
+    pub fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
+        if term == self.term {
+            self.entries[usize::from(node.0)].barrier.answered(failed);
+        }
+    }
+
+    /// Brings lanes and actions in line with what is true now.
+    pub fn step(&mut self, core: &mut Core) {
+        self.write(core);
+        let ids: Vec<NodeId> = ids(&core.nodes).collect();
+        for id in &ids {
+            self.node(core, *id);
+        }
+        self.finish_drain(core);
+        if core.any_open() {
+            core.settled();
+        } else if core.nodes.iter().all(|node| node.verdict.serves == Serves::No) {
+            let unchecked = core.nodes.iter().any(|node| node.verdict.problem == "unchecked");
+            let text = format!("no node can write: {}", core.why_nobody());
+            if unchecked { core.hold = text } else { core.hold(Level::Error, text) }
+        } else {
+            core.hold = format!("the nodes are asked whether they have applied everything: {}", core.why_nobody());
+        }
+    }
+
+    fn node(&mut self, core: &mut Core, id: NodeId) {
+        let now = core.now;
+        let place = usize::from(id.0);
+        self.entries[place].barrier.expire(now);
+        if core.silent_alone(id) {
+            if core.node(id).lane == LaneState::Open {
+                let text = "no node answers any more: it is rather our own network than all of them; nothing is moved";
+                core.note(Level::Error, text.to_owned());
+            }
+            return;
+        }
+        let node = core.node(id);
+        if node.doubt.is_some() {
+            if node.lane == LaneState::Open {
+                core.set_lane(id, LaneState::Draining);
+                // The same node, the same links: its answer to the doubt is enough to go on.
+            }
+            return;
+        }
+        match node.verdict.serves {
+            Serves::No => self.lost(core, id),
+            Serves::Leaves if node.lane == LaneState::Shut => self.entries[place] = Entry::default(),
+            Serves::Leaves if node.drained() => self.drained(core, id),
+            Serves::Leaves => self.leaves(core, id),
+            Serves::Stays if node.lane == LaneState::Shut && self.another_well(core, id) => {}
+            Serves::Well | Serves::Stays => {
+                self.entries[place].leave_until = None;
+                self.enter(core, id);
+            }
+        }
+    }
+
+    /// A node that must not be used any more.
+    fn lost(&mut self, core: &mut Core, id: NodeId) {
+        self.entries[usize::from(id.0)] = Entry::default();
+        let lane = core.node(id).lane;
+        if lane == LaneState::Shut {
+            return;
+        }
+        let others = ids(&core.nodes).any(|other| other != id && core.node(other).verdict.serves != Serves::No);
+        if !others {
+            // Nobody serves: held, not cut. When the same node comes back, its transactions may still be whole.
+            core.set_lane(id, LaneState::Draining);
+            return;
+        }
+        core.set_lane(id, LaneState::Shut);
+        let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
+        let how = match core.warrant().filter(|warrant| warrant.victim == id) {
+            Some(warrant) => {
+                core.evict(&warrant);
+                format!("evicting it through {}; ", core.name(warrant.via))
+            }
+            None => String::new(),
+        };
+        self.term = core.next_term();
+        self.ticket = Some(core.persist(self.term, None));
+        self.round_since = core.now;
+        let text = format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
+        core.say(Level::Warn, text);
+        for other in ids(&core.nodes) {
+            self.entries[usize::from(other.0)].barrier = Barrier::Idle;
+            self.entries[usize::from(other.0)].tries = 0;
+            if core.node(other).lane == LaneState::Open {
+                core.set_lane(other, LaneState::Draining);
+                self.enter(core, other);
+            }
+        }
+    }
+
+    /// On the way to an open lane.
+    fn enter(&mut self, core: &mut Core, id: NodeId) {
+        let now = core.now;
+        let node = core.node(id);
+        if node.lane == LaneState::Open || node.drained() || node.doubt.is_some() || !node.sound() {
+            return;
+        }
+        let entry = &mut self.entries[usize::from(id.0)];
+        if let Barrier::Failed { why } = &entry.barrier {
+            entry.tries += 1;
+            let wait = back_off(&core.settings, entry.tries);
+            let text = format!("{} did not pass the barrier: {why}; asked again in {}", node.name, seconds(wait));
+            entry.barrier = Barrier::After(now + wait);
+            core.say(Level::Warn, text);
+            return;
+        }
+        if entry.barrier.may_ask(now) {
+            entry.barrier = Barrier::asked(now, &core.settings);
+            core.barrier(id, self.term);
+        }
+        let entry = &self.entries[usize::from(id.0)];
+        if matches!(entry.barrier, Barrier::Passed) && core.disk.written >= self.term {
+            core.adopt(self.term);
+            let held = !core.any_open();
+            core.set_lane(id, LaneState::Open);
+            let mut text = format!("{} writes, term {}: it has applied everything", core.name(id), self.term);
+            if held && self.round_since > Duration::ZERO {
+                let took = seconds(now.saturating_sub(self.round_since));
+                text = format!("{text}, {took} after the decision");
+            }
+            core.say(Level::Info, text);
+        }
+    }
+
+    /// Drained by an operator: no new transaction; shut when none runs any more.
+    fn drained(&mut self, core: &mut Core, id: NodeId) {
+        core.set_lane(id, LaneState::Draining);
+        if self.leaving.as_ref().is_none_or(|leaving| leaving.node != id) {
+            core.set_lane(id, LaneState::Shut);
+            self.entries[usize::from(id.0)] = Entry::default();
+        }
+    }
+
+    /// In maintenance by its own word: left, if another can take its sessions.
+    fn leaves(&mut self, core: &mut Core, id: NodeId) {
+        if !self.another_well(core, id) {
+            self.enter(core, id);
+            return;
+        }
+        let now = core.now;
+        core.set_lane(id, LaneState::Draining);
+        let entry = &mut self.entries[usize::from(id.0)];
+        let until = *entry.leave_until.get_or_insert(now + Settings::HANDOVER_BUDGET);
+        if now >= until {
+            *entry = Entry::default();
+            core.set_lane(id, LaneState::Shut);
+            let text = format!("{} {}: its sessions have moved", core.name(id), core.node(id).verdict.reason);
+            core.say(Level::Info, text);
+        }
+    }
+
+    fn another_well(&self, core: &Core, id: NodeId) -> bool {
+        ids(&core.nodes).any(|other| {
+            other != id && core.node(other).verdict.serves == Serves::Well && core.node(other).lane == LaneState::Open
+        })
+    }
+
+    fn write(&mut self, core: &mut Core) {
+        if let Some(ticket) = self.ticket {
+            let (written, why) = core.disk.state(ticket);
+            if written == Written::Failed {
+                let text = format!("the decision could not be written to disk: {why}; no lane opens under it");
+                self.ticket = None;
+                self.write_after = core.now + back_off(&core.settings, 4);
+                core.hold(Level::Error, text);
+            }
+        }
+        if self.ticket.is_none() && core.disk.written < self.term && core.now >= self.write_after {
+            self.ticket = Some(core.persist(self.term, None));
+        }
+    }
+
+    // ---- orders
+
+    /// Takes a node out of traffic.
+    pub fn drain(&mut self, core: &mut Core, order: Running, node: NodeId, budget: Duration) {
+        if let Some(doing) = self.doing(core) {
+            core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
+            return;
+        }
+        let others = ids(&core.nodes)
+            .any(|id| id != node && core.node(id).lane == LaneState::Open && core.node(id).sound() && !core.node(id).drained());
+        if core.node(node).lane != LaneState::Shut && !others {
+            let text = format!("{} is the last open node: {}", core.name(node), core.why_nobody());
+            core.refuse(order.id, "last_node", text);
+            return;
+        }
+        let before = core.node(node).sessions_max;
+        core.node_mut(node).sessions_max = Some(0);
+        let ticket = core.persist(self.term, None);
+        if core.node(node).lane == LaneState::Open {
+            core.set_lane(node, LaneState::Draining);
+        }
+        let quiet = core.node(node).lane == LaneState::Shut;
+        core.say(Level::Info, order.what.clone());
+        let until = core.now + budget;
+        self.leaving = Some(Leaving { node, until, quiet, before, ticket, order });
+    }
+
+    fn finish_drain(&mut self, core: &mut Core) {
+        let Some(leaving) = self.leaving.take() else { return };
+        let name = core.name(leaving.node).to_owned();
+        let shut = core.node(leaving.node).lane == LaneState::Shut;
+        let (written, why) = core.disk.state(leaving.ticket);
+        let took = seconds(core.now.saturating_sub(leaving.order.since));
+        let failed = match written {
+            Written::Failed => Some(("store", format!("the drain of {name} could not be written to disk: {why}"))),
+            _ if core.now >= leaving.until && !(leaving.quiet || shut) => {
+                Some(("over_budget", format!("transactions still ran on {name} after {took}: the drain is undone")))
+            }
+            _ => None,
+        };
+        if let Some((code, text)) = failed {
+            core.node_mut(leaving.node).sessions_max = leaving.before;
+            core.persist(self.term, None);
+            let node = core.node(leaving.node);
+            if node.lane == LaneState::Draining && node.sound() {
+                core.set_lane(leaving.node, LaneState::Open);
+            }
+            core.say(Level::Warn, text.clone());
+            core.refuse(leaving.order.id, code, text);
+        } else if (leaving.quiet || shut) && written == Written::Done {
+            core.set_lane(leaving.node, LaneState::Shut);
+            self.entries[usize::from(leaving.node.0)] = Entry::default();
+            let text = format!("{name} is drained: no session uses it any more, {took} after the order");
+            core.say(Level::Info, text.clone());
+            core.answer_done(&leaving.order, text);
+        } else {
+            self.leaving = Some(leaving);
+        }
+    }
+}

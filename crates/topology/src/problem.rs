@@ -1,0 +1,286 @@
+//! The table of what can be wrong with a node: each row has a name, what it makes of the node, how it is recognised and the
+//! sentence that says so. The first row that matches speaks; no row means the node is well.
+//!
+//! Enters: a node's belief and the newest view of the group. Leaves: a verdict.
+
+use crate::belief::{Belief, Serves, Verdict};
+use crate::fact::GaleraStatus;
+use crate::settings::Settings;
+use crate::view::NodeState;
+
+/// The newest Primary view that any node told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GroupView {
+    pub told_by: String,
+    pub conf_id: u64,
+    pub cluster_uuid: String,
+    pub members: Vec<String>,
+}
+
+/// What a row may look at.
+struct Sight<'a> {
+    node: &'a Belief,
+    status: &'a GaleraStatus,
+    settings: &'a Settings,
+    group: Option<&'a GroupView>,
+}
+
+struct Problem {
+    name: &'static str,
+    state: NodeState,
+    serves: Serves,
+    matches: fn(&Sight) -> bool,
+    sentence: fn(&Sight) -> String,
+}
+
+/// A length of time as sentences say it.
+pub(crate) fn seconds(time: std::time::Duration) -> String {
+    format!("{:.3} s", time.as_secs_f64())
+}
+
+const TABLE: &[Problem] = &[
+    Problem {
+        name: "dead",
+        state: NodeState::Dead,
+        serves: Serves::No,
+        matches: |s| s.node.counts.refusals >= s.settings.refusals_max,
+        sentence: |s| {
+            let counts = &s.node.counts;
+            let began = s.node.lost_at.or(counts.refused_since).unwrap_or_default();
+            let span = counts.proven_at.unwrap_or(began).saturating_sub(began);
+            format!("refused {} connections in {}", s.settings.refusals_max, seconds(span))
+        },
+    },
+    Problem {
+        name: "rejected",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.node.rejected.is_some(),
+        sentence: |s| match &s.node.rejected {
+            Some((0, what)) => format!("does not speak the MySQL protocol: {what}"),
+            Some((errno, message)) => format!("does not let the monitor account in: {errno} {message}"),
+            None => String::new(),
+        },
+    },
+    Problem {
+        name: "silent",
+        state: NodeState::Silent,
+        serves: Serves::No,
+        matches: |s| s.node.counts.misses >= s.settings.misses_max,
+        sentence: |s| {
+            let time = s.settings.probe_interval * s.settings.misses_max;
+            format!("did not answer {} probes in {}", s.settings.misses_max, seconds(time))
+        },
+    },
+    Problem {
+        name: "unchecked",
+        state: NodeState::Unknown,
+        serves: Serves::No,
+        matches: |s| s.node.status.is_none(),
+        sentence: |_| "not yet checked, which counts as down".into(),
+    },
+    Problem {
+        name: "evicted",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| {
+            let uuid = &s.node.evicted_uuid;
+            !uuid.is_empty() && *uuid == s.node.gcomm_uuid && !is(&s.status.cluster_status, "Primary")
+        },
+        sentence: |_| "was evicted from the group while it did not answer: restart it".into(),
+    },
+    Problem {
+        name: "left",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| {
+            s.node.listed_once
+                && s.group.is_some_and(|group| {
+                    group.conf_id > s.status.conf_id
+                        && group.cluster_uuid == s.status.cluster_uuid
+                        && !group.members.contains(&s.node.address)
+                })
+        },
+        sentence: |s| match s.group {
+            Some(group) => format!("left the group: {}'s view {} does not have it", group.told_by, group.conf_id),
+            None => String::new(),
+        },
+    },
+    Problem {
+        name: "non_primary",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| !is(&s.status.cluster_status, "Primary"),
+        sentence: |s| format!("is in a {} component: it cannot reach the majority", shown(&s.status.cluster_status)),
+    },
+    Problem {
+        name: "joining",
+        state: NodeState::Joining,
+        serves: Serves::No,
+        matches: |s| s.status.local_state == Some(1) || (s.status.local_state == Some(3) && !s.status.ready),
+        sentence: |s| format!("is catching up: {}", shown(&s.status.local_state_comment)),
+    },
+    Problem {
+        name: "state",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| !matches!(s.status.local_state, Some(2..=4)),
+        sentence: |s| match s.status.local_state {
+            Some(state) => format!("is in state {state}: {}", shown(&s.status.local_state_comment)),
+            None => "does not tell wsrep_local_state: is it a Galera node?".into(),
+        },
+    },
+    Problem {
+        name: "not_ready",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| !s.status.ready || !s.status.connected,
+        sentence: |s| {
+            let what = if s.status.ready { "wsrep_connected" } else { "wsrep_ready" };
+            format!("says {what} is OFF")
+        },
+    },
+    Problem {
+        name: "reject_queries",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.status.reject_queries,
+        sentence: |_| "rejects queries: wsrep_reject_queries is set".into(),
+    },
+    Problem {
+        name: "read_only",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.status.read_only,
+        sentence: |_| "is read only: read_only is set".into(),
+    },
+    Problem {
+        name: "donor_rejects",
+        state: NodeState::Donor,
+        serves: Serves::No,
+        matches: |s| s.status.local_state == Some(2) && !s.status.desync && s.status.sst_donor_rejects,
+        sentence: |_| "feeds a joining node and rejects queries meanwhile: wsrep_sst_donor_rejects_queries is set".into(),
+    },
+    Problem {
+        name: "maintenance",
+        state: NodeState::Draining,
+        serves: Serves::Leaves,
+        matches: |s| s.status.pxc_maint_mode.as_deref().is_some_and(|mode| !is(mode, "DISABLED")),
+        sentence: |s| format!("is in maintenance: pxc_maint_mode is {}", s.status.pxc_maint_mode.as_deref().unwrap_or("")),
+    },
+    Problem {
+        name: "drained",
+        state: NodeState::Draining,
+        serves: Serves::Leaves,
+        matches: |s| s.node.drained(),
+        sentence: |_| "drained by an operator".into(),
+    },
+    Problem {
+        name: "desync",
+        state: NodeState::Refused,
+        serves: Serves::Leaves,
+        matches: |s| s.status.desync,
+        sentence: |_| "desynchronised by an operator: wsrep_desync is ON".into(),
+    },
+    Problem {
+        // A donor passes through this state on its way back to synced, and serves all the time.
+        name: "joined",
+        state: NodeState::Joining,
+        serves: Serves::Stays,
+        matches: |s| s.status.local_state == Some(3),
+        sentence: |s| format!("is catching up: {}", shown(&s.status.local_state_comment)),
+    },
+    Problem {
+        name: "donor",
+        state: NodeState::Donor,
+        serves: Serves::Stays,
+        matches: |s| s.status.local_state == Some(2),
+        sentence: |_| "feeds a joining node".into(),
+    },
+];
+
+/// What `node` is, and why.
+pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView>) -> Verdict {
+    let nothing = GaleraStatus::default();
+    let sight = Sight { node, status: node.status.as_ref().unwrap_or(&nothing), settings, group };
+    match TABLE.iter().find(|problem| (problem.matches)(&sight)) {
+        Some(problem) => Verdict {
+            state: problem.state,
+            serves: problem.serves,
+            problem: problem.name,
+            reason: (problem.sentence)(&sight),
+        },
+        None => Verdict {
+            state: NodeState::Synced,
+            serves: Serves::Well,
+            problem: "none",
+            reason: "synced and writable".into(),
+        },
+    }
+}
+
+fn is(text: &str, word: &str) -> bool {
+    text.eq_ignore_ascii_case(word)
+}
+
+fn shown(text: &str) -> &str {
+    if text.is_empty() { "(not said)" } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{NodeSettings, Writers};
+    use std::time::Duration;
+
+    fn good() -> GaleraStatus {
+        GaleraStatus {
+            local_state: Some(4),
+            cluster_status: "Primary".into(),
+            conf_id: 3,
+            ready: true,
+            connected: true,
+            ..GaleraStatus::default()
+        }
+    }
+
+    fn verdict(change: impl FnOnce(&mut Belief, &mut GaleraStatus)) -> (&'static str, NodeState, Serves) {
+        let node = NodeSettings { name: "db1".into(), address: "h:1".into(), priority: 0 };
+        let settings = Settings::new("shop", Writers::One, vec![node]);
+        let mut belief = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
+        let mut status = good();
+        change(&mut belief, &mut status);
+        belief.status = Some(status);
+        let group = GroupView { told_by: "db2".into(), conf_id: 4, cluster_uuid: String::new(), members: vec!["h:2".into()] };
+        let verdict = judge(&belief, &settings, Some(&group));
+        (verdict.problem, verdict.state, verdict.serves)
+    }
+
+    #[test]
+    fn each_row_speaks_for_its_own_trouble() {
+        use NodeState::{Dead, Donor, Draining, Joining, Refused, Silent, Synced};
+        assert_eq!(verdict(|_, _| ()), ("none", Synced, Serves::Well));
+        assert_eq!(verdict(|b, _| b.counts.refusals = 2), ("dead", Dead, Serves::No));
+        assert_eq!(verdict(|b, _| b.counts.misses = 3), ("silent", Silent, Serves::No));
+        assert_eq!(verdict(|b, _| b.rejected = Some((1045, "no".into()))), ("rejected", Refused, Serves::No));
+        assert_eq!(verdict(|b, _| b.listed_once = true), ("left", Refused, Serves::No));
+        assert_eq!(verdict(|_, s| s.cluster_status = "non-Primary".into()), ("non_primary", Refused, Serves::No));
+        assert_eq!(verdict(|_, s| s.local_state = Some(1)), ("joining", Joining, Serves::No));
+        assert_eq!(verdict(|_, s| s.local_state = None), ("state", Refused, Serves::No));
+        assert_eq!(verdict(|_, s| s.ready = false), ("not_ready", Refused, Serves::No));
+        assert_eq!(verdict(|_, s| s.reject_queries = true), ("reject_queries", Refused, Serves::No));
+        assert_eq!(verdict(|_, s| s.read_only = true), ("read_only", Refused, Serves::No));
+        assert_eq!(verdict(|_, s| s.local_state = Some(2)), ("donor", Donor, Serves::Stays));
+        let donor_rejects = |_: &mut Belief, s: &mut GaleraStatus| {
+            s.local_state = Some(2);
+            s.sst_donor_rejects = true;
+        };
+        assert_eq!(verdict(donor_rejects), ("donor_rejects", Donor, Serves::No));
+        assert_eq!(verdict(|_, s| s.desync = true), ("desync", Refused, Serves::Leaves));
+        assert_eq!(
+            verdict(|_, s| s.pxc_maint_mode = Some("SHUTDOWN".into())),
+            ("maintenance", Draining, Serves::Leaves)
+        );
+        assert_eq!(verdict(|b, _| b.sessions_max = Some(0)), ("drained", Draining, Serves::Leaves));
+    }
+}

@@ -1,0 +1,76 @@
+//! `understudy drain` and `undrain`: a node leaves, and comes back.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::client::{Server, body};
+use crate::exit::Outcome;
+
+/// Its sessions move at their next boundary; when it is the writer, the writer moves first.
+#[derive(Args)]
+pub struct Drain {
+    /// Which node
+    node: String,
+    /// How long running transactions may take to end, in milliseconds [default: switchover.budget_ms]
+    #[arg(long, value_name = "N")]
+    budget_ms: Option<u64>,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// The node may take sessions again. It does not become the writer by this.
+#[derive(Args)]
+pub struct Undrain {
+    /// Which node
+    node: String,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Drain {
+    /// Gives the order and says what came of it.
+    pub fn run(self) -> Outcome {
+        let path = node_path(&self.node, "drain");
+        let body = body(&[("budget_ms", self.budget_ms.map(Value::from))]);
+        let budget = self.budget_ms.map(Duration::from_millis);
+        let answer = self.server.client()?.put(&path, &body, budget)?;
+        println!("{}", answer.message);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Undrain {
+    /// Gives the order and says what came of it.
+    pub fn run(self) -> Outcome {
+        let answer = self.server.client()?.put(&node_path(&self.node, "undrain"), &json!({}), None)?;
+        println!("{}", answer.message);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The path of an order about a node. What cannot be a node's name is written so that it stays one piece of the path.
+pub fn node_path(node: &str, order: &str) -> String {
+    let mut escaped = String::new();
+    for byte in node.bytes() {
+        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    format!("node/{escaped}/{order}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strange_name_stays_one_piece() {
+        assert_eq!(node_path("db1", "drain"), "node/db1/drain");
+        assert_eq!(node_path("a/../b c?", "drain"), "node/a%2F..%2Fb%20c%3F/drain");
+    }
+}

@@ -1,0 +1,72 @@
+//! `understudy errors`: what the proxy itself says to clients.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::exit::Outcome;
+use crate::table::{Lean, Table};
+
+/// Each error the proxy itself makes: number, SQLSTATE, name, and whether the connection ends with it.
+#[derive(Args)]
+pub struct Errors {
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Errors {
+    /// Prints them.
+    pub fn run(&self) -> Outcome {
+        let all = proxy::voice::ALL;
+        if self.json {
+            let list: Vec<_> = all
+                .iter()
+                .map(|v| {
+                    json!({ "code": v.code, "sqlstate": v.state, "name": v.name, "sentence": v.sentence, "closes": v.closes })
+                })
+                .collect();
+            println!("{:#}", json!(list));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut table = Table::new(&[
+            ("CODE", Lean::Right),
+            ("STATE", Lean::Left),
+            ("NAME", Lean::Left),
+            ("ENDS", Lean::Left),
+            ("SENTENCE", Lean::Left),
+        ]);
+        for voice in all {
+            let ends = if voice.closes { "connection" } else { "statement" };
+            table.row([
+                voice.code.to_string(),
+                voice.state.to_owned(),
+                voice.name.to_owned(),
+                ends.to_owned(),
+                voice.sentence.to_owned(),
+            ]);
+        }
+        print!("{}", table.text());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_page_of_errors_has_a_section_for_each() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        let expected: Vec<_> =
+            proxy::voice::ALL.iter().map(|v| format!("{} {} ({})", v.code, v.name, v.state)).collect();
+        assert_eq!(
+            sections, expected,
+            "docs/errors.md needs one \"## CODE name (STATE)\" section for each error, in order"
+        );
+        for voice in proxy::voice::ALL {
+            assert!(page.contains(voice.sentence), "docs/errors.md does not quote: {}", voice.sentence);
+        }
+    }
+}

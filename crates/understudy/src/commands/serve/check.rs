@@ -1,0 +1,137 @@
+//! `understudy serve --check`: tries everything the configuration names and serves nothing.
+//!
+//! Each line is one thing tried: `ok`, or what is wrong with the line of the key and the way out. Exit code 0 when all is
+//! well, 2 when the configuration or a file it names is wrong, 1 when it is a node or a port that is not as it should be.
+
+use std::process::ExitCode;
+
+use web::certificate;
+use web::listen;
+
+use super::first_start;
+use crate::commands;
+use crate::doctor::read;
+use crate::exit::Outcome;
+use crate::settings::{Settings, table as t};
+
+/// What has been tried.
+#[derive(Default)]
+struct Tried {
+    file_wrong: bool,
+    world_wrong: bool,
+}
+
+/// Tries, and prints as it goes.
+pub fn run(settings: &Settings) -> Outcome {
+    let mut tried = Tried::default();
+    let count = settings.nodes.len();
+    tried.ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
+    files(settings, &mut tried);
+    ports(settings, &mut tried);
+    match settings.password() {
+        Ok(password) => {
+            tried.ok("the monitor's password can be read");
+            nodes(settings, &password, &mut tried)?;
+        }
+        Err(problem) => tried.wrong_file(&problem.to_string()),
+    }
+    Ok(match (tried.file_wrong, tried.world_wrong) {
+        (true, _) => ExitCode::from(2),
+        (_, true) => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn files(settings: &Settings, tried: &mut Tried) {
+    let state = &settings.state_dir;
+    if state.is_dir() {
+        // Only a real file shows that one can be made: the mode bits do not know of read-only mounts and capabilities.
+        let probe = state.join(format!(".check-{}", std::process::id()));
+        match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
+            Ok(()) => tried.ok(&format!("state directory {} can be written", state.display())),
+            Err(e) => {
+                let text = format!("state.dir {} cannot be written: {e}", state.display());
+                tried.wrong_file(&settings.problem(&t::STATE_DIR, text).to_string());
+            }
+        }
+    } else {
+        tried.ok(&format!("state directory {} will be made at first start", state.display()));
+    }
+    if settings.api.key_is_ours && !settings.api.key_file.exists() {
+        tried.ok(&format!("API key {} will be made at first start", settings.api.key_file.display()));
+    } else {
+        match first_start::key(settings) {
+            Ok(_) => tried.ok(&format!("API key {} can be read", settings.api.key_file.display())),
+            Err(e) => tried.wrong_file(&e.to_string()),
+        }
+    }
+    if let Some(pair) = &settings.api.certificate {
+        match certificate::server_config(pair) {
+            Ok(_) => tried.ok(&format!("certificate {} and its key fit", pair.certificate.display())),
+            Err(e) => {
+                let problem = settings.problem(&t::API_CERTIFICATE, format!("api.certificate_file: {e}"));
+                tried.wrong_file(&problem.to_string());
+            }
+        }
+    }
+}
+
+fn ports(settings: &Settings, tried: &mut Tried) {
+    let lists = [
+        (&t::LISTEN_MYSQL, &settings.listen.mysql),
+        (&t::LISTEN_HTTP, &settings.listen.http),
+        (&t::LISTEN_HTTPS, &settings.listen.https),
+    ];
+    // All stay open until the end, so that two lists with one port are noticed.
+    let mut open = Vec::new();
+    for (row, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        match listen::open(list) {
+            Ok(listeners) => {
+                open.extend(listeners);
+                tried.ok(&format!("{} {} can be listened on", row.path, list.join(" ")));
+            }
+            Err(e) => tried.wrong_world(&settings.problem(row, format!("{}: {e}", row.path)).to_string()),
+        }
+    }
+}
+
+fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
+    let facts = commands::runtime()?.block_on(read::all(settings, password));
+    for (node, facts) in settings.nodes.iter().zip(facts) {
+        let place =
+            format!("{}:{}: node {} ({})", settings.file.display(), node.line, node.name, node.address);
+        match facts.said {
+            Err(why) => tried.wrong_world(&format!("{place}: {why}")),
+            Ok(said) if !said.wsrep_on => tried.wrong_world(&format!(
+                "{place}: it is reached and is no Galera node (wsrep_on is OFF): set wsrep_on=ON there, or take it out of the configuration"
+            )),
+            Ok(said) => {
+                tried.ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
+                for lack in &said.lacks {
+                    let grant = manager::grants_for(&settings.monitor.user);
+                    tried.wrong_world(&format!(
+                        "{place}: the monitor account lacks {}, needed for {}; run there:\n{grant}",
+                        lack.privilege, lack.for_what
+                    ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Tried {
+    fn ok(&mut self, what: &str) {
+        println!("ok     {what}");
+    }
+
+    fn wrong_file(&mut self, what: &str) {
+        self.file_wrong = true;
+        println!("WRONG  {what}");
+    }
+
+    fn wrong_world(&mut self, what: &str) {
+        self.world_wrong = true;
+        println!("WRONG  {what}");
+    }
+}

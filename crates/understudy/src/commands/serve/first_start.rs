@@ -1,0 +1,81 @@
+//! What the first start makes: the state directory, the API key, the self-signed certificate. Later starts find them.
+
+use std::fs::DirBuilder;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use anyhow::Context;
+use web::certificate;
+use web::key::ApiKey;
+
+use crate::settings::{Settings, table as t};
+use crate::wiring::Credentials;
+
+/// Finds or makes them.
+pub fn prepare(settings: &Settings) -> anyhow::Result<Credentials> {
+    state_dir(settings)?;
+    let key = if settings.api.key_is_ours {
+        let is_new = !settings.api.key_file.exists();
+        let key = ApiKey::read_or_create(&settings.api.key_file)?;
+        if is_new {
+            tracing::info!("made an API key: {}", settings.api.key_file.display());
+        }
+        key
+    } else {
+        key(settings)?
+    };
+    if settings.listen.https.is_empty() {
+        return Ok(Credentials { key, tls: None });
+    }
+    let pair = match &settings.api.certificate {
+        Some(pair) => pair.clone(),
+        None => certificate::self_signed(&settings.state_dir, &names(settings))?,
+    };
+    Ok(Credentials { key, tls: Some(certificate::server_config(&pair)?) })
+}
+
+/// The given key; an error carries the line of its setting.
+pub fn key(settings: &Settings) -> anyhow::Result<ApiKey> {
+    ApiKey::read(&settings.api.key_file).map_err(|e| {
+        let problem = settings.problem(&t::API_KEY_FILE, format!("api.key_file: {e}"));
+        anyhow::anyhow!("{problem}")
+    })
+}
+
+fn state_dir(settings: &Settings) -> anyhow::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(&settings.state_dir).with_context(|| {
+        let text = format!(
+            "state.dir {} cannot be made; make it writable for this user, or set another state.dir",
+            settings.state_dir.display()
+        );
+        settings.problem(&t::STATE_DIR, text).to_string()
+    })
+}
+
+/// The names that a self-signed certificate is good for: this machine's, and the addresses it listens on.
+fn names(settings: &Settings) -> Vec<String> {
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let mut add = |name: String| {
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    add(host_name());
+    for listen in &settings.listen.https {
+        match listen.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_unspecified() => {}
+            Ok(address) => add(address.ip().to_string()),
+            Err(_) => add(listen.rsplit_once(':').map_or(listen.as_str(), |(host, _)| host).to_owned()),
+        }
+    }
+    names
+}
+
+/// The kernel's word for this machine; empty when it is no name that a certificate can carry.
+fn host_name() -> String {
+    let name = std::fs::read_to_string(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default();
+    let name = name.trim();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    if name.chars().all(fits) { name.to_owned() } else { String::new() }
+}

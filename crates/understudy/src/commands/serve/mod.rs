@@ -1,0 +1,93 @@
+//! `understudy serve`: the program itself, until it is told to stop.
+
+mod check;
+mod first_start;
+mod notify;
+
+use std::future::Future;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::{Failure, Outcome};
+use crate::settings::{self, Settings};
+use crate::wiring::{self, House};
+
+/// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, default info). SIGTERM or SIGINT ends it in good order: no new clients,
+/// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short.
+#[derive(Args)]
+pub struct Serve {
+    /// The configuration [default: ./understudy.toml, then /etc/understudy/understudy.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Try everything the configuration names, tell what is wrong with its line, and serve nothing
+    #[arg(long)]
+    check: bool,
+}
+
+impl Serve {
+    /// Serves, or checks.
+    pub fn run(self) -> Outcome {
+        let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
+        let settings = Settings::load(&file).map_err(Failure::usage)?;
+        if self.check {
+            return check::run(&settings);
+        }
+        log();
+        let password = settings.password().map_err(Failure::usage)?;
+        let credentials = first_start::prepare(&settings).map_err(|e| Failure::failed(&e))?;
+        let house = wiring::start(&settings, password, credentials).map_err(|e| Failure::failed(&e))?;
+        serve(house)
+    }
+}
+
+fn serve(house: House) -> Outcome {
+    let mut signals = house.wait(async { Signals::new() })?;
+    tracing::info!("{}", house.sentence());
+    notify::ready();
+    let name = house.wait(signals.next());
+    tracing::info!("{name}: taking no new clients and letting running transactions end");
+    notify::stopping();
+    house.shutdown(async move {
+        signals.next().await;
+    });
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The signals that mean the end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).map_err(|e| Failure::Failed(format!("cannot listen for signals: {e}")));
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    fn next(&mut self) -> impl Future<Output = &'static str> + use<'_> {
+        async {
+            tokio::select! {
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+            }
+        }
+    }
+}
+
+fn log() {
+    let filter = EnvFilter::try_from_env("UNDERSTUDY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,35 @@
+//! `understudy switchover`: a planned move of the writer.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::client::{Server, body};
+use crate::exit::Outcome;
+
+/// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
+/// budget, everything is undone and the old writer goes on.
+#[derive(Args)]
+pub struct Switchover {
+    /// The new writer [default: the election chooses]
+    #[arg(long, value_name = "NODE")]
+    to: Option<String>,
+    /// How long running transactions may take to end, in milliseconds [default: switchover.budget_ms]
+    #[arg(long, value_name = "N")]
+    budget_ms: Option<u64>,
+    #[command(flatten)]
+    server: Server,
+}
+
+impl Switchover {
+    /// Gives the order and says what came of it.
+    pub fn run(self) -> Outcome {
+        let body = body(&[("to", self.to.map(Value::from)), ("budget_ms", self.budget_ms.map(Value::from))]);
+        let budget = self.budget_ms.map(Duration::from_millis);
+        let answer = self.server.client()?.put("switchover", &body, budget)?;
+        println!("{}", answer.message);
+        Ok(ExitCode::SUCCESS)
+    }
+}

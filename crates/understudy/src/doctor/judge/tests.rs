@@ -1,0 +1,124 @@
+use std::path::Path;
+
+use super::super::options::Options;
+use super::*;
+
+const DEFAULTS: &str = "evs.suspect_timeout = PT5S; evs.inactive_timeout = PT15S; evs.keepalive_period = PT1S; \
+    evs.install_timeout = PT7.5S; evs.join_retrans_period = PT1S; evs.inactive_check_period = PT0.5S; \
+    gcache.size = 128M; gcs.fc_limit = 16";
+
+fn settings(more: &str) -> Settings {
+    let mut text = String::from("[cluster]\nname = \"shop\"\n");
+    for n in 1..=3 {
+        text += &format!("[[cluster.node]]\nname = \"db{n}\"\naddress = \"10.77.0.{n}:3306\"\n");
+    }
+    text += &format!("[cluster.monitor]\nuser = \"u\"\npassword = \"p\"\n{more}");
+    Settings::parse(Path::new("x.toml"), &text).unwrap()
+}
+
+fn said(options: &str) -> Said {
+    Said {
+        wsrep_on: true,
+        options: Options::parse(options),
+        cluster_size: Some(3),
+        cluster_status: "Primary".into(),
+        state: "Synced".into(),
+        cluster_uuid: "c".into(),
+        bytes_per_second: Some(1000.0),
+        paused: Some(0.0),
+        ..Said::default()
+    }
+}
+
+fn three(said: [Result<Said, String>; 3]) -> Vec<NodeFacts> {
+    let facts = |(n, said)| NodeFacts {
+        name: format!("db{}", n + 1),
+        address: format!("10.77.0.{}:3306", n + 1),
+        said,
+    };
+    said.into_iter().enumerate().map(facts).collect()
+}
+
+fn all(one: &Said) -> Vec<NodeFacts> {
+    three([Ok(one.clone()), Ok(one.clone()), Ok(one.clone())])
+}
+
+#[test]
+fn galeras_defaults_get_one_piece_of_advice_with_the_exact_sql() {
+    let report = report(&settings(""), &all(&said(DEFAULTS)));
+    assert!(!report.must_act());
+    let [advice] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+    assert_eq!(advice.weight, Weight::Advice);
+    assert_eq!(
+        advice.sql,
+        [
+            "SET GLOBAL wsrep_provider_options='evs.keepalive_period=PT0.2S; evs.suspect_timeout=PT0.6S; evs.inactive_timeout=PT2S; evs.install_timeout=PT1S; evs.join_retrans_period=PT0.2S'"
+        ]
+    );
+    assert!(advice.my_cnf[0].contains("evs.inactive_check_period=PT0.1S"));
+    assert!(advice.because.contains("10.3 s") && advice.because.contains("0.6 s"));
+}
+
+#[test]
+fn the_cells_follow_the_settings() {
+    let comes_to = |more: &str, options: &str, case: &str| {
+        let report = report(&settings(more), &all(&said(options)));
+        let cell = report.cells.iter().find(|cell| cell.case.starts_with(case)).unwrap();
+        format!("{} -> {}", cell.decided_by, cell.comes_to)
+    };
+    let passive = "non-graceful (kill -9): passive";
+    assert!(comes_to("", DEFAULTS, passive).contains("below 0.3 s"));
+    assert!(comes_to("evict = \"never\"", DEFAULTS, passive).contains("-> about 5 s"));
+    let slow = comes_to("interval_ms = 1000\nmisses_max = 3", DEFAULTS, "frozen");
+    assert!(slow.contains("1000 x 3 = 3 s") && slow.contains("about 5 s"), "{slow}");
+    assert!(comes_to("evict = \"silent\"", DEFAULTS, "frozen").contains("0.6 s of silence, then eviction"));
+    let tuned = DEFAULTS.replace("suspect_timeout = PT5S", "suspect_timeout = PT0.6S");
+    assert!(comes_to("", &tuned, "frozen").contains("about 0.6 s"));
+}
+
+#[test]
+fn the_advised_values_get_no_advice() {
+    let advised = "evs.keepalive_period=PT0.2S;evs.inactive_check_period=PT0.1S;evs.suspect_timeout=PT0.6S;\
+        evs.inactive_timeout=PT2S;evs.install_timeout=PT1S;evs.join_retrans_period=PT0.2S;gcache.size=128M";
+    assert!(report(&settings(""), &all(&said(advised))).findings.is_empty());
+}
+
+#[test]
+fn what_is_wrong_is_told_first() {
+    let mut wrong = said(DEFAULTS);
+    wrong.read_only = true;
+    wrong.cluster_size = Some(2);
+    wrong.lacks = vec![Lack { privilege: "SUPER ON *.*", for_what: "evicting" }];
+    let report =
+        report(&settings(""), &three([Ok(wrong), Ok(said(DEFAULTS)), Err("nothing listens there".into())]));
+    assert!(report.must_act());
+    let told: Vec<_> = report.findings.iter().map(|f| f.what.as_str()).collect();
+    assert!(told[0].starts_with("db3 (10.77.0.3:3306) cannot be asked: nothing listens there"), "{told:?}");
+    assert!(told[1].contains("lacks SUPER ON *.*"), "{told:?}");
+    assert!(told.iter().any(|t| t.contains("read_only")));
+    let weights: Vec<_> = report.findings.iter().map(|f| f.weight).collect();
+    assert!(weights.is_sorted());
+}
+
+#[test]
+fn two_members_and_two_clusters_are_warned_of() {
+    let mut two = said(DEFAULTS);
+    two.cluster_size = Some(2);
+    let findings = report(&settings(""), &all(&two)).findings;
+    assert!(findings.iter().any(|f| f.what == "the group has two members"));
+    let mut other = said(DEFAULTS);
+    other.cluster_uuid = "d".into();
+    let report = report(&settings(""), &three([Ok(other), Ok(said(DEFAULTS)), Ok(said(DEFAULTS))]));
+    assert!(report.must_act());
+}
+
+#[test]
+fn a_small_gcache_is_computed_from_the_write_rate() {
+    let mut busy = said(DEFAULTS);
+    busy.bytes_per_second = Some(1024.0 * 1024.0);
+    let findings = report(&settings(""), &all(&busy)).findings;
+    let gcache: Vec<_> = findings.iter().filter(|f| f.what.contains("gcache")).collect();
+    assert_eq!(gcache.len(), 3);
+    assert!(gcache[0].what.contains("128 MiB covers 2 min 8 s of writes"), "{}", gcache[0].what);
+    assert!(gcache[0].my_cnf[0].contains("gcache.size=3600M"));
+}

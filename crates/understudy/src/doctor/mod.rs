@@ -1,0 +1,49 @@
+//! `understudy doctor`: asks each node for what decides how long a failover takes, says which case of the seed's table each
+//! answer decides, and proposes better values with the measured reason. It changes nothing.
+//!
+//! ```text
+//!   nodes ──> read (SQL) ──> judge (facts to findings, no I/O) ──> page (text), or JSON
+//! ```
+
+mod judge;
+mod options;
+mod page;
+pub mod read;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::exit::{Failure, Outcome};
+use crate::settings::{self, Settings};
+
+/// Reads only; the statements it proposes are for you to run.
+#[derive(Args)]
+pub struct Doctor {
+    /// The configuration [default: ./understudy.toml, then /etc/understudy/understudy.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Doctor {
+    /// Prints the report. Exit code 1 when a node cannot be asked or something must be put right.
+    pub fn run(self) -> Outcome {
+        let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
+        let settings = Settings::load(&file).map_err(Failure::usage)?;
+        let password = settings.password().map_err(Failure::usage)?;
+        let runtime = crate::commands::runtime()?;
+        let nodes = runtime.block_on(read::all(&settings, &password));
+        let report = judge::report(&settings, &nodes);
+        if self.json {
+            let text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Failed(e.to_string()))?;
+            println!("{text}");
+        } else {
+            print!("{}", page::text(&report));
+        }
+        Ok(if report.must_act() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}

@@ -1,0 +1,90 @@
+//! The doctor's report for people.
+
+use std::fmt::Write;
+
+use super::judge::{Report, Weight};
+use crate::table::{Lean, Table};
+
+/// The whole report.
+pub fn text(report: &Report) -> String {
+    let mut page = format!("cluster {}\n\n", report.cluster);
+    page.push_str(&settings(report));
+    page.push_str("\nwhat decides how long each case takes here, and what the seed article measured\n\n");
+    let mut table = Table::new(&[
+        ("CASE", Lean::Left),
+        ("SEED", Lean::Left),
+        ("DECIDED BY", Lean::Left),
+        ("COMES TO", Lean::Left),
+    ]);
+    for cell in &report.cells {
+        table.row([
+            cell.case.to_owned(),
+            cell.seed.to_owned(),
+            cell.decided_by.clone(),
+            cell.comes_to.clone(),
+        ]);
+    }
+    page.push_str(&table.text());
+    findings(&mut page, report);
+    page
+}
+
+fn settings(report: &Report) -> String {
+    let mut columns = vec![("SETTING", Lean::Left)];
+    columns.extend(report.nodes.iter().map(|node| (node.name.as_str(), Lean::Left)));
+    let mut table = Table::new(&columns);
+    let each = |name: &str, of: &dyn Fn(&super::judge::NodeReport) -> String| {
+        std::iter::once(name.to_owned()).chain(report.nodes.iter().map(of)).collect::<Vec<_>>()
+    };
+    table.row(each("address", &|node| node.address.clone()));
+    let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    table.row(each("version", &|node| dash(&node.version)));
+    table.row(each("state", &|node| {
+        dash(if node.unreachable.is_some() { "not reached" } else { &node.state })
+    }));
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in report.nodes.iter().flat_map(|node| &node.settings) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    for key in keys {
+        let value = |node: &super::judge::NodeReport| {
+            node.settings
+                .iter()
+                .find(|(name, _)| name == key)
+                .map_or("-".to_owned(), |(_, value)| value.clone())
+        };
+        table.row(each(key, &value));
+    }
+    table.text()
+}
+
+fn findings(page: &mut String, report: &Report) {
+    if report.findings.is_empty() {
+        page.push_str("\nnothing to put right, and nothing to propose\n");
+        return;
+    }
+    for finding in &report.findings {
+        let weight = match finding.weight {
+            Weight::Problem => "PROBLEM",
+            Weight::Warning => "WARNING",
+            Weight::Advice => "ADVICE",
+        };
+        let _ = write!(
+            page,
+            "\n{weight}  {}: {}\n  why  {}\n",
+            finding.nodes.join(", "),
+            finding.what,
+            finding.because
+        );
+        for sql in &finding.sql {
+            for line in sql.lines() {
+                let _ = writeln!(page, "  run  {}", line.trim_end().trim_end_matches(';').to_owned() + ";");
+            }
+        }
+        for line in &finding.my_cnf {
+            let _ = writeln!(page, "  keep {line}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What the nodes say about themselves. All SQL of the doctor is here, and it only reads.
+
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Rows, Secret};
+use serde::Serialize;
+
+use super::options::Options;
+use crate::settings::Settings;
+
+/// One statement, or a connection, may take this long.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A node's answers, or why there are none.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its address there.
+    pub address: String,
+    /// What it said.
+    pub said: Result<Said, String>,
+}
+
+/// A node's answers. What it did not say is `None`.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// `@@version`.
+    pub version: String,
+    /// `wsrep_on`.
+    pub wsrep_on: bool,
+    /// `wsrep_provider_options`.
+    pub options: Options,
+    /// `read_only`.
+    pub read_only: bool,
+    /// `wsrep_cluster_size`.
+    pub cluster_size: Option<u32>,
+    /// `wsrep_cluster_status`.
+    pub cluster_status: String,
+    /// `wsrep_local_state_comment`.
+    pub state: String,
+    /// `wsrep_cluster_state_uuid`.
+    pub cluster_uuid: String,
+    /// `wsrep_sst_method`.
+    pub sst_method: String,
+    /// `wsrep_slave_threads`.
+    pub appliers: Option<u32>,
+    /// Share of the time since start (or FLUSH STATUS) that flow control paused this node: 0 to 1.
+    pub paused: Option<f64>,
+    /// Replicated and received bytes a second, on average since start.
+    pub bytes_per_second: Option<f64>,
+    /// `wsrep_evs_delayed`: members that answer late.
+    pub delayed: String,
+    /// What the monitor account lacks.
+    pub lacks: Vec<Lack>,
+}
+
+/// Something the monitor account may not do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lack {
+    /// The privilege, as GRANT spells it.
+    pub privilege: &'static str,
+    /// What does not work without it.
+    pub for_what: &'static str,
+}
+
+/// Asks every node, at the same time.
+pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
+    let tasks: Vec<_> = settings
+        .nodes
+        .iter()
+        .map(|node| {
+            let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+            let address = node.address.clone();
+            (node, tokio::spawn(async move { ask(&address, &login).await }))
+        })
+        .collect();
+    let mut facts = Vec::new();
+    for (node, task) in tasks {
+        let said = match task.await {
+            Ok(Ok(said)) => Ok(said),
+            Ok(Err(e)) => Err(explain(&e, &settings.monitor.user)),
+            Err(e) => Err(format!("the question broke off: {e}")),
+        };
+        facts.push(NodeFacts { name: node.name.clone(), address: node.address.clone(), said });
+    }
+    facts
+}
+
+async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
+    let mut link = Link::connect(address, login, DEADLINE).await?;
+    let variables = link.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'wsrep_on', 'wsrep_provider_options', 'read_only', 'wsrep_sst_method', 'wsrep_slave_threads')", DEADLINE).await?;
+    let status = link
+        .query(
+            "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep\\_%' OR Variable_name = 'Uptime'",
+            DEADLINE,
+        )
+        .await?;
+    let lacks = lacks(&mut link).await?;
+    let variable = |name| variables.value_of(name).unwrap_or_default().to_owned();
+    let value = |name| status.value_of(name).unwrap_or_default().to_owned();
+    let on = |text: String| !matches!(text.to_ascii_uppercase().as_str(), "OFF" | "0" | "");
+    Ok(Said {
+        version: variable("version"),
+        wsrep_on: on(variable("wsrep_on")),
+        options: Options::parse(&variable("wsrep_provider_options")),
+        read_only: on(variable("read_only")),
+        cluster_size: value("wsrep_cluster_size").parse().ok(),
+        cluster_status: value("wsrep_cluster_status"),
+        state: value("wsrep_local_state_comment"),
+        cluster_uuid: value("wsrep_cluster_state_uuid"),
+        sst_method: variable("wsrep_sst_method"),
+        appliers: variable("wsrep_slave_threads").parse().ok(),
+        paused: value("wsrep_flow_control_paused").parse().ok(),
+        bytes_per_second: rate(&status),
+        delayed: value("wsrep_evs_delayed"),
+        lacks,
+    })
+}
+
+fn rate(status: &Rows) -> Option<f64> {
+    let number = |name| status.value_of(name)?.parse::<f64>().ok();
+    let uptime = number("Uptime").filter(|seconds| *seconds > 0.0)?;
+    Some((number("wsrep_replicated_bytes")? + number("wsrep_received_bytes")?) / uptime)
+}
+
+/// Tries what the manager will do, as far as reading shows it, instead of interpreting the text of grants alone.
+async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
+    let mut lacks = Vec::new();
+    match link.query("SELECT COUNT(*) FROM mysql.global_priv", DEADLINE).await {
+        Ok(_) => {}
+        Err(LinkError::Rejected { errno: 1142 | 1044 | 1143, .. }) => lacks.push(Lack {
+            privilege: "SELECT ON mysql.*",
+            for_what: "learning the client accounts, so that no application password is stored",
+        }),
+        // No such table: MySQL and Percona keep the accounts in mysql.user.
+        Err(LinkError::Rejected { errno: 1146, .. }) => {
+            match link.query("SELECT COUNT(*) FROM mysql.user", DEADLINE).await {
+                Err(LinkError::Rejected { .. }) => lacks.push(Lack {
+                    privilege: "SELECT ON mysql.*",
+                    for_what: "learning the client accounts, so that no application password is stored",
+                }),
+                Err(e) => return Err(e),
+                Ok(_) => {}
+            }
+        }
+        Err(LinkError::Rejected { .. }) => {}
+        Err(e) => return Err(e),
+    }
+    let grants = link.query("SHOW GRANTS", DEADLINE).await?;
+    let global = (0..grants.len())
+        .filter_map(|row| grants.text(row, 0))
+        .filter(|grant| grant.contains(" ON *.* "))
+        .map(str::to_ascii_uppercase)
+        .collect::<Vec<_>>();
+    let may = |privilege: &str| global.iter().any(|grant| grant.contains(privilege));
+    if !may("ALL PRIVILEGES") && !may("SUPER") {
+        lacks.push(Lack {
+            privilege: "SUPER ON *.*",
+            for_what: "evicting a dead node from the group (SET GLOBAL wsrep_provider_options)",
+        });
+    }
+    Ok(lacks)
+}
+
+/// A connection error with what to do about it.
+pub fn explain(error: &LinkError, user: &str) -> String {
+    match error {
+        LinkError::Rejected { errno: 1045, message, .. } => format!(
+            "the monitor account cannot log in: {message}; make the account, or put its password right: {}",
+            manager::grants_for(user)
+        ),
+        LinkError::Rejected { errno: 1129 | 1130, message, .. } => {
+            format!(
+                "the node does not let this host in: {message}; the account must be allowed from here: {}",
+                manager::grants_for(user)
+            )
+        }
+        LinkError::Rejected { errno: 1040, message, .. } => {
+            format!(
+                "the node has no free connection for the monitor account ({message}): raise max_connections"
+            )
+        }
+        LinkError::Refused => {
+            "nothing listens there: is the server running, and is the address right?".to_owned()
+        }
+        LinkError::TimedOut { .. } => format!("{error}: is the host up, and does a firewall let us through?"),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,31 @@
+//! Understudy keeps a stand-in ready for every node of a MySQL-protocol cluster, and hands traffic over unnoticed.
+//!
+//! One binary. `serve` is the program itself, put together in [`wiring`]; the order commands talk to a running one through
+//! its API; `lab` measures. This file only tells the story: read the command line, run one command, say how it ended.
+
+mod client;
+mod commands;
+mod doctor;
+mod exit;
+mod settings;
+mod table;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// A proxy and manager that hands database traffic over without an error reaching the application.
+#[derive(Parser)]
+#[command(name = "understudy", version, propagate_version = true, after_help = exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    match commands::run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(failure) => failure.tell(),
+    }
+}

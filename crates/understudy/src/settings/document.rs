@@ -1,0 +1,297 @@
+//! A configuration file, read against the table: every value checked, every key known, every finding with its line.
+//!
+//! Enters: the text. Leaves: [`Document`], the values by path with their lines, or the list of problems. What spans more
+//! than one key (two nodes of one name, a key without its certificate) is not looked at here.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::Problem;
+use super::table::{Default, Kind, Row, TABLE};
+
+/// The table that may stand many times.
+const NODES: &str = "cluster.node";
+
+/// Values of a kind that passed their check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Names, texts, words, addresses, paths.
+    Text(String),
+    /// Numbers of all units.
+    Number(u64),
+    /// Addresses.
+    List(Vec<String>),
+}
+
+/// What was read.
+pub struct Document {
+    file: PathBuf,
+    /// By full path; a node's keys as `cluster.node[2].name`.
+    values: BTreeMap<String, (Value, usize)>,
+    /// The line of each `[[cluster.node]]`.
+    nodes: Vec<usize>,
+    /// What is wrong, in no order.
+    pub problems: Vec<Problem>,
+}
+
+impl Document {
+    /// Reads `text`. Problems are collected, not thrown: the caller adds its own and shows all.
+    pub fn parse(file: &Path, text: &str) -> Self {
+        let mut this =
+            Self { file: file.to_owned(), values: BTreeMap::new(), nodes: Vec::new(), problems: Vec::new() };
+        let (root, errors) = DeTable::parse_recoverable(text);
+        if errors.is_empty() {
+            this.walk("", root.get_ref(), text);
+        }
+        for error in errors {
+            let line = error.span().map_or(1, |span| line_of(text, &span));
+            this.problem(Some(line), format!("not valid TOML: {}", error.message()));
+        }
+        this
+    }
+
+    /// The lines on which nodes begin.
+    pub fn nodes(&self) -> &[usize] {
+        &self.nodes
+    }
+
+    /// Whether the file sets it.
+    pub fn has(&self, row: &Row) -> bool {
+        self.values.contains_key(row.path)
+    }
+
+    /// The line of a key, by full path.
+    pub fn line(&self, path: &str) -> Option<usize> {
+        self.values.get(path).map(|(_, line)| *line)
+    }
+
+    /// Notes something that is wrong.
+    pub fn problem(&mut self, line: Option<usize>, text: impl Into<String>) {
+        self.problems.push(Problem { file: self.file.clone(), line, text: text.into() });
+    }
+
+    /// The value of `row`, or its default; `None` when there is neither.
+    pub fn value(&self, row: &Row) -> Option<Value> {
+        self.at(row.path, row)
+    }
+
+    /// The same for one node.
+    pub fn node_value(&self, node: usize, row: &Row) -> Option<Value> {
+        self.at(&node_path(node, row), row)
+    }
+
+    /// Notes every required key that is missing.
+    pub fn require(&mut self) {
+        for row in TABLE.iter().filter(|row| row.default == Default::Required) {
+            if row.section() == NODES {
+                for node in 0..self.nodes.len() {
+                    if !self.values.contains_key(&node_path(node, row)) {
+                        let line = self.nodes.get(node).copied();
+                        self.problem(line, missing(row));
+                    }
+                }
+            } else if !self.has(row) {
+                self.problem(None, missing(row));
+            }
+        }
+    }
+
+    fn at(&self, path: &str, row: &Row) -> Option<Value> {
+        if let Some((value, _)) = self.values.get(path) {
+            return Some(value.clone());
+        }
+        match row.default {
+            Default::Toml(text) => {
+                let parsed = DeValue::parse(text).ok()?;
+                check(row.kind, parsed.get_ref())
+            }
+            Default::Required | Default::Unset(_) => None,
+        }
+    }
+
+    fn walk(&mut self, section: &str, table: &DeTable<'_>, text: &str) {
+        for (name, value) in table {
+            let path = join(section, name.get_ref());
+            let line = line_of(text, &name.span());
+            match (value.get_ref(), is_section(&path)) {
+                (DeValue::Array(nodes), true) if path == NODES => {
+                    for node in nodes {
+                        self.walk_node(node, text);
+                    }
+                }
+                (DeValue::Table(inner), true) if path != NODES => self.walk(&path, inner, text),
+                (_, true) if path == NODES => {
+                    self.problem(
+                        Some(line),
+                        format!("{path} is a list of tables: write [[{NODES}]] above each node"),
+                    );
+                }
+                (_, true) => {
+                    self.problem(Some(line), format!("{path} is a table: write [{path}] above its keys"))
+                }
+                (found, false) => self.take(&path, path.clone(), found, line),
+            }
+        }
+    }
+
+    fn walk_node(&mut self, node: &Spanned<DeValue<'_>>, text: &str) {
+        let place = self.nodes.len();
+        let first = line_of(text, &node.span());
+        self.nodes.push(first);
+        let DeValue::Table(table) = node.get_ref() else {
+            self.problem(
+                Some(first),
+                format!("{NODES} is a list of tables: write [[{NODES}]] above each node"),
+            );
+            return;
+        };
+        for (name, value) in table {
+            let key = name.get_ref();
+            let line = line_of(text, &name.span());
+            self.take(&join(NODES, key), format!("{NODES}[{place}].{key}"), value.get_ref(), line);
+        }
+    }
+
+    fn take(&mut self, path: &str, full: String, found: &DeValue<'_>, line: usize) {
+        let Some(row) = TABLE.iter().find(|row| row.path == path) else {
+            self.problem(Some(line), unknown(path));
+            return;
+        };
+        match check(row.kind, found) {
+            Some(value) => {
+                self.values.insert(full, (value, line));
+            }
+            None if path == "cluster.kind" && found.as_str() == Some("replication") => {
+                let sentence = "cluster.kind is \"replication\", but this version runs Galera clusters only: set \"galera\", or leave it out";
+                self.problem(Some(line), sentence);
+            }
+            None => {
+                let (allowed, shown) = (row.kind.allowed(), shown(row.kind, found));
+                self.problem(Some(line), format!("{path} must be {allowed}; it is {shown}"));
+            }
+        }
+    }
+}
+
+/// The full path of a node's key.
+pub fn node_path(node: usize, row: &Row) -> String {
+    format!("{NODES}[{node}].{}", row.key())
+}
+
+fn check(kind: Kind, found: &DeValue<'_>) -> Option<Value> {
+    let number = |min: u64, max: u64| {
+        let found = found.as_integer()?;
+        let value = u64::from_str_radix(found.as_str(), found.radix()).ok()?;
+        (min..=max).contains(&value).then_some(Value::Number(value))
+    };
+    let text = |fits: &dyn Fn(&str) -> bool| {
+        let found = found.as_str()?;
+        fits(found).then(|| Value::Text(found.to_owned()))
+    };
+    match kind {
+        Kind::Name => text(&is_name),
+        Kind::Text | Kind::Path => text(&|found| !found.trim().is_empty()),
+        // An account without a password is the file's business: it must say so with an empty one.
+        Kind::Secret => text(&|_| true),
+        Kind::Choice(words) => text(&|found| words.contains(&found)),
+        Kind::Count { min, max } | Kind::Millis { min, max } | Kind::Bytes { min, max } => number(min, max),
+        Kind::Address => text(&is_address),
+        Kind::Addresses => match found {
+            DeValue::String(one) => is_address(one).then(|| Value::List(vec![one.to_string()])),
+            DeValue::Array(many) => {
+                let one = |item: &Spanned<DeValue<'_>>| {
+                    item.get_ref().as_str().filter(|text| is_address(text)).map(str::to_owned)
+                };
+                many.iter().map(one).collect::<Option<Vec<_>>>().map(Value::List)
+            }
+            _ => None,
+        },
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+/// `host:port` with a port; an IPv6 address in brackets. Whether the host exists is found out when it is used.
+fn is_address(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let host_fits = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.contains([':', '/', ' ', '@']),
+    };
+    // A plain + would be taken by parse.
+    host_fits && port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
+}
+
+fn is_section(path: &str) -> bool {
+    TABLE.iter().any(|row| row.section() == path || row.section().starts_with(&format!("{path}.")))
+}
+
+/// A value as it may be shown to whoever reads the error.
+fn shown(kind: Kind, found: &DeValue<'_>) -> String {
+    if kind == Kind::Secret {
+        return format!("of type {} (not shown)", found.type_str());
+    }
+    match found {
+        DeValue::String(text) => format!("{text:?}"),
+        DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Boolean(yes) => yes.to_string(),
+        other => format!("of type {}", other.type_str()),
+    }
+}
+
+fn missing(row: &Row) -> String {
+    format!("{} is missing; it must be {}", row.path, row.kind.allowed())
+}
+
+/// "unknown key", with the nearest name there is.
+fn unknown(path: &str) -> String {
+    let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
+    if let Some(elsewhere) = TABLE.iter().find(|row| row.key() == key) {
+        return format!("{path} is not a setting; {key} belongs in [{}]", elsewhere.section());
+    }
+    let siblings: Vec<_> = TABLE.iter().filter(|row| row.section() == section).map(|row| row.key()).collect();
+    if siblings.is_empty() {
+        let hint = match nearest(path, sections()) {
+            Some(section) => format!("did you mean [{section}]?"),
+            None => format!("the tables are {}", sections().join(", ")),
+        };
+        return format!("{path} is not a setting; {hint}");
+    }
+    // First among its siblings, then everywhere: a key may be misspelled and in the wrong table.
+    if let Some(key) = nearest(key, siblings.iter().copied()) {
+        return format!("{path} is not a setting; did you mean {section}.{key}?");
+    }
+    let elsewhere = nearest(key, TABLE.iter().map(|row| row.key()));
+    if let Some(row) = TABLE.iter().find(|row| Some(row.key()) == elsewhere) {
+        return format!("{path} is not a setting; did you mean {}?", row.path);
+    }
+    format!("{path} is not a setting; [{section}] has {}", siblings.join(", "))
+}
+
+/// The one of `names` that `name` was probably meant to be: a third of its letters may be wrong.
+fn nearest(name: &str, names: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    let distance = |other: &&str| strsim::damerau_levenshtein(name, other);
+    names.into_iter().min_by_key(distance).filter(|best| distance(best) * 3 <= name.len().max(3))
+}
+
+fn sections() -> Vec<&'static str> {
+    let mut all: Vec<_> = TABLE.iter().map(|row| row.section()).collect();
+    all.dedup();
+    all
+}
+
+fn join(section: &str, key: &str) -> String {
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
+}
+
+fn line_of(text: &str, span: &Range<usize>) -> usize {
+    let before = text.get(..span.start.min(text.len())).unwrap_or(text);
+    before.bytes().filter(|&b| b == b'\n').count() + 1
+}

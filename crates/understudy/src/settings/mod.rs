@@ -1,0 +1,406 @@
+//! The configuration: one file, one table of what may stand in it, one typed value for the rest of the program.
+//!
+//! ```text
+//!   understudy.toml ──> document (each key against the table) ──> Settings (what spans several keys) ──> wiring
+//!                            └──────────── problems, all of them, with their lines ────────────┘
+//! ```
+
+pub mod document;
+pub mod page;
+pub mod problem;
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use document::{Document, Value, node_path};
+use problem::{Problem, Problems};
+use table as t;
+use topology::settings::{EvictPolicy, Writers};
+
+/// Where the configuration is looked for when nobody says.
+pub const PLACES: [&str; 2] = ["understudy.toml", "/etc/understudy/understudy.toml"];
+
+/// A configuration that is right in itself. Whether the world agrees is what `serve --check` finds out.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The file it came from.
+    pub file: PathBuf,
+    /// The cluster's name.
+    pub name: String,
+    /// Its number in the API.
+    pub id: u32,
+    /// One writer, or all.
+    pub writers: Writers,
+    /// The nodes, in the file's order.
+    pub nodes: Vec<Node>,
+    /// The account and habits of the probes.
+    pub monitor: Monitor,
+    /// Where to listen.
+    pub listen: Listen,
+    /// What may wait.
+    pub hold: Hold,
+    /// Budget of orders that name none.
+    pub budget: Duration,
+    /// The proxy's limits.
+    pub proxy: Proxy,
+    /// The API's files.
+    pub api: Api,
+    /// Where state is kept.
+    pub state_dir: PathBuf,
+    lines: BTreeMap<&'static str, usize>,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// `host:port`.
+    pub address: String,
+    /// The higher is preferred as writer.
+    pub priority: u32,
+    /// The line where it begins.
+    pub line: usize,
+}
+
+/// The account and habits of the probes.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    /// The account.
+    pub user: String,
+    /// Where its password is.
+    pub password: PasswordSource,
+    /// Between two status queries.
+    pub interval: Duration,
+    /// Missed answers until a node is silent.
+    pub misses_max: u32,
+    /// Who is evicted.
+    pub evict: EvictPolicy,
+    /// How long an orderly stop is left alone.
+    pub stop_grace: Duration,
+}
+
+/// Where a password is.
+#[derive(Clone)]
+pub enum PasswordSource {
+    /// In the configuration itself.
+    Given(String),
+    /// In a file.
+    File(PathBuf),
+    /// In the environment.
+    Env(String),
+}
+
+/// Where to listen; `host:port` each.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// For applications.
+    pub mysql: Vec<String>,
+    /// For orders, plain.
+    pub http: Vec<String>,
+    /// For orders, TLS.
+    pub https: Vec<String>,
+}
+
+/// What may wait.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    /// How long.
+    pub time: Duration,
+    /// How many.
+    pub statements_max: usize,
+    /// How much.
+    pub bytes_max: usize,
+    /// How many are let go at once.
+    pub release_at_once: usize,
+}
+
+/// The proxy's limits.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// To a node.
+    pub connect_timeout: Duration,
+    /// By a client.
+    pub login_timeout: Duration,
+    /// Largest statement kept for a retry.
+    pub retain_bytes_max: usize,
+    /// Clients at once.
+    pub client_connections_max: usize,
+    /// At the end.
+    pub shutdown_grace: Duration,
+}
+
+/// The API's files.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// The key.
+    pub key_file: PathBuf,
+    /// Whether the key may be made at first start: only when its place was not given.
+    pub key_is_ours: bool,
+    /// A given certificate and its key.
+    pub certificate: Option<web::certificate::Pair>,
+}
+
+/// Finds the configuration: the one that was named, or the first that exists of [`PLACES`].
+pub fn find(named: Option<&Path>) -> Result<PathBuf, String> {
+    if let Some(path) = named {
+        return Ok(path.to_owned());
+    }
+    PLACES.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
+        format!(
+            "no configuration: neither ./{} nor {} exists; name one with --config FILE",
+            PLACES[0], PLACES[1]
+        )
+    })
+}
+
+impl Settings {
+    /// Reads and checks a file.
+    pub fn load(file: &Path) -> Result<Self, Problems> {
+        let text = std::fs::read_to_string(file).map_err(|e| {
+            let text = format!("cannot be read: {e}");
+            Problems(vec![Problem { file: file.to_owned(), line: None, text }])
+        })?;
+        Self::parse(file, &text)
+    }
+
+    /// Checks a file's text.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
+        let mut document = Document::parse(file, text);
+        let is_toml = !document.problems.iter().any(|problem| problem.text.starts_with("not valid TOML"));
+        if is_toml {
+            document.require();
+            together(&mut document);
+        }
+        if document.problems.is_empty()
+            && let Some(settings) = build(file, &document)
+        {
+            return Ok(settings);
+        }
+        if document.problems.is_empty() {
+            document.problem(
+                None,
+                "the table of settings and its reader disagree: this is a defect of Understudy",
+            );
+        }
+        let mut problems = document.problems;
+        problems.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
+        Err(Problems(problems))
+    }
+
+    /// Something found wrong later, with the line of the key that it is about.
+    pub fn problem(&self, row: &t::Row, text: impl Into<String>) -> Problem {
+        Problem { file: self.file.clone(), line: self.lines.get(row.path).copied(), text: text.into() }
+    }
+
+    /// The monitor's password, from wherever it is.
+    pub fn password(&self) -> Result<String, Problem> {
+        match &self.monitor.password {
+            PasswordSource::Given(password) => Ok(password.clone()),
+            PasswordSource::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => Ok(text.trim_end().to_owned()),
+                Err(e) => {
+                    let text =
+                        format!("cluster.monitor.password_file {} cannot be read: {e}", path.display());
+                    Err(self.problem(&t::MONITOR_PASSWORD_FILE, text))
+                }
+            },
+            PasswordSource::Env(name) => std::env::var(name).map_err(|_| {
+                let text = format!("cluster.monitor.password_env: the environment has no variable {name}");
+                self.problem(&t::MONITOR_PASSWORD_ENV, text)
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for PasswordSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(_) => f.write_str("Given(not shown)"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
+        }
+    }
+}
+
+/// What can only be seen by looking at several keys.
+fn together(document: &mut Document) {
+    let count = document.nodes().len();
+    if count == 0 {
+        document.problem(None, "there is no node: write [[cluster.node]] with name and address for each");
+    }
+    if count > 64 {
+        document.problem(None, format!("there are {count} nodes; 64 are allowed"));
+    }
+    unique(document, &t::NODE_NAME);
+    unique(document, &t::NODE_ADDRESS);
+
+    let sources = [&t::MONITOR_PASSWORD, &t::MONITOR_PASSWORD_FILE, &t::MONITOR_PASSWORD_ENV];
+    let given: Vec<_> = sources.iter().filter(|row| document.has(row)).collect();
+    match given[..] {
+        [] => document.problem(
+            document.line(t::MONITOR_USER.path),
+            "cluster.monitor has no password: set password, password_file or password_env",
+        ),
+        [_] => {}
+        [first, second, ..] => document.problem(
+            document.line(second.path),
+            format!("{} and {} are both set: keep one of them", first.path, second.path),
+        ),
+    }
+    match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
+        (true, false) => document.problem(
+            document.line(t::API_CERTIFICATE.path),
+            "api.certificate_file is set without api.certificate_key_file: set both, or neither",
+        ),
+        (false, true) => document.problem(
+            document.line(t::API_CERTIFICATE_KEY.path),
+            "api.certificate_key_file is set without api.certificate_file: set both, or neither",
+        ),
+        _ => {}
+    }
+    if document.value(&t::LISTEN_MYSQL) == Some(Value::List(Vec::new())) {
+        let line = document.line(t::LISTEN_MYSQL.path);
+        document.problem(line, "listen.mysql is an empty list: applications need at least one address");
+    }
+}
+
+fn unique(document: &mut Document, row: &t::Row) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for node in 0..document.nodes().len() {
+        let (Some(Value::Text(text)), Some(line)) =
+            (document.node_value(node, row), document.line(&node_path(node, row)))
+        else {
+            continue;
+        };
+        match seen.get(&text) {
+            Some(first) => {
+                let text = format!(
+                    "{} \"{text}\" is already used on line {first}: each node needs its own",
+                    row.path
+                );
+                document.problem(Some(line), text);
+            }
+            None => {
+                seen.insert(text, line);
+            }
+        }
+    }
+}
+
+/// The typed settings. `None` only when a row's kind and its use here disagree, which a test rules out.
+fn build(file: &Path, document: &Document) -> Option<Settings> {
+    let get = |row| Getter(document.value(row));
+    let base = file.parent().unwrap_or(Path::new(""));
+    let path = |row| Some(base.join(get(row).text()?));
+    let optional = |row: &'static t::Row| if document.has(row) { path(row).map(Some) } else { Some(None) };
+
+    let nodes = document.nodes().iter().enumerate().map(|(i, &line)| {
+        let get = |row| Getter(document.node_value(i, row));
+        Some(Node {
+            name: get(&t::NODE_NAME).text()?,
+            address: get(&t::NODE_ADDRESS).text()?,
+            priority: get(&t::NODE_PRIORITY).number()?,
+            line,
+        })
+    });
+    let password = if document.has(&t::MONITOR_PASSWORD_FILE) {
+        PasswordSource::File(path(&t::MONITOR_PASSWORD_FILE)?)
+    } else if document.has(&t::MONITOR_PASSWORD_ENV) {
+        PasswordSource::Env(get(&t::MONITOR_PASSWORD_ENV).text()?)
+    } else {
+        PasswordSource::Given(get(&t::MONITOR_PASSWORD).text()?)
+    };
+    let state_dir = path(&t::STATE_DIR)?;
+    let key_file = optional(&t::API_KEY_FILE)?;
+    let certificate = match (optional(&t::API_CERTIFICATE)?, optional(&t::API_CERTIFICATE_KEY)?) {
+        (Some(certificate), Some(key)) => Some(web::certificate::Pair { certificate, key }),
+        _ => None,
+    };
+    Some(Settings {
+        file: file.to_owned(),
+        name: get(&t::CLUSTER_NAME).text()?,
+        id: get(&t::CLUSTER_ID).number()?,
+        writers: match get(&t::CLUSTER_WRITERS).text()?.as_str() {
+            "one" => Writers::One,
+            "all" => Writers::All,
+            _ => return None,
+        },
+        nodes: nodes.collect::<Option<_>>()?,
+        monitor: Monitor {
+            user: get(&t::MONITOR_USER).text()?,
+            password,
+            interval: get(&t::MONITOR_INTERVAL).millis()?,
+            misses_max: get(&t::MONITOR_MISSES).number()?,
+            evict: match get(&t::MONITOR_EVICT).text()?.as_str() {
+                "proven" => EvictPolicy::Proven,
+                "silent" => EvictPolicy::Silent,
+                "never" => EvictPolicy::Never,
+                _ => return None,
+            },
+            stop_grace: get(&t::MONITOR_STOP_GRACE).millis()?,
+        },
+        listen: Listen {
+            mysql: get(&t::LISTEN_MYSQL).list()?,
+            http: get(&t::LISTEN_HTTP).list()?,
+            https: get(&t::LISTEN_HTTPS).list()?,
+        },
+        hold: Hold {
+            time: get(&t::HOLD_TIME).millis()?,
+            statements_max: get(&t::HOLD_STATEMENTS).number()?,
+            bytes_max: get(&t::HOLD_BYTES).number()?,
+            release_at_once: get(&t::HOLD_RELEASE).number()?,
+        },
+        budget: get(&t::SWITCHOVER_BUDGET).millis()?,
+        proxy: Proxy {
+            connect_timeout: get(&t::PROXY_CONNECT_TIMEOUT).millis()?,
+            login_timeout: get(&t::PROXY_LOGIN_TIMEOUT).millis()?,
+            retain_bytes_max: get(&t::PROXY_RETAIN).number()?,
+            client_connections_max: get(&t::PROXY_CLIENTS).number()?,
+            shutdown_grace: get(&t::PROXY_SHUTDOWN_GRACE).millis()?,
+        },
+        api: Api {
+            key_is_ours: key_file.is_none(),
+            key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
+            certificate,
+        },
+        state_dir,
+        lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
+    })
+}
+
+/// A value on its way to its type.
+struct Getter(Option<Value>);
+
+impl Getter {
+    fn text(self) -> Option<String> {
+        match self.0 {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn list(self) -> Option<Vec<String>> {
+        match self.0 {
+            Some(Value::List(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn number<T: TryFrom<u64>>(self) -> Option<T> {
+        match self.0 {
+            Some(Value::Number(number)) => T::try_from(number).ok(),
+            _ => None,
+        }
+    }
+
+    fn millis(self) -> Option<Duration> {
+        self.number().map(Duration::from_millis)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! The table of settings for people: `understudy settings`, and docs/settings.md, which a test keeps current.
+
+use std::fmt::Write;
+
+use super::table::{Default, Kind, Row, TABLE};
+
+/// docs/settings.md.
+pub fn markdown() -> String {
+    let mut page = String::from(
+        "# Settings\n\
+         \n\
+         <!-- Made by `understudy settings --markdown` from crates/understudy/src/settings/table.rs. A test fails when it is not current. -->\n\
+         \n\
+         Understudy reads one TOML file: the one named with `--config`, else `./understudy.toml`, else\n\
+         `/etc/understudy/understudy.toml`. Unknown keys are refused. Relative paths are taken from the directory of the file.\n\
+         `understudy serve --check` reads it, tries everything it names, and tells each problem with its line.\n",
+    );
+    let mut section = "";
+    for row in TABLE {
+        if row.section() != section {
+            section = row.section();
+            let head = heading(section);
+            let _ =
+                write!(page, "\n## `{head}`\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n");
+        }
+        let default = default(row).replace('|', "\\|");
+        let allowed = allowed(row.kind).replace('|', "\\|");
+        let _ =
+            writeln!(page, "| `{}` | {default} | {allowed} | {} |", row.key(), row.doc.replace('|', "\\|"));
+    }
+    page
+}
+
+/// The table for a terminal.
+pub fn text() -> String {
+    let mut page = String::new();
+    let mut section = "";
+    for row in TABLE {
+        if row.section() != section {
+            if !section.is_empty() {
+                page.push('\n');
+            }
+            section = row.section();
+            let _ = writeln!(page, "{}", heading(section));
+        }
+        let holds = match row.default {
+            Default::Required => "required".to_owned(),
+            Default::Toml(value) => format!("= {value}"),
+            Default::Unset(what) => format!("unset: {what}"),
+        };
+        let _ = writeln!(page, "  {:<24} {holds}", row.key());
+        for line in wrap(row.doc, 92) {
+            let _ = writeln!(page, "      {line}");
+        }
+        let _ = writeln!(page, "      {}.", capital(&row.kind.allowed()));
+    }
+    page
+}
+
+fn heading(section: &str) -> String {
+    if section == "cluster.node" { format!("[[{section}]]") } else { format!("[{section}]") }
+}
+
+fn default(row: &Row) -> String {
+    match row.default {
+        Default::Required => "**required**".into(),
+        Default::Toml(value) => format!("`{value}`"),
+        Default::Unset(what) => format!("unset: {what}"),
+    }
+}
+
+fn allowed(kind: Kind) -> String {
+    kind.allowed()
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Breaks a sentence at spaces into lines of at most `width` characters.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

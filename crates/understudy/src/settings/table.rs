@@ -1,0 +1,177 @@
+//! The one table of settings: what there is, of which kind, what holds without it, and what it means.
+//!
+//! Everything that speaks of settings is made from this table: which keys are known, what a value must be, the defaults,
+//! the error texts, `understudy settings` and docs/settings.md. A setting that is not here does not exist.
+
+/// One setting.
+#[derive(Debug)]
+pub struct Row {
+    /// Where it stands in the file, dotted. A row under `cluster.node` is meant for each `[[cluster.node]]`.
+    pub path: &'static str,
+    /// What its value must be.
+    pub kind: Kind,
+    /// What holds without it.
+    pub default: Default,
+    /// One sentence for people.
+    pub doc: &'static str,
+}
+
+/// What a value must be. Numbers are inclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// 1 to 64 letters, digits, dots, underscores and dashes: fit for a URL, a label and a log line.
+    Name,
+    /// Text that is not empty.
+    Text,
+    /// Text that is never shown.
+    Secret,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A whole number.
+    Count { min: u64, max: u64 },
+    /// A whole number of milliseconds.
+    Millis { min: u64, max: u64 },
+    /// A whole number of bytes.
+    Bytes { min: u64, max: u64 },
+    /// `host:port`.
+    Address,
+    /// One `host:port`, or a list of them.
+    Addresses,
+    /// A file or directory; a relative one is taken from the directory of the configuration file.
+    Path,
+}
+
+/// What holds without a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Default {
+    /// It must be given.
+    Required,
+    /// This, as it would be written in the file.
+    Toml(&'static str),
+    /// Nothing is set; the text says what that means.
+    Unset(&'static str),
+}
+
+macro_rules! settings {
+    ($($name:ident = $path:literal, $kind:expr, $default:expr, $doc:literal;)*) => {
+        $(#[doc = $doc] pub static $name: Row = Row { path: $path, kind: $kind, default: $default, doc: $doc };)*
+        /// All settings, in the order in which they are shown.
+        pub static TABLE: &[&Row] = &[$(&$name),*];
+    };
+}
+
+use self::Default::{Required, Toml, Unset};
+use self::Kind::{Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Text};
+
+const HOUR_MS: u64 = 3_600_000;
+const GIB: u64 = 1 << 30;
+
+settings! {
+    CLUSTER_NAME = "cluster.name", Name, Required,
+        "The cluster's name, as shown in status, logs and metrics.";
+    CLUSTER_ID = "cluster.id", Count { min: 0, max: 4_294_967_295 }, Toml("1"),
+        "The number in the API's paths: /api/cluster/ID/...";
+    CLUSTER_KIND = "cluster.kind", Choice(&["galera"]), Toml("\"galera\""),
+        "What the nodes are. This version runs Galera clusters: MariaDB Galera Cluster and Percona XtraDB Cluster.";
+    CLUSTER_WRITERS = "cluster.writers", Choice(&["one", "all"]), Toml("\"one\""),
+        "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first.";
+
+    NODE_NAME = "cluster.node.name", Name, Required,
+        "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
+    NODE_ADDRESS = "cluster.node.address", Address, Required,
+        "Where the node answers the MySQL protocol.";
+    NODE_PRIORITY = "cluster.node.priority", Count { min: 0, max: 1_000_000 }, Toml("0"),
+        "The node with the higher number is preferred when a writer is chosen. There is no fail-back: a writer stays until it must go.";
+
+    MONITOR_USER = "cluster.monitor.user", Text, Required,
+        "The account for probes and orders, the same on all nodes. `understudy serve --check` prints the GRANT it needs.";
+    MONITOR_PASSWORD = "cluster.monitor.password", Secret, Unset("one of password, password_file and password_env must be set"),
+        "Its password. Rather use password_file or password_env.";
+    MONITOR_PASSWORD_FILE = "cluster.monitor.password_file", Path, Unset("see password"),
+        "A file with its password; white space at the end does not count.";
+    MONITOR_PASSWORD_ENV = "cluster.monitor.password_env", Text, Unset("see password"),
+        "The name of an environment variable with its password.";
+    MONITOR_INTERVAL = "cluster.monitor.interval_ms", Millis { min: 10, max: 60_000 }, Toml("200"),
+        "How often each node is asked for its status; also how long an answer may take.";
+    MONITOR_MISSES = "cluster.monitor.misses_max", Count { min: 1, max: 100 }, Toml("3"),
+        "A node that misses this many answers in a row is silent. A refused or reset connection does not wait for this.";
+    MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""),
+        "Which nodes are evicted from the Galera group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all must then be restarted by hand. \"never\": none.";
+    MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),
+        "How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
+
+    LISTEN_MYSQL = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"),
+        "Where applications connect.";
+    LISTEN_HTTP = "listen.http", Addresses, Toml("[\"127.0.0.1:6080\"]"),
+        "Where orders, status and metrics are answered over plain HTTP; [] for nowhere. The key crosses the network readable: keep it on this machine, or use https.";
+    LISTEN_HTTPS = "listen.https", Addresses, Toml("[]"),
+        "The same over HTTPS. Without api.certificate_file a self-signed certificate is made at first start.";
+
+    HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
+        "How long a statement may wait for a writer before it ends with \"hold timed out\".";
+    HOLD_STATEMENTS = "hold.statements_max", Count { min: 0, max: 1_000_000 }, Toml("10000"),
+        "How many statements may wait at once; beyond it the oldest ends with \"hold full\".";
+    HOLD_BYTES = "hold.bytes_max", Bytes { min: 0, max: 64 * GIB }, Toml("67108864"),
+        "How many bytes of statements may wait at once.";
+    HOLD_RELEASE = "hold.release_at_once", Count { min: 1, max: 1_000_000 }, Toml("16"),
+        "How many held statements run on a new writer at once while it takes over.";
+
+    SWITCHOVER_BUDGET = "switchover.budget_ms", Millis { min: 0, max: 600_000 }, Toml("5000"),
+        "How long a switchover or a drain waits for running transactions to end, unless the order says otherwise. Over budget, everything is undone and the old writer goes on.";
+
+    PROXY_CONNECT_TIMEOUT = "proxy.connect_timeout_ms", Millis { min: 10, max: 600_000 }, Toml("1000"),
+        "How long connecting and logging in to a node may take.";
+    PROXY_LOGIN_TIMEOUT = "proxy.login_timeout_ms", Millis { min: 100, max: 600_000 }, Toml("10000"),
+        "How long a client may take to log in.";
+    PROXY_RETAIN = "proxy.retain_bytes_max", Bytes { min: 0, max: GIB }, Toml("1048576"),
+        "The largest statement kept so that it can be sent again on another node; a larger one is sent once.";
+    PROXY_CLIENTS = "proxy.client_connections_max", Count { min: 1, max: 1_000_000 }, Toml("10000"),
+        "How many clients may be connected at once; the next is told 1040, too many connections.";
+    PROXY_SHUTDOWN_GRACE = "proxy.shutdown_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("5000"),
+        "How long running transactions may go on when Understudy is told to stop.";
+
+    API_KEY_FILE = "api.key_file", Path, Unset("api.key in state.dir, made at first start"),
+        "The file with the key of the API.";
+    API_CERTIFICATE = "api.certificate_file", Path, Unset("a self-signed certificate in state.dir, made at first start"),
+        "The certificate of listen.https (PEM, its chain after it).";
+    API_CERTIFICATE_KEY = "api.certificate_key_file", Path, Unset("see certificate_file"),
+        "Its private key (PEM).";
+
+    STATE_DIR = "state.dir", Path, Toml("\"/var/lib/understudy\""),
+        "Where term, writer, drains and journal are kept across restarts; also the API key and certificate made at first start.";
+}
+
+impl Row {
+    /// The table it stands in: `cluster.node` of `cluster.node.name`.
+    pub fn section(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its name inside that table.
+    pub fn key(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or(self.path, |(_, key)| key)
+    }
+}
+
+impl Kind {
+    /// What a value must be, to follow "must be".
+    pub fn allowed(self) -> String {
+        match self {
+            Kind::Name => "1 to 64 letters, digits, dots, underscores and dashes".into(),
+            Kind::Text | Kind::Secret => "text in quotes, not empty".into(),
+            Kind::Choice([one]) => format!("\"{one}\""),
+            Kind::Choice(words) => {
+                let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                format!("one of {}", quoted.join(", "))
+            }
+            Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Millis { min, max } => format!("a whole number of milliseconds from {min} to {max}"),
+            Kind::Bytes { min, max } => format!("a whole number of bytes from {min} to {max}"),
+            Kind::Address => "\"host:port\", for example \"10.77.0.1:3306\" or \"[fd00::1]:3306\"".into(),
+            Kind::Addresses => {
+                "\"host:port\" or a list of them, for example [\"0.0.0.0:6033\", \"[::]:6033\"]".into()
+            }
+            Kind::Path => "a path in quotes".into(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+use super::*;
+
+const GOOD: &str = r#"
+[cluster]
+name = "shop"
+id = 5
+
+[[cluster.node]]
+name = "db1"
+address = "10.77.0.1:3306"
+
+[[cluster.node]]
+name = "db2"
+address = "10.77.0.2:3306"
+priority = 3
+
+[cluster.monitor]
+user = "understudy"
+password = "very secret"
+
+[listen]
+mysql = ["0.0.0.0:6033", "[::]:6033"]
+"#;
+
+fn parse(text: &str) -> Result<Settings, Problems> {
+    Settings::parse(Path::new("/etc/u/understudy.toml"), text)
+}
+
+fn said(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
+    let s = parse(GOOD).unwrap();
+    assert_eq!((s.name.as_str(), s.id, s.writers), ("shop", 5, Writers::One));
+    assert_eq!(
+        s.nodes.iter().map(|n| (n.name.as_str(), n.priority)).collect::<Vec<_>>(),
+        [("db1", 0), ("db2", 3)]
+    );
+    assert_eq!(s.listen.mysql, ["0.0.0.0:6033", "[::]:6033"]);
+    assert_eq!(s.listen.http, ["127.0.0.1:6080"]);
+    assert!(s.listen.https.is_empty());
+    assert_eq!((s.monitor.interval, s.monitor.misses_max), (Duration::from_millis(200), 3));
+    assert_eq!((s.monitor.evict, s.monitor.stop_grace), (EvictPolicy::Proven, Duration::from_secs(1)));
+    assert_eq!((s.hold.time, s.hold.statements_max), (Duration::from_secs(60), 10_000));
+    assert_eq!((s.hold.bytes_max, s.hold.release_at_once), (67_108_864, 16));
+    assert_eq!((s.budget, s.proxy.retain_bytes_max), (Duration::from_secs(5), 1_048_576));
+    assert_eq!(s.state_dir, Path::new("/var/lib/understudy"));
+    assert_eq!(s.api.key_file, Path::new("/var/lib/understudy/api.key"));
+    assert!(s.api.key_is_ours && s.api.certificate.is_none());
+    assert_eq!(s.password().unwrap(), "very secret");
+    assert!(!format!("{s:?}").contains("very secret"));
+}
+
+#[test]
+fn relative_paths_are_taken_from_the_files_directory() {
+    let s = parse(&format!("{GOOD}[state]\ndir = \"var\"\n[api]\nkey_file = \"/run/key\"\n")).unwrap();
+    assert_eq!(s.state_dir, Path::new("/etc/u/var"));
+    assert_eq!((s.api.key_file.as_path(), s.api.key_is_ours), (Path::new("/run/key"), false));
+}
+
+/// Each case: what is appended to or replaced in the good file, and what must be said, with its line.
+#[test]
+fn each_mistake_names_key_line_and_what_is_allowed() {
+    let cases: &[(&str, &str, &str)] = &[
+        (
+            "id = 5",
+            "id = \"five\"",
+            ":4: cluster.id must be a whole number from 0 to 4294967295; it is \"five\"",
+        ),
+        ("id = 5", "id = -5", ":4: cluster.id must be a whole number"),
+        ("id = 5", "id = 5.5", ":4: cluster.id must be a whole number from 0 to 4294967295; it is 5.5"),
+        (
+            "id = 5",
+            "kind = \"replication\"",
+            ":4: cluster.kind is \"replication\", but this version runs Galera clusters only",
+        ),
+        ("id = 5", "kind = \"mongo\"", ":4: cluster.kind must be \"galera\"; it is \"mongo\""),
+        ("id = 5", "writers = \"two\"", ":4: cluster.writers must be one of \"one\", \"all\"; it is \"two\""),
+        ("id = 5", "nmae = \"x\"", ":4: cluster.nmae is not a setting; did you mean cluster.name?"),
+        (
+            "id = 5",
+            "misses_max = 3",
+            ":4: cluster.misses_max is not a setting; misses_max belongs in [cluster.monitor]",
+        ),
+        ("id = 5", "zzz = 3", ":4: cluster.zzz is not a setting; [cluster] has name, id, kind, writers"),
+        ("name = \"shop\"", "name = \"sh op\"", ":3: cluster.name must be 1 to 64 letters"),
+        (
+            "address = \"10.77.0.1:3306\"",
+            "address = \"10.77.0.1\"",
+            ":8: cluster.node.address must be \"host:port\"",
+        ),
+        ("address = \"10.77.0.1:3306\"", "address = \"fd00::1:3306\"", ":8: cluster.node.address must be"),
+        (
+            "address = \"10.77.0.1:3306\"",
+            "adress = \"10.77.0.1:3306\"",
+            ":8: cluster.node.adress is not a setting; did you mean cluster.node.address?",
+        ),
+        ("address = \"10.77.0.1:3306\"", "", ":6: cluster.node.address is missing; it must be \"host:port\""),
+        ("name = \"db2\"", "name = \"db1\"", ":11: cluster.node.name \"db1\" is already used on line 7"),
+        (
+            "10.77.0.2:3306",
+            "10.77.0.1:3306",
+            ":12: cluster.node.address \"10.77.0.1:3306\" is already used on line 8",
+        ),
+        (
+            "password = \"very secret\"",
+            "",
+            ":16: cluster.monitor has no password: set password, password_file or password_env",
+        ),
+        (
+            "password = \"very secret\"",
+            "password = 12345",
+            ":17: cluster.monitor.password must be text in quotes, not empty; it is of type integer (not shown)",
+        ),
+        (
+            "password = \"very secret\"",
+            "password = \"a\"\npassword_env = \"B\"",
+            ":18: cluster.monitor.password and cluster.monitor.password_env are both set",
+        ),
+        ("user = \"understudy\"", "", "understudy.toml: cluster.monitor.user is missing"),
+        (
+            "user = \"understudy\"",
+            "user = \"u\"\nevict = \"always\"",
+            ":17: cluster.monitor.evict must be one of \"proven\", \"silent\", \"never\"; it is \"always\"",
+        ),
+        (
+            "user = \"understudy\"",
+            "user = \"u\"\ninterval_ms = 5",
+            ":17: cluster.monitor.interval_ms must be a whole number of milliseconds from 10 to 60000; it is 5",
+        ),
+        (
+            "user = \"understudy\"",
+            "user = \"u\"\ninterval_ms = true",
+            "milliseconds from 10 to 60000; it is true",
+        ),
+        ("mysql = [\"0.0.0.0:6033\", \"[::]:6033\"]", "mysql = []", ":20: listen.mysql is an empty list"),
+        (
+            "mysql = [\"0.0.0.0:6033\", \"[::]:6033\"]",
+            "mysql = [\"0.0.0.0:99999\"]",
+            ":20: listen.mysql must be \"host:port\" or a list",
+        ),
+        (
+            "mysql = [\"0.0.0.0:6033\", \"[::]:6033\"]",
+            "mysql = 6033",
+            ":20: listen.mysql must be \"host:port\" or a list of them",
+        ),
+        ("[listen]", "[lisen]", ":19: lisen is not a setting; did you mean [listen]?"),
+        (
+            "[listen]",
+            "[api]\ncertificate_file = \"x\"\n[listen]",
+            ":20: api.certificate_file is set without api.certificate_key_file",
+        ),
+        (
+            "[listen]",
+            "[hold]\ntime_msec = 1\n[listen]",
+            ":20: hold.time_msec is not a setting; did you mean hold.time_ms?",
+        ),
+        ("[listen]", "hold = 3\n[listen]", ":19: cluster.monitor.hold is not a setting"),
+        (
+            "[[cluster.node]]\nname = \"db2\"",
+            "[cluster.monitor.node]\nname = \"db2\"",
+            "cluster.monitor.node is not a setting",
+        ),
+        ("id = 5", "id = 5\nid = 6", ":5: not valid TOML: duplicate key"),
+        ("id = 5", "id = ", ":4: not valid TOML: "),
+    ];
+    for (from, to, expect) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        let said = said(&GOOD.replacen(from, to, 1));
+        assert!(said.contains(expect), "{to:?}\n  said:     {said}\n  expected: {expect}");
+        assert!(!said.contains("very secret"));
+    }
+}
+
+#[test]
+fn every_mistake_is_told_in_the_order_of_the_lines() {
+    let text = GOOD
+        .replace("id = 5", "id = \"x\"")
+        .replace("priority = 3", "priority = -1")
+        .replace("mysql =", "myqsl =");
+    let said = said(&text);
+    let lines: Vec<_> = said.lines().map(|l| l.split(':').nth(1).unwrap()).collect();
+    assert_eq!(lines, ["4", "13", "20"], "{said}");
+}
+
+#[test]
+fn an_empty_file_says_all_that_is_needed() {
+    let said = said("");
+    for key in ["cluster.name is missing", "there is no node", "cluster.monitor.user is missing"] {
+        assert!(said.contains(key), "{said}");
+    }
+}
+
+#[test]
+fn a_list_where_a_table_must_be_is_explained() {
+    let text = "[cluster.node]\nname = \"a\"\n[[listen]]\nmysql = \"x\"\n";
+    let said = said(text);
+    assert!(said.contains(":1: cluster.node is a list of tables: write [[cluster.node]]"), "{said}");
+    assert!(said.contains(":3: listen is a table: write [listen]"), "{said}");
+}
+
+#[test]
+fn the_password_may_be_elsewhere_and_its_absence_is_told_with_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("understudy.toml");
+    let text = GOOD.replace("password = \"very secret\"", "password_file = \"pw\"");
+    let s = Settings::parse(&file, &text).unwrap();
+    let problem = s.password().unwrap_err().to_string();
+    assert!(
+        problem.contains(":17: cluster.monitor.password_file") && problem.contains("No such file"),
+        "{problem}"
+    );
+    std::fs::write(dir.path().join("pw"), "from file\n").unwrap();
+    assert_eq!(s.password().unwrap(), "from file");
+    let text = GOOD.replace("password = \"very secret\"", "password_env = \"UNDERSTUDY_TEST_NOT_SET\"");
+    let problem = Settings::parse(&file, &text).unwrap().password().unwrap_err().to_string();
+    assert!(problem.contains(":17:") && problem.contains("no variable UNDERSTUDY_TEST_NOT_SET"), "{problem}");
+}
+
+#[test]
+fn every_default_passes_its_own_check() {
+    for row in t::TABLE {
+        if let t::Default::Toml(text) = row.default {
+            let document = Document::parse(Path::new("x"), "");
+            assert!(document.value(row).is_some(), "{} = {text}", row.path);
+        }
+        assert!(row.doc.ends_with('.') || row.doc.ends_with("..."), "{} needs a whole sentence", row.path);
+        let same = t::TABLE.iter().filter(|other| other.path == row.path).count();
+        assert_eq!(same, 1, "{}", row.path);
+    }
+}
+
+#[test]
+fn the_page_of_settings_is_current() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let kept = std::fs::read_to_string(page).unwrap_or_default();
+    assert_eq!(
+        kept,
+        page::markdown(),
+        "docs/settings.md is old: run `understudy settings --markdown > docs/settings.md`"
+    );
+}

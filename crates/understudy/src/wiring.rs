@@ -1,0 +1,163 @@
+//! The map of the program: each part is built here, in order, and what one needs of another is an argument.
+//!
+//! ```text
+//!                     settings
+//!                        │
+//!     ┌──────────────────┼─────────────────────────┐
+//!     v                  v                         v
+//!   manager ── routes ─> proxy                    web ── Desk (orders, status, journal, metrics)
+//!     ^  ^─── facts ──────┘                        │
+//!     └──────────────── orders ────────────────────┘
+//! ```
+//!
+//! Three runtimes: the manager brings its own, the proxy has the threads, and web has one thread of its own, so that
+//! neither a probe nor an order waits behind client traffic.
+
+mod desk;
+mod metrics;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::runtime::{Builder, Runtime};
+use topology::settings::NodeSettings;
+
+use crate::settings::Settings;
+use desk::Desk;
+
+/// How long the API may go on answering what it was asked before the end.
+const WEB_GRACE: Duration = Duration::from_secs(2);
+/// How long tasks that were cut may take to notice.
+const CUT_GRACE: Duration = Duration::from_secs(1);
+
+/// Everything that runs.
+pub struct House {
+    manager: manager::Stop,
+    proxy: proxy::Handle,
+    web: web::server::Server,
+    /// Carries the clients.
+    hot: Runtime,
+    /// Carries web, and whatever waits for signals.
+    calm: Runtime,
+    shutdown_grace: Duration,
+}
+
+/// What web needs that may have to be made at first start.
+pub struct Credentials {
+    /// The API's key.
+    pub key: web::key::ApiKey,
+    /// What HTTPS shows; `None` without HTTPS listeners.
+    pub tls: Option<Arc<web::certificate::ServerConfig>>,
+}
+
+/// Builds and starts every part. When one fails, those before it are stopped and the error says what to do.
+pub fn start(settings: &Settings, password: String, credentials: Credentials) -> anyhow::Result<House> {
+    let hot = Builder::new_multi_thread().thread_name("proxy").enable_all().build();
+    let hot = hot.context("cannot start the proxy's threads")?;
+    let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
+    let calm = calm.context("cannot start the API's thread")?;
+
+    let manager = manager::start(manager_settings(settings, password))?;
+
+    let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
+    let proxy = hot.block_on(proxy::start(proxy_settings(settings), inputs))?;
+
+    let desk = Desk::new(settings, &manager, proxy.stats_reader());
+    let web = {
+        let _inside = calm.enter();
+        web::server::start(web_settings(settings, credentials), Arc::new(desk))?
+    };
+    Ok(House { manager: manager.stop, proxy, web, hot, calm, shutdown_grace: settings.proxy.shutdown_grace })
+}
+
+impl House {
+    /// What is listened on, as one line for the log and for whoever waits for the start.
+    pub fn sentence(&self) -> String {
+        let list = |addresses: &[std::net::SocketAddr]| {
+            addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let mut sentence = format!("serving mysql on {}", list(self.proxy.local_addresses()));
+        for (name, addresses) in [("http", self.web.http()), ("https", self.web.https())] {
+            if !addresses.is_empty() {
+                sentence.push_str(&format!(", {name} on {}", list(addresses)));
+            }
+        }
+        sentence
+    }
+
+    /// Waits on the calm runtime.
+    pub fn wait<T>(&self, until: impl Future<Output = T>) -> T {
+        self.calm.block_on(until)
+    }
+
+    /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
+    /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
+    pub fn shutdown(self, hurry: impl Future<Output = ()>) {
+        let Self { manager, proxy, web, hot, calm, shutdown_grace } = self;
+        calm.block_on(async {
+            tokio::select! {
+                done = hot.spawn(proxy.shutdown(shutdown_grace)) => {
+                    if let Err(e) = done {
+                        tracing::error!("the proxy did not stop as it should: {e}");
+                    }
+                }
+                () = hurry => tracing::warn!("told to stop twice: closing every client now"),
+            }
+            web.shutdown(WEB_GRACE).await;
+        });
+        manager.stop_blocking();
+        hot.shutdown_timeout(CUT_GRACE);
+        calm.shutdown_timeout(CUT_GRACE);
+    }
+}
+
+// ---- one part's settings each, out of the program's
+
+fn manager_settings(settings: &Settings, password: String) -> manager::Settings {
+    let node = |node: &crate::settings::Node| NodeSettings {
+        name: node.name.clone(),
+        address: node.address.clone(),
+        priority: node.priority,
+    };
+    let nodes = settings.nodes.iter().map(node).collect();
+    let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
+    cluster.evict = settings.monitor.evict;
+    cluster.probe_interval = settings.monitor.interval;
+    cluster.misses_max = settings.monitor.misses_max;
+    cluster.leave_grace = settings.monitor.stop_grace;
+    manager::Settings {
+        cluster,
+        monitor: manager::Monitor {
+            user: settings.monitor.user.clone(),
+            password: manager::Password(password),
+        },
+        store: settings.state_dir.join("state.sqlite"),
+    }
+}
+
+fn proxy_settings(settings: &Settings) -> proxy::Settings {
+    let (hold, proxy) = (&settings.hold, &settings.proxy);
+    proxy::Settings {
+        listen: settings.listen.mysql.clone(),
+        hold_time: hold.time,
+        hold_statements_max: hold.statements_max,
+        hold_bytes_max: hold.bytes_max,
+        release_at_once: hold.release_at_once,
+        connect_timeout: proxy.connect_timeout,
+        login_timeout: proxy.login_timeout,
+        retain_bytes_max: proxy.retain_bytes_max,
+        client_connections_max: proxy.client_connections_max,
+        writers_all: settings.writers == topology::settings::Writers::All,
+    }
+}
+
+fn web_settings(settings: &Settings, credentials: Credentials) -> web::server::Settings {
+    web::server::Settings {
+        http: settings.listen.http.clone(),
+        https: settings.listen.https.clone(),
+        tls: credentials.tls,
+        key: credentials.key,
+        budget: settings.budget,
+    }
+}

@@ -1,0 +1,141 @@
+//! The figures in Prometheus' text format. Names end in their unit, counters in `_total`.
+
+use std::fmt::Write;
+
+use proxy::Stats;
+use topology::routes::LaneState;
+use topology::view::{ClusterView, Gate};
+
+/// All families, for one cluster.
+pub fn text(id: u32, view: &ClusterView, proxy: &Stats) -> String {
+    let mut page =
+        Page { text: String::new(), cluster: format!("cluster=\"{}\",id=\"{id}\"", escape(&view.cluster)) };
+
+    page.family("understudy_term", "gauge", "The number of the writer decision in force.");
+    page.value("understudy_term", &[], view.term.0);
+    page.family("understudy_gate_open", "gauge", "1 when statements flow, 0 while they are held.");
+    page.value("understudy_gate_open", &[], u64::from(view.gate == Gate::Open));
+    page.family("understudy_uptime_seconds", "gauge", "Since the program started.");
+    page.value("understudy_uptime_seconds", &[], view.now_ms / 1000);
+    nodes(&mut page, view);
+    lanes(&mut page, proxy);
+    hold(&mut page, proxy);
+    clients(&mut page, proxy);
+    page.text
+}
+
+fn nodes(page: &mut Page, view: &ClusterView) {
+    page.family("understudy_node_state", "gauge", "1 for the state that the node is in.");
+    for node in &view.nodes {
+        page.value("understudy_node_state", &[("node", &node.name), ("state", node.state.word())], 1);
+    }
+    page.family("understudy_node_writer", "gauge", "1 for the writer.");
+    for node in &view.nodes {
+        page.value("understudy_node_writer", &[("node", &node.name)], u64::from(node.writer));
+    }
+    page.family("understudy_node_open", "gauge", "1 when the node takes new transactions.");
+    for node in &view.nodes {
+        page.value("understudy_node_open", &[("node", &node.name)], u64::from(node.lane == LaneState::Open));
+    }
+    page.family("understudy_node_probe_misses", "gauge", "Status queries missed in a row.");
+    for node in &view.nodes {
+        page.value("understudy_node_probe_misses", &[("node", &node.name)], u64::from(node.misses));
+    }
+    page.family(
+        "understudy_node_recv_queue",
+        "gauge",
+        "Writesets received and not yet applied (wsrep_local_recv_queue).",
+    );
+    for node in &view.nodes {
+        if let Some(facts) = &node.facts {
+            page.value("understudy_node_recv_queue", &[("node", &node.name)], facts.recv_queue);
+        }
+    }
+}
+
+fn lanes(page: &mut Page, proxy: &Stats) {
+    page.family("understudy_node_sessions", "gauge", "Client sessions with a link to the node.");
+    for lane in &proxy.lanes {
+        page.value("understudy_node_sessions", &[("node", &lane.node)], u64::from(lane.sessions));
+    }
+    page.family(
+        "understudy_node_running",
+        "gauge",
+        "Transactions, or statements outside one, running on the node.",
+    );
+    for lane in &proxy.lanes {
+        page.value("understudy_node_running", &[("node", &lane.node)], lane.running as u64);
+    }
+}
+
+fn hold(page: &mut Page, proxy: &Stats) {
+    let hold = &proxy.hold;
+    page.family("understudy_hold_held_total", "counter", "Statements that had to wait for a node.");
+    page.value("understudy_hold_held_total", &[], hold.held);
+    page.family("understudy_hold_ended_total", "counter", "Held statements by how their wait ended.");
+    for (outcome, count) in
+        [("resumed", hold.resumed), ("evicted", hold.evicted), ("expired", hold.expired), ("gone", hold.gone)]
+    {
+        page.value("understudy_hold_ended_total", &[("outcome", outcome)], count);
+    }
+    page.family("understudy_hold_waiting", "gauge", "Statements waiting now.");
+    page.value("understudy_hold_waiting", &[], hold.waiting);
+    page.family("understudy_hold_waiting_bytes", "gauge", "Bytes of statements waiting now.");
+    page.value("understudy_hold_waiting_bytes", &[], hold.waiting_bytes);
+}
+
+fn clients(page: &mut Page, proxy: &Stats) {
+    let single = [
+        ("understudy_clients", "gauge", "Clients connected now.", proxy.clients),
+        ("understudy_clients_total", "counter", "Clients ever accepted.", proxy.clients_total),
+        ("understudy_links_total", "counter", "Links made to nodes.", proxy.links_total),
+        (
+            "understudy_sessions_moved_total",
+            "counter",
+            "Sessions rebuilt on another node.",
+            proxy.sessions_moved,
+        ),
+        ("understudy_sessions_pinned", "gauge", "Sessions that cannot move now.", proxy.sessions_pinned),
+        (
+            "understudy_statements_again_total",
+            "counter",
+            "Statements sent again after a loss.",
+            proxy.statements_again,
+        ),
+    ];
+    for (name, kind, help, value) in single {
+        page.family(name, kind, help);
+        page.value(name, &[], value);
+    }
+    page.family("understudy_errors_total", "counter", "Errors that the proxy itself gave to clients.");
+    for error in &proxy.errors {
+        page.value(
+            "understudy_errors_total",
+            &[("code", &error.code.to_string()), ("name", error.name)],
+            error.count,
+        );
+    }
+}
+
+struct Page {
+    text: String,
+    cluster: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let _ = write!(self.text, "{name}{{{}", self.cluster);
+        for (label, text) in labels {
+            let _ = write!(self.text, ",{label}=\"{}\"", escape(text));
+        }
+        let _ = writeln!(self.text, "}} {value}");
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,262 @@
+//! The routes: each asks for the key, understands the request, gives the order and says what came of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, put};
+use serde_json::json;
+use topology::order::{Order, OrderReply};
+
+use crate::key::ApiKey;
+use crate::repeat::{Repeat, Turn};
+use crate::reply::Reply;
+use crate::request::{MoveWish, Said, key_of};
+use crate::{Cluster, Control};
+
+/// What the handlers share.
+pub struct Api<C> {
+    control: Arc<C>,
+    key: ApiKey,
+    budget: Duration,
+    failover: Arc<Repeat>,
+}
+
+type Shared<C> = State<Arc<Api<C>>>;
+
+/// All routes. `budget` is for orders that name none.
+pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Router {
+    let api = Api { control, key, budget, failover: Arc::new(Repeat::default()) };
+    Router::new()
+        .route("/api/cluster/{id}/status", get(status::<C>))
+        .route("/api/cluster/{id}/journal", get(journal::<C>))
+        .route("/api/cluster/{id}/manual_failover", put(manual_failover::<C>))
+        .route("/api/cluster/{id}/switchover", put(switchover::<C>))
+        .route("/api/cluster/{id}/node/{name}/drain", put(drain::<C>))
+        .route("/api/cluster/{id}/node/{name}/undrain", put(undrain::<C>))
+        .route("/api/cluster/{id}/node/{name}/max_connections", put(max_connections::<C>))
+        .route("/metrics", get(metrics::<C>))
+        .route("/healthz", get(healthz))
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(Arc::new(api))
+}
+
+// ---- reading
+
+async fn status<C: Control>(State(api): Shared<C>, Path(id): Path<String>, headers: HeaderMap) -> Reply {
+    if let Err(reply) = api.admit(key_of(&headers), &id) {
+        return reply;
+    }
+    let cluster = api.control.cluster();
+    Reply::done(format!("state of cluster {}", cluster.name), api.control.status().await)
+}
+
+async fn journal<C: Control>(
+    State(api): Shared<C>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Reply {
+    if let Err(reply) = api.admit(key_of(&headers), &id) {
+        return reply;
+    }
+    let Some(after) = after(query.as_deref().unwrap_or_default()) else {
+        return Reply::bad_request("journal takes only ?after=N, with N the last entry number you have seen");
+    };
+    match api.control.journal(after).await {
+        Ok(entries) => Reply::done(format!("journal of cluster {}", api.control.cluster().name), entries),
+        Err(why) => Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "store", why),
+    }
+}
+
+async fn metrics<C: Control>(State(api): Shared<C>) -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], api.control.metrics().await).into_response()
+}
+
+async fn healthz() -> Reply {
+    Reply::done("serving", json!({}))
+}
+
+// ---- orders
+
+async fn manual_failover<C: Control>(
+    State(api): Shared<C>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Reply {
+    match api.wish(&id, &headers, body).await {
+        Err(reply) => reply,
+        // A named target, or a named old writer, is idempotent by itself.
+        Ok(wish) if wish.named || wish.from.is_some() => api.move_writer(wish).await,
+        Ok(wish) => once(api, wish).await,
+    }
+}
+
+async fn switchover<C: Control>(
+    State(api): Shared<C>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Reply {
+    match api.wish(&id, &headers, body).await {
+        Err(reply) => reply,
+        Ok(wish) => api.move_writer(wish).await,
+    }
+}
+
+async fn drain<C: Control>(
+    State(api): Shared<C>,
+    Path((id, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Reply {
+    api.give(&id, &headers, body, |said, cluster, budget| said.into_drain(cluster, &name, budget)).await
+}
+
+async fn undrain<C: Control>(
+    State(api): Shared<C>,
+    Path((id, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Reply {
+    api.give(&id, &headers, body, |said, cluster, _| said.into_undrain(cluster, &name)).await
+}
+
+async fn max_connections<C: Control>(
+    State(api): Shared<C>,
+    Path((id, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Reply {
+    api.give(&id, &headers, body, |said, cluster, _| said.into_limit(cluster, &name)).await
+}
+
+/// One failover for all who ask at the same time. The work is a task of its own, so that it goes on, and the next to ask
+/// is told of it, when the first caller hangs up.
+async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
+    let mut told = match api.failover.turn(Instant::now()) {
+        Turn::Answered(reply) => return reply,
+        Turn::Join(told) => told,
+        Turn::Lead(tell) => {
+            let told = tell.subscribe();
+            tokio::spawn(async move {
+                let reply = api.move_writer(wish).await;
+                api.failover.finish(&tell, &reply, Instant::now());
+            });
+            told
+        }
+    };
+    let answer = told.wait_for(Option::is_some).await.ok().and_then(|reply| reply.clone());
+    answer.unwrap_or_else(|| {
+        let message = "the failover ended without an answer; look at the status before asking again";
+        Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    })
+}
+
+// ---- what is nobody's
+
+async fn no_such_path() -> Reply {
+    let message = "no such path; the API is under /api/cluster/ID/, and there are /metrics and /healthz";
+    Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
+}
+
+async fn wrong_method() -> Reply {
+    let message = "this path does not take that method: orders are PUT, everything else is GET";
+    Reply::refused(StatusCode::METHOD_NOT_ALLOWED, "wrong_method", message)
+}
+
+// === impl Api ===
+
+impl<C: Control> Api<C> {
+    /// The key first, so that nobody without it learns which clusters exist.
+    fn admit(&self, said: Option<&str>, id: &str) -> Result<(), Reply> {
+        let refused = |message| Err(Reply::refused(StatusCode::UNAUTHORIZED, "bad_key", message));
+        match said {
+            None => return refused("no API key: send it as \"apikey\" in the body, or as X-Api-Key header"),
+            Some(said) if !self.key.is(said) => return refused("the API key is not right"),
+            Some(_) => {}
+        }
+        let cluster = self.control.cluster();
+        if id == cluster.name || id.parse() == Ok(cluster.id) {
+            return Ok(());
+        }
+        let message = format!("no cluster {id} here; this is cluster {} ({})", cluster.id, cluster.name);
+        Err(Reply::refused(StatusCode::NOT_FOUND, "unknown_cluster", message))
+    }
+
+    async fn said(&self, id: &str, headers: &HeaderMap, body: Body) -> Result<Said, Reply> {
+        let said = Said::read(body).await?;
+        self.admit(said.key.as_deref().or_else(|| key_of(headers)), id)?;
+        Ok(said)
+    }
+
+    async fn wish(&self, id: &str, headers: &HeaderMap, body: Body) -> Result<MoveWish, Reply> {
+        self.said(id, headers, body).await?.into_move(self.control.cluster(), self.budget)
+    }
+
+    async fn give(
+        &self,
+        id: &str,
+        headers: &HeaderMap,
+        body: Body,
+        understand: impl FnOnce(Said, &Cluster, Duration) -> Result<Order, Reply>,
+    ) -> Reply {
+        let order = match self.said(id, headers, body).await {
+            Ok(said) => understand(said, self.control.cluster(), self.budget),
+            Err(reply) => Err(reply),
+        };
+        match order {
+            Ok(order) => answer(self.control.order(order).await, self.control.cluster()),
+            Err(reply) => reply,
+        }
+    }
+
+    async fn move_writer(&self, wish: MoveWish) -> Reply {
+        let cluster = self.control.cluster();
+        if let Some(from) = wish.from
+            && let Some(writer) = self.control.writer().await
+            && writer != from
+        {
+            let (from, writer) = (cluster.name_of(from), cluster.name_of(writer));
+            let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
+            return Reply::done(message, json!({ "writer": writer }));
+        }
+        answer(self.control.order(wish.order).await, cluster)
+    }
+}
+
+fn answer(reply: OrderReply, cluster: &Cluster) -> Reply {
+    match reply {
+        Ok(done) => {
+            let data = json!({
+                "term": done.term,
+                "writer": done.writer.map(|node| cluster.name_of(node)),
+                "took_ms": done.took.as_secs_f64() * 1000.0,
+            });
+            Reply::done(done.sentence, data)
+        }
+        Err(refused) => {
+            let status = match refused.code {
+                "unknown_node" => StatusCode::NOT_FOUND,
+                "store" => StatusCode::INTERNAL_SERVER_ERROR,
+                "stopping" => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::CONFLICT,
+            };
+            Reply::refused(status, refused.code, refused.sentence)
+        }
+    }
+}
+
+/// The `after` of the query; 0 without one, `None` when it is not understood.
+fn after(query: &str) -> Option<u64> {
+    if query.is_empty() {
+        return Some(0);
+    }
+    query.strip_prefix("after=")?.parse().ok()
+}

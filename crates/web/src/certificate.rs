@@ -1,0 +1,158 @@
+//! The certificate of the HTTPS listener: a given one, or a self-signed one made at first start.
+//!
+//! Enters: paths. Leaves: a [`rustls::ServerConfig`]. The self-signed pair lives in the state directory, so that a client
+//! that pinned it once can go on trusting it across restarts.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::private_file;
+
+/// Name of the self-signed certificate inside the state directory.
+pub const CERTIFICATE_NAME: &str = "https.crt";
+/// Name of its private key there.
+pub const KEY_NAME: &str = "https.key";
+
+/// Where the two halves are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// PEM, the chain with the server's own certificate first.
+    pub certificate: PathBuf,
+    /// PEM, PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+}
+
+/// Why there is no HTTPS.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read as PEM.
+    #[error("cannot read the {what} in {path}: {why}")]
+    Read {
+        /// "certificate" or "private key".
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The halves do not fit, or the key is of a kind that is not spoken.
+    #[error("the certificate {certificate} and the private key {key} cannot be used together: {source}")]
+    Unusable {
+        /// Which certificate.
+        certificate: PathBuf,
+        /// Which key.
+        key: PathBuf,
+        /// The library's reason.
+        source: rustls::Error,
+    },
+    /// One half of the self-signed pair is missing.
+    #[error(
+        "{present} is there but {missing} is not; remove the first, and a new pair is made at the next start"
+    )]
+    Half {
+        /// What is there.
+        present: PathBuf,
+        /// What is not.
+        missing: PathBuf,
+    },
+    /// The pair cannot be made.
+    #[error("cannot make a self-signed certificate: {0}")]
+    Make(#[from] rcgen::Error),
+    /// The pair cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// The self-signed pair of `directory`; made for `names` (host names and addresses) when there is none yet.
+pub fn self_signed(directory: &Path, names: &[String]) -> Result<Pair, CertificateError> {
+    let pair = Pair { certificate: directory.join(CERTIFICATE_NAME), key: directory.join(KEY_NAME) };
+    match (pair.certificate.exists(), pair.key.exists()) {
+        (true, true) => return Ok(pair),
+        (true, false) => return Err(CertificateError::Half { present: pair.certificate, missing: pair.key }),
+        (false, true) => return Err(CertificateError::Half { present: pair.key, missing: pair.certificate }),
+        (false, false) => {}
+    }
+    let signing = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new(names)?;
+    params.distinguished_name.push(rcgen::DnType::CommonName, "Understudy (self-signed)");
+    let certificate = params.self_signed(&signing)?;
+    let write = |path: &Path, pem: String| {
+        private_file::create(path, pem.as_bytes())
+            .map_err(|source| CertificateError::Write { path: path.to_owned(), source })
+    };
+    write(&pair.key, signing.serialize_pem())?;
+    write(&pair.certificate, certificate.pem())?;
+    Ok(pair)
+}
+
+/// What the HTTPS listener needs, from the pair's files.
+pub fn server_config(pair: &Pair) -> Result<Arc<ServerConfig>, CertificateError> {
+    let unreadable = |what, path: &Path, why: &dyn ToString| CertificateError::Read {
+        what,
+        path: path.to_owned(),
+        why: why.to_string(),
+    };
+    let chain: Vec<_> = CertificateDer::pem_file_iter(&pair.certificate)
+        .and_then(Iterator::collect)
+        .map_err(|e| unreadable("certificate", &pair.certificate, &e))?;
+    if chain.is_empty() {
+        return Err(unreadable("certificate", &pair.certificate, &"it holds no certificate"));
+    }
+    let key =
+        PrivateKeyDer::from_pem_file(&pair.key).map_err(|e| unreadable("private key", &pair.key, &e))?;
+    let unusable = |source| CertificateError::Unusable {
+        certificate: pair.certificate.clone(),
+        key: pair.key.clone(),
+        source,
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_first_start_makes_a_pair_and_the_second_keeps_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+        let pair = self_signed(dir.path(), &names).unwrap();
+        let pem = std::fs::read(&pair.certificate).unwrap();
+        for path in [&pair.certificate, &pair.key] {
+            assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(server_config(&pair).is_ok());
+        assert_eq!(self_signed(dir.path(), &names).unwrap(), pair);
+        assert_eq!(std::fs::read(&pair.certificate).unwrap(), pem);
+    }
+
+    #[test]
+    fn a_half_pair_and_a_wrong_file_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(KEY_NAME), "x").unwrap();
+        let said = self_signed(dir.path(), &["localhost".to_owned()]).unwrap_err().to_string();
+        assert!(said.contains("https.key is there but") && said.contains("https.crt is not"), "{said}");
+        let pair = Pair { certificate: dir.path().join(KEY_NAME), key: dir.path().join(KEY_NAME) };
+        let said = server_config(&pair).unwrap_err().to_string();
+        assert!(said.contains("https.key") && said.contains("no certificate"), "{said}");
+    }
+}

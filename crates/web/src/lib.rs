@@ -1,0 +1,69 @@
+//! The HTTP door: orders, status, journal and metrics, for operators, scripts and monitoring.
+//!
+//! Enters: requests from outside, trusted in nothing. Leaves: [`topology::order::Order`]s for whoever implements
+//! [`Control`], and one shape of answer ([`reply::Reply`]). This house decides nothing about the cluster; it checks who
+//! asks ([`key`]), understands what is asked ([`request`]) and says what came of it.
+//!
+//! ```text
+//!   listeners ──> api ──> key: may they? ──> request: what do they want? ──> Control::order ──> reply
+//!   (plain, TLS)            401                400, 404, 413                  409 or 200
+//! ```
+//!
+//! Invariant: nothing but `/metrics` and `/healthz` is answered without the key, and a key is never logged.
+
+pub mod certificate;
+pub mod key;
+pub mod listen;
+pub mod server;
+
+mod api;
+mod private_file;
+mod repeat;
+mod reply;
+mod request;
+
+use std::future::Future;
+
+use serde_json::Value;
+use topology::NodeId;
+use topology::order::{Order, OrderReply};
+
+/// What the outside may know of the cluster's configuration.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The number in `/api/cluster/{id}/...`.
+    pub id: u32,
+    /// Its name; accepted in place of the number.
+    pub name: String,
+    /// Node names in the configuration's order: a node's place here is its [`NodeId`].
+    pub nodes: Vec<String>,
+}
+
+impl Cluster {
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        let place = self.nodes.iter().position(|node| node == name)?;
+        u8::try_from(place).ok().map(NodeId)
+    }
+
+    /// The name of `node`; a question mark for one the configuration does not have.
+    pub fn name_of(&self, node: NodeId) -> &str {
+        self.nodes.get(usize::from(node.0)).map_or("?", String::as_str)
+    }
+}
+
+/// Whoever can answer for the cluster. The program's wiring implements it.
+pub trait Control: Send + Sync + 'static {
+    /// The cluster's names.
+    fn cluster(&self) -> &Cluster;
+    /// Gives an order and waits for what comes of it.
+    fn order(&self, order: Order) -> impl Future<Output = OrderReply> + Send;
+    /// The writer now, when there is one.
+    fn writer(&self) -> impl Future<Output = Option<NodeId>> + Send;
+    /// The present state, as shown to people and programs.
+    fn status(&self) -> impl Future<Output = Value> + Send;
+    /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.
+    fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
+    /// The figures in Prometheus' text format.
+    fn metrics(&self) -> impl Future<Output = String> + Send;
+}

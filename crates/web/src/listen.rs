@@ -1,0 +1,119 @@
+//! Opening listening sockets: lists of addresses, IPv4 and IPv6, with an error that says what to do.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The name in front of the port is unknown.
+    #[error(
+        "cannot listen on {address}: {why}; write it as ADDRESS:PORT, for example 127.0.0.1:6080 or [::1]:6080"
+    )]
+    Name {
+        /// As it was written.
+        address: String,
+        /// The resolver's reason.
+        why: String,
+    },
+    /// The port is taken.
+    #[error(
+        "cannot listen on {0}: the port is in use by another program (see who with: ss -ltnp 'sport = :{port}'); \
+         stop it, or set another port",
+        port = .0.port()
+    )]
+    InUse(SocketAddr),
+    /// No such address on this machine.
+    #[error("cannot listen on {0}: this machine has no such address (see: ip address)")]
+    NotOurs(SocketAddr),
+    /// A port below 1024 without the right to it.
+    #[error("cannot listen on {0}: no permission; a port below 1024 needs root or CAP_NET_BIND_SERVICE")]
+    Forbidden(SocketAddr),
+    /// The machine has no IPv6, or no IPv4.
+    #[error("cannot listen on {0}: this machine does not have that address family switched on")]
+    Family(SocketAddr),
+    /// Anything else.
+    #[error("cannot listen on {address}: {source}")]
+    Other {
+        /// Which address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Opens every address of `list` (`host:port`), or none: the first that fails ends it.
+///
+/// `[::]` also takes IPv4, unless the list has the IPv4 wildcard of the same port too.
+pub fn open(list: &[String]) -> Result<Vec<TcpListener>, ListenError> {
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for address in list {
+        let name = |why: String| ListenError::Name { address: address.clone(), why };
+        let found = address.to_socket_addrs().map_err(|e| name(e.to_string()))?;
+        for one in found {
+            if !addresses.contains(&one) {
+                addresses.push(one);
+            }
+        }
+    }
+    let also_v4 = |port| addresses.iter().any(|a| a.is_ipv4() && a.ip().is_unspecified() && a.port() == port);
+    addresses.iter().map(|&address| open_one(address, also_v4(address.port()))).collect()
+}
+
+fn open_one(address: SocketAddr, only_v6: bool) -> Result<TcpListener, ListenError> {
+    let listener = || -> io::Result<TcpListener> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(only_v6 || !address.ip().is_unspecified())?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket.into())
+    };
+    listener().map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => ListenError::InUse(address),
+        io::ErrorKind::AddrNotAvailable => ListenError::NotOurs(address),
+        io::ErrorKind::PermissionDenied => ListenError::Forbidden(address),
+        // EAFNOSUPPORT, which the standard library has no name for.
+        _ if source.raw_os_error() == Some(97) => ListenError::Family(address),
+        _ => ListenError::Other { address, source },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_one_sentence_with_the_way_out() {
+        let first = open(&["127.0.0.1:0".to_owned()]).unwrap();
+        let taken = first[0].local_addr().unwrap();
+        let said = open(&[taken.to_string()]).unwrap_err().to_string();
+        assert!(said.contains(&taken.to_string()) && said.contains("in use"), "{said}");
+        assert!(said.contains(&format!("sport = :{}", taken.port())), "{said}");
+    }
+
+    #[test]
+    fn both_wildcards_of_a_port_stand_together() {
+        let port = open(&["0.0.0.0:0".to_owned()]).unwrap()[0].local_addr().unwrap().port();
+        let both = open(&[format!("0.0.0.0:{port}"), format!("[::]:{port}")]);
+        match both {
+            Ok(listeners) => assert_eq!(listeners.len(), 2),
+            // A machine without IPv6 says so.
+            Err(e) => assert!(matches!(e, ListenError::Family(_) | ListenError::NotOurs(_)), "{e}"),
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_port_is_named() {
+        let said = open(&["localhost".to_owned()]).unwrap_err().to_string();
+        assert!(said.contains("cannot listen on localhost") && said.contains("ADDRESS:PORT"), "{said}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What makes `manual_failover` idempotent: one that is asked again is told what came of the first.
+//!
+//! A caller who lost the answer (a timeout, a broken line, `curl --retry`) asks again. Without a named target each request
+//! would move the writer once more, so requests that arrive while one runs join it, and one that arrives within
+//! [`REPEAT_WINDOW`] of a success is answered with that success. A request that names its target needs none of this: the
+//! target is already the writer the second time.
+//!
+//! ```text
+//!   Idle ── first request ──> Running ── success ──> Done(at) ── REPEAT_WINDOW later ──> Idle
+//!                              │  └──── refusal ──────────────────────────────────────> Idle
+//!                              └── further requests wait for the same answer
+//! ```
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::reply::Reply;
+
+/// How long after a success a request without a target counts as its repetition.
+pub const REPEAT_WINDOW: Duration = Duration::from_secs(10);
+
+type Waiting = watch::Receiver<Option<Reply>>;
+
+/// The last, or the running, `manual_failover`.
+#[derive(Default)]
+pub struct Repeat {
+    last: Mutex<Option<Last>>,
+}
+
+enum Last {
+    Running(Waiting),
+    Done { at: Instant, reply: Reply },
+}
+
+/// What a request has to do.
+pub enum Turn {
+    /// Nothing: this is the answer.
+    Answered(Reply),
+    /// Wait for the one that runs.
+    Join(Waiting),
+    /// Do it, and tell the others through this.
+    Lead(watch::Sender<Option<Reply>>),
+}
+
+impl Repeat {
+    /// Whose turn it is.
+    pub fn turn(&self, now: Instant) -> Turn {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            // A leader that vanished without an answer (its sender is gone) leads nobody.
+            Some(Last::Running(running)) if running.has_changed().is_ok() => {
+                return Turn::Join(running.clone());
+            }
+            Some(Last::Done { at, reply }) if now.duration_since(*at) < REPEAT_WINDOW => {
+                let ago = now.duration_since(*at).as_secs_f64();
+                let note =
+                    format!("this was done {ago:.1} s ago and is not done again; name \"to\" to insist");
+                return Turn::Answered(reply.clone().repeated(&note));
+            }
+            _ => {}
+        }
+        let (tell, told) = watch::channel(None);
+        *last = Some(Last::Running(told));
+        Turn::Lead(tell)
+    }
+
+    /// The leader's last act.
+    pub fn finish(&self, tell: &watch::Sender<Option<Reply>>, reply: &Reply, now: Instant) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = reply.is_success().then(|| Last::Done { at: now, reply: reply.clone() });
+        tell.send_replace(Some(reply.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done() -> Reply {
+        Reply::done("db2 writes now", serde_json::json!({ "writer": "db2" }))
+    }
+
+    #[test]
+    fn a_repetition_is_answered_and_a_later_one_leads() {
+        let repeat = Repeat::default();
+        let start = Instant::now();
+        let Turn::Lead(tell) = repeat.turn(start) else { panic!("the first leads") };
+        assert!(matches!(repeat.turn(start), Turn::Join(_)));
+        repeat.finish(&tell, &done(), start);
+        assert!(matches!(repeat.turn(start + REPEAT_WINDOW / 2), Turn::Answered(_)));
+        assert!(matches!(repeat.turn(start + REPEAT_WINDOW), Turn::Lead(_)));
+    }
+
+    #[test]
+    fn a_refusal_or_a_vanished_leader_is_not_repeated() {
+        let repeat = Repeat::default();
+        let start = Instant::now();
+        let Turn::Lead(tell) = repeat.turn(start) else { panic!("the first leads") };
+        repeat.finish(&tell, &Reply::bad_request("no"), start);
+        let Turn::Lead(tell) = repeat.turn(start) else { panic!("a refusal may be tried again") };
+        drop(tell);
+        assert!(matches!(repeat.turn(start), Turn::Lead(_)));
+    }
+}

@@ -1,0 +1,71 @@
+//! The one shape of every answer: `{"success":..,"message":"..","timestamp":..,"data":{..}}`, as ScaleArc's API answers.
+//!
+//! A failure carries a short stable code for programs in `data.code` and one sentence for people in `message`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// An answer, before it is written.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    status: StatusCode,
+    message: String,
+    data: Value,
+}
+
+impl Reply {
+    /// It was done, or there was something to tell.
+    pub fn done(message: impl Into<String>, data: Value) -> Self {
+        Self { status: StatusCode::OK, message: message.into(), data }
+    }
+
+    /// It was not done. `code` is for programs and stays the same across versions.
+    pub fn refused(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), data: json!({ "code": code }) }
+    }
+
+    /// The caller's request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::refused(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// Whether it is a success.
+    pub fn is_success(&self) -> bool {
+        self.status.is_success()
+    }
+
+    /// The same answer, saying that it is the answer to an earlier request.
+    pub fn repeated(mut self, note: &str) -> Self {
+        self.message = format!("{} ({note})", self.message);
+        if let Value::Object(data) = &mut self.data {
+            data.insert("repeated".into(), Value::Bool(true));
+        }
+        self
+    }
+}
+
+impl IntoResponse for Reply {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "success": self.status.is_success(),
+            "message": self.message,
+            "timestamp": unix_seconds(),
+            "data": self.data,
+        });
+        let mut response = (self.status, format!("{body}\n")).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,161 @@
+//! What a caller said: the key they showed and the order in their body.
+//!
+//! `curl -d` labels everything as a form, so the body is read as JSON whatever its content type says. Enters: headers and
+//! at most [`BODY_BYTES_MAX`] bytes. Leaves: typed wishes, or a [`Reply`] that says what is wrong.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use topology::order::Order;
+
+use crate::Cluster;
+use crate::reply::Reply;
+
+/// Longest body read, in bytes.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Longest time a body may take to arrive.
+const BODY_TIME_MAX: Duration = Duration::from_secs(10);
+/// Longest budget an order may name, in milliseconds.
+pub const BUDGET_MS_MAX: u64 = 600_000;
+
+/// A body, understood as a JSON object, with the key taken out of it.
+pub struct Said {
+    /// The key, when the body had one.
+    pub key: Option<String>,
+    fields: Map<String, Value>,
+}
+
+/// `manual_failover` and `switchover`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Move {
+    to: Option<String>,
+    from: Option<String>,
+    budget_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Leave {
+    budget_ms: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// A wish to move the writer.
+pub struct MoveWish {
+    /// The order to give.
+    pub order: Order,
+    /// Who the caller believes is the writer: when it is not, there is nothing to do.
+    pub from: Option<topology::NodeId>,
+    /// Whether the caller named the new writer.
+    pub named: bool,
+}
+
+impl Said {
+    /// Reads the body.
+    pub async fn read(body: Body) -> Result<Self, Reply> {
+        let read = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, BODY_BYTES_MAX));
+        let bytes = read
+            .await
+            .map_err(|_| {
+                let message = format!("the body did not arrive within {} s", BODY_TIME_MAX.as_secs());
+                Reply::refused(StatusCode::REQUEST_TIMEOUT, "slow_request", message)
+            })?
+            .map_err(|_| {
+                let message = format!("the body broke off, or is longer than {BODY_BYTES_MAX} bytes");
+                Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+            })?;
+        Self::parse(&bytes)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, Reply> {
+        if bytes.trim_ascii().is_empty() {
+            return Ok(Self { key: None, fields: Map::new() });
+        }
+        let mut fields: Map<String, Value> = serde_json::from_slice(bytes).map_err(|e| {
+            let at = format!("line {}, column {}", e.line(), e.column());
+            Reply::bad_request(format!(
+                "the body is not a JSON object ({at}); send for example {{\"apikey\": \"...\"}}"
+            ))
+        })?;
+        let key = match fields.remove("apikey") {
+            None => None,
+            Some(Value::String(key)) => Some(key),
+            Some(_) => return Err(Reply::bad_request("apikey must be a string")),
+        };
+        Ok(Self { key, fields })
+    }
+
+    /// The wish of a `manual_failover` or a `switchover`.
+    pub fn into_move(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
+        let Move { to, from, budget_ms } = typed(self.fields)?;
+        let named = to.is_some();
+        let to = to.map(|name| node(cluster, &name)).transpose()?;
+        let from = from.map(|name| node(cluster, &name)).transpose()?;
+        let budget = within(budget_ms, budget)?;
+        Ok(MoveWish { order: Order::Switchover { to, budget }, from, named })
+    }
+
+    /// The order of a `drain`.
+    pub fn into_drain(self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
+        let Leave { budget_ms } = typed(self.fields)?;
+        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)? })
+    }
+
+    /// The order of an `undrain`.
+    pub fn into_undrain(self, cluster: &Cluster, name: &str) -> Result<Order, Reply> {
+        let Nothing {} = typed(self.fields)?;
+        Ok(Order::Undrain { node: node(cluster, name)? })
+    }
+
+    /// The order of a `max_connections`: `value` must be said, and `null` lifts the limit.
+    pub fn into_limit(mut self, cluster: &Cluster, name: &str) -> Result<Order, Reply> {
+        let wrong = || {
+            Reply::bad_request(format!(
+                "value must be a whole number from 0 to {}, or null for no limit; 0 drains the node",
+                u32::MAX
+            ))
+        };
+        let value = self.fields.remove("value").ok_or_else(wrong)?;
+        let Nothing {} = typed(self.fields)?;
+        let sessions_max: Option<u32> = serde_json::from_value(value).map_err(|_| wrong())?;
+        Ok(Order::SetSessionsMax { node: node(cluster, name)?, sessions_max })
+    }
+}
+
+/// The key in the headers, if any: `X-Api-Key: KEY` or `Authorization: Bearer KEY`.
+pub fn key_of(headers: &HeaderMap) -> Option<&str> {
+    if let Some(key) = headers.get("x-api-key") {
+        return key.to_str().ok();
+    }
+    let (scheme, key) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Reply> {
+    serde_json::from_value(Value::Object(fields))
+        .map_err(|e| Reply::bad_request(format!("the body does not fit: {e}")))
+}
+
+fn node(cluster: &Cluster, name: &str) -> Result<topology::NodeId, Reply> {
+    cluster.node(name).ok_or_else(|| {
+        let known = cluster.nodes.join(", ");
+        let message = format!("cluster {} has no node \"{name}\"; it has {known}", cluster.name);
+        Reply::refused(StatusCode::NOT_FOUND, "unknown_node", message)
+    })
+}
+
+fn within(budget_ms: Option<u64>, default: Duration) -> Result<Duration, Reply> {
+    match budget_ms {
+        None => Ok(default),
+        Some(ms) if ms <= BUDGET_MS_MAX => Ok(Duration::from_millis(ms)),
+        Some(_) => Err(Reply::bad_request(format!("budget_ms may be at most {BUDGET_MS_MAX}"))),
+    }
+}

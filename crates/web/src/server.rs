@@ -1,0 +1,120 @@
+//! The listeners: plain HTTP and HTTPS, with limits on everybody's patience.
+//!
+//! Enters: addresses and a [`Control`]. Leaves: a [`Server`] that serves until told to stop. Everything that can fail
+//! fails in [`start`], before anything is served.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum_server::Handle;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use tokio::task::JoinHandle;
+
+use crate::Control;
+use crate::api;
+use crate::key::ApiKey;
+use crate::listen::{self, ListenError};
+
+/// Longest time a request's head may take to arrive, and a kept-open connection may be silent.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Longest TLS handshake.
+const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(5);
+/// Longest request head, in bytes.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Where and how to listen.
+pub struct Settings {
+    /// Plain listeners, `host:port`.
+    pub http: Vec<String>,
+    /// TLS listeners, `host:port`.
+    pub https: Vec<String>,
+    /// What the TLS listeners show; needed when there are any.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// The key of the API.
+    pub key: ApiKey,
+    /// The budget of orders that name none.
+    pub budget: Duration,
+}
+
+/// The running listeners.
+pub struct Server {
+    handle: Handle<SocketAddr>,
+    http: Vec<SocketAddr>,
+    https: Vec<SocketAddr>,
+    tasks: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// HTTPS without a certificate.
+    #[error("listen.https is set but there is no certificate to show")]
+    NoCertificate,
+    /// The system would not say, or would not take, something about a socket it had given.
+    #[error("a listening socket could not be used: {0}")]
+    Socket(#[from] io::Error),
+}
+
+/// Opens all listeners and serves on them. Must be called inside a tokio runtime.
+pub fn start<C: Control>(settings: Settings, control: Arc<C>) -> Result<Server, StartError> {
+    let plain = listen::open(&settings.http)?;
+    let secure = listen::open(&settings.https)?;
+    let addresses =
+        |all: &[TcpListener]| all.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
+    let (http, https) = (addresses(&plain)?, addresses(&secure)?);
+    let router = api::router(control, settings.key, settings.budget);
+    let handle = Handle::new();
+    let mut tasks = Vec::new();
+    for listener in plain {
+        let mut server = axum_server::from_tcp(listener)?.handle(handle.clone()).http1_only();
+        limit(server.http_builder());
+        tasks.push(tokio::spawn(server.serve(router.clone().into_make_service())));
+    }
+    for listener in secure {
+        let tls = settings.tls.clone().ok_or(StartError::NoCertificate)?;
+        let acceptor =
+            RustlsAcceptor::new(RustlsConfig::from_config(tls)).handshake_timeout(HANDSHAKE_TIME_MAX);
+        let mut server =
+            axum_server::from_tcp(listener)?.acceptor(acceptor).handle(handle.clone()).http1_only();
+        limit(server.http_builder());
+        tasks.push(tokio::spawn(server.serve(router.clone().into_make_service())));
+    }
+    Ok(Server { handle, http, https, tasks })
+}
+
+/// What every connection must keep to.
+fn limit(builder: &mut Builder<TokioExecutor>) {
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(HEAD_BYTES_MAX);
+}
+
+impl Server {
+    /// The plain addresses that are listened on.
+    pub fn http(&self) -> &[SocketAddr] {
+        &self.http
+    }
+
+    /// The TLS addresses that are listened on.
+    pub fn https(&self) -> &[SocketAddr] {
+        &self.https
+    }
+
+    /// Takes no new requests, lets the running ones end within `grace`, then cuts them.
+    pub async fn shutdown(self, grace: Duration) {
+        self.handle.graceful_shutdown(Some(grace));
+        for task in self.tasks {
+            match task.await {
+                Ok(Ok(())) => {}
+                Ok(Err(e)) => tracing::warn!("an HTTP listener ended with an error: {e}"),
+                Err(e) => tracing::error!("an HTTP listener's task broke: {e}"),
+            }
+        }
+    }
+}

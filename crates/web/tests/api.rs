@@ -1,0 +1,293 @@
+//! The API over a real socket, against a control that only remembers what it was asked.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
+use topology::{NodeId, Term};
+use web::key::ApiKey;
+use web::server::{Server, Settings};
+use web::{Cluster, Control};
+
+const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
+
+struct Fake {
+    cluster: Cluster,
+    given: Mutex<Vec<Order>>,
+    refuse: Mutex<Option<OrderRefused>>,
+    /// When set, an order waits here until it is told to go on.
+    gate: Option<Notify>,
+}
+
+impl Control for Fake {
+    fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+    async fn order(&self, order: Order) -> OrderReply {
+        self.given.lock().unwrap().push(order);
+        if let Some(gate) = &self.gate {
+            gate.notified().await;
+        }
+        if let Some(refused) = self.refuse.lock().unwrap().clone() {
+            return Err(refused);
+        }
+        Ok(OrderDone {
+            sentence: "db2 writes now".into(),
+            term: Term(8),
+            writer: Some(NodeId(1)),
+            took: Duration::from_millis(83),
+        })
+    }
+    async fn writer(&self) -> Option<NodeId> {
+        Some(NodeId(1))
+    }
+    async fn status(&self) -> Value {
+        json!({ "term": 8 })
+    }
+    async fn journal(&self, after: u64) -> Result<Value, String> {
+        Ok(json!({ "after": after }))
+    }
+    async fn metrics(&self) -> String {
+        "understudy_term 8\n".into()
+    }
+}
+
+struct Stand {
+    server: Server,
+    fake: Arc<Fake>,
+}
+
+impl Stand {
+    fn new() -> Self {
+        Self::with(None)
+    }
+
+    fn with(gate: Option<Notify>) -> Self {
+        let nodes = ["db1", "db2", "db3"].map(str::to_owned).to_vec();
+        let cluster = Cluster { id: 5, name: "shop".into(), nodes };
+        let fake = Arc::new(Fake { cluster, given: Mutex::default(), refuse: Mutex::default(), gate });
+        let settings = Settings {
+            http: vec!["127.0.0.1:0".into()],
+            https: vec![],
+            tls: None,
+            key: ApiKey::new(KEY).unwrap(),
+            budget: Duration::from_secs(5),
+        };
+        let server = web::server::start(settings, Arc::clone(&fake)).unwrap();
+        Self { server, fake }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.http()[0]
+    }
+
+    /// One request as curl writes it. Status line's number, and the body.
+    async fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        ask(self.address(), method, path, headers, body).await
+    }
+
+    /// `curl -X PUT .../PATH -d BODY`.
+    async fn put(&self, path: &str, body: &str) -> (u16, Value) {
+        let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+        let (status, body) = self.ask("PUT", path, form, body).await;
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    async fn get(&self, path: &str, headers: &str) -> (u16, Value) {
+        let (status, body) = self.ask("GET", path, headers, "").await;
+        (status, serde_json::from_str(&body).unwrap())
+    }
+
+    fn given(&self) -> Vec<Order> {
+        self.fake.given.lock().unwrap().clone()
+    }
+}
+
+async fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+fn keyed(more: &str) -> String {
+    format!("{{\"apikey\": \"{KEY}\"{more}}}")
+}
+
+const FAILOVER: &str = "/api/cluster/5/manual_failover";
+
+#[tokio::test]
+async fn the_seeds_curl_is_answered_in_the_seeds_shape() {
+    let stand = Stand::new();
+    let (status, said) = stand.put(FAILOVER, &keyed("")).await;
+    assert_eq!(status, 200);
+    assert_eq!(said["success"], true);
+    assert_eq!(said["message"], "db2 writes now");
+    assert!(said["timestamp"].as_u64().unwrap() > 1_700_000_000);
+    assert_eq!(said["data"], json!({ "term": 8, "writer": "db2", "took_ms": 83.0 }));
+    assert_eq!(stand.given(), [Order::Switchover { to: None, budget: Duration::from_secs(5) }]);
+}
+
+#[tokio::test]
+async fn nothing_is_told_or_done_without_the_key() {
+    let stand = Stand::new();
+    for body in ["", "{}", r#"{"apikey": ""}"#, r#"{"apikey": "0c8aa9384ddf2a57"}"#] {
+        for path in [FAILOVER, "/api/cluster/5/switchover", "/api/cluster/99/node/db1/drain"] {
+            let (status, said) = stand.put(path, body).await;
+            assert_eq!(status, 401, "{path} {body}");
+            assert_eq!(said["data"]["code"], "bad_key");
+            assert_eq!(said["success"], false);
+        }
+    }
+    for path in ["/api/cluster/5/status", "/api/cluster/99/status", "/api/cluster/5/journal"] {
+        assert_eq!(stand.get(path, "").await.0, 401, "{path}");
+        assert_eq!(stand.get(path, "X-Api-Key: wrong\r\n").await.0, 401, "{path}");
+    }
+    assert_eq!(stand.given(), []);
+}
+
+#[tokio::test]
+async fn the_key_may_come_as_a_header() {
+    let stand = Stand::new();
+    for header in [format!("X-Api-Key: {KEY}\r\n"), format!("Authorization: Bearer {KEY}\r\n")] {
+        assert_eq!(stand.get("/api/cluster/5/status", &header).await.1["data"]["term"], 8);
+        assert_eq!(stand.get("/api/cluster/shop/journal?after=7", &header).await.1["data"]["after"], 7);
+        let (status, _) = stand.ask("PUT", "/api/cluster/5/node/db3/undrain", &header, "").await;
+        assert_eq!(status, 200);
+    }
+    assert_eq!(stand.get("/healthz", "").await.0, 200);
+    assert_eq!(stand.ask("GET", "/metrics", "", "").await, (200, "understudy_term 8\n".to_owned()));
+}
+
+#[tokio::test]
+async fn each_order_is_understood() {
+    let stand = Stand::new();
+    let cases = [
+        ("switchover", r#","to":"db3","budget_ms":250"#),
+        ("node/db1/drain", ""),
+        ("node/db1/undrain", ""),
+        ("node/db2/max_connections", r#","value":7"#),
+        ("node/db2/max_connections", r#","value":null"#),
+    ];
+    for (path, more) in cases {
+        let (status, said) = stand.put(&format!("/api/cluster/5/{path}"), &keyed(more)).await;
+        assert_eq!((status, &said["success"]), (200, &json!(true)), "{path}: {said}");
+    }
+    let budget = Duration::from_secs(5);
+    assert_eq!(
+        stand.given(),
+        [
+            Order::Switchover { to: Some(NodeId(2)), budget: Duration::from_millis(250) },
+            Order::Drain { node: NodeId(0), budget },
+            Order::Undrain { node: NodeId(0) },
+            Order::SetSessionsMax { node: NodeId(1), sessions_max: Some(7) },
+            Order::SetSessionsMax { node: NodeId(1), sessions_max: None },
+        ]
+    );
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_one_sentence_and_nothing_is_done() {
+    let stand = Stand::new();
+    let cases = [
+        (FAILOVER, "apikey=abc".to_owned(), 400, "bad_request", "not a JSON object"),
+        (FAILOVER, "[1]".to_owned(), 400, "bad_request", "not a JSON object"),
+        (FAILOVER, r#"{"apikey": 5}"#.to_owned(), 400, "bad_request", "must be a string"),
+        (FAILOVER, keyed(r#","tp":"db2""#), 400, "bad_request", "unknown field `tp`"),
+        (FAILOVER, keyed(r#","to":"db9""#), 404, "unknown_node", "it has db1, db2, db3"),
+        (FAILOVER, keyed(r#","budget_ms":600001"#), 400, "bad_request", "at most 600000"),
+        (FAILOVER, keyed(r#","budget_ms":-1"#), 400, "bad_request", "does not fit"),
+        ("/api/cluster/6/switchover", keyed(""), 404, "unknown_cluster", "this is cluster 5 (shop)"),
+        ("/api/cluster/5/node/db1/max_connections", keyed(""), 400, "bad_request", "value must be"),
+        ("/api/cluster/5/node/db1/max_connections", keyed(r#","value":-1"#), 400, "bad_request", "value"),
+        ("/api/cluster/5/node/x/drain", keyed(""), 404, "unknown_node", "no node \"x\""),
+        ("/api/cluster/5/nothing", keyed(""), 404, "no_such_path", "no such path"),
+        ("/api/cluster/5/status", keyed(""), 405, "wrong_method", "orders are PUT"),
+    ];
+    for (path, body, status, code, sentence) in cases {
+        let (got, said) = stand.put(path, &body).await;
+        assert_eq!((got, said["data"]["code"].as_str()), (status, Some(code)), "{path} {body}: {said}");
+        assert!(said["message"].as_str().unwrap().contains(sentence), "{said}");
+        assert!(!said.to_string().contains(KEY), "the key must not come back: {said}");
+    }
+    let header = format!("X-Api-Key: {KEY}\r\n");
+    assert_eq!(stand.get("/api/cluster/5/journal?since=3", &header).await.0, 400);
+    assert_eq!(stand.given(), []);
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused() {
+    let stand = Stand::new();
+    let (status, said) = stand.put(FAILOVER, &keyed(&format!(r#","to":"{}""#, "x".repeat(70_000)))).await;
+    assert_eq!((status, &said["data"]["code"]), (413, &json!("too_large")));
+}
+
+#[tokio::test]
+async fn a_refusal_carries_its_code_and_may_be_tried_again() {
+    let stand = Stand::new();
+    let sentence = "db2 is read-only: nothing was changed";
+    *stand.fake.refuse.lock().unwrap() =
+        Some(OrderRefused { code: "not_writable", sentence: sentence.into() });
+    let (status, said) = stand.put(FAILOVER, &keyed("")).await;
+    assert_eq!((status, &said["data"]["code"]), (409, &json!("not_writable")));
+    assert_eq!((&said["success"], &said["message"]), (&json!(false), &json!(sentence)));
+    *stand.fake.refuse.lock().unwrap() = None;
+    assert_eq!(stand.put(FAILOVER, &keyed("")).await.0, 200);
+    assert_eq!(stand.given().len(), 2);
+}
+
+#[tokio::test]
+async fn manual_failover_asked_again_is_done_once() {
+    let stand = Stand::new();
+    let (_, first) = stand.put(FAILOVER, &keyed("")).await;
+    let (status, second) = stand.put(FAILOVER, &keyed("")).await;
+    assert_eq!((status, &second["data"]["writer"]), (200, &first["data"]["writer"]));
+    assert_eq!(second["data"]["repeated"], true);
+    assert_eq!(stand.given().len(), 1);
+    // A caller who names the old writer is told that it is none any more; one who names the target is obeyed.
+    let (_, said) = stand.put(FAILOVER, &keyed(r#","from":"db1""#)).await;
+    assert!(said["message"].as_str().unwrap().contains("nothing had to be moved"), "{said}");
+    assert_eq!(stand.given().len(), 1);
+    assert_eq!(stand.put(FAILOVER, &keyed(r#","to":"db3""#)).await.0, 200);
+    assert_eq!(stand.given().len(), 2);
+}
+
+#[tokio::test]
+async fn manual_failovers_at_the_same_time_are_one() {
+    let stand = Stand::with(Some(Notify::new()));
+    let address = stand.address();
+    let ask = || tokio::spawn(async move { ask(address, "PUT", FAILOVER, "", &keyed("")).await });
+    let (first, second) = (ask(), ask());
+    // One order is given and waits; both callers do.
+    while stand.given().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // A caller that hangs up does not stop it.
+    drop(TcpStream::connect(address).await.unwrap());
+    stand.fake.gate.as_ref().unwrap().notify_one();
+    for answer in [first, second] {
+        let (status, body) = answer.await.unwrap();
+        assert_eq!(status, 200, "{body}");
+    }
+    assert_eq!(stand.given().len(), 1);
+}
+
+#[tokio::test]
+async fn shutdown_ends_in_its_grace_with_an_idle_client_connected() {
+    let stand = Stand::new();
+    let _idle = TcpStream::connect(stand.address()).await.unwrap();
+    let end = stand.server.shutdown(Duration::from_millis(200));
+    tokio::time::timeout(Duration::from_secs(5), end).await.unwrap();
+}
