@@ -24,7 +24,10 @@ pub struct Verdict {
 impl Verdict {
     /// True when nothing contradicts what the clients were told.
     pub fn is_good(&self) -> bool {
-        self.lost.is_empty() && self.doubled.is_empty() && self.phantom.is_empty() && self.nodes_that_differ.is_empty()
+        self.lost.is_empty()
+            && self.doubled.is_empty()
+            && self.phantom.is_empty()
+            && self.nodes_that_differ.is_empty()
     }
 }
 

@@ -107,7 +107,9 @@ impl Stage {
                 restarted = true;
             }
             match crate::stage::word(node).await {
-                Ok(word) if word.is_synced() && self.share_view(name, word.view).await? => return Ok(Instant::now()),
+                Ok(word) if word.is_synced() && self.share_view(name, word.view).await? => {
+                    return Ok(Instant::now());
+                }
                 Ok(word) if word.is_cast_out() && !restarted => {
                     // Evicted while alive: it will never try again by itself.
                     self.signal(node, Signal::TERM)?;

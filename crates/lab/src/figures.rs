@@ -69,13 +69,15 @@ pub struct Effect {
 
 /// Measures `ops` around a fault at `fault`; the load ran from `quiet_from` until `until`.
 pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration) -> Effect {
-    let mut acknowledged: Vec<Duration> = ops.iter().filter(|op| op.outcome == Outcome::Ok).map(|op| op.done).collect();
+    let mut acknowledged: Vec<Duration> =
+        ops.iter().filter(|op| op.outcome == Outcome::Ok).map(|op| op.done).collect();
     acknowledged.sort_unstable();
     let quiet = longest_gap(&acknowledged, quiet_from, fault);
     let after = longest_gap(&acknowledged, fault, until);
 
     let ok = ops.iter().filter(|op| op.outcome == Outcome::Ok);
-    let (calm, struck): (Vec<&Op>, Vec<&Op>) = ok.filter(|op| op.due >= quiet_from).partition(|op| op.done < fault);
+    let (calm, struck): (Vec<&Op>, Vec<&Op>) =
+        ok.filter(|op| op.due >= quiet_from).partition(|op| op.done < fault);
     let mut calm: Vec<Duration> = calm.iter().map(|op| op.latency()).collect();
     let mut struck: Vec<Duration> = struck.iter().map(|op| op.latency()).collect();
     let median = quantile(&mut calm, 0.5).unwrap_or_default();
@@ -113,8 +115,10 @@ pub fn errors_by_code(ops: &[Op], client: Client, from: Duration) -> BTreeMap<St
 pub struct Bucket {
     /// Transactions acknowledged.
     pub commits: u32,
-    /// Transactions that ended badly, and tries that the retrying client had to repeat.
+    /// Transactions that ended badly.
     pub errors: u32,
+    /// Tries that failed and were repeated by the client itself.
+    pub repeats: u32,
     /// Worst latency of those acknowledged, ms.
     pub latency_ms_max: f64,
     /// Due and not taken up, at the end of the bucket.
@@ -134,13 +138,14 @@ pub fn buckets(ops: &[Op], width: Duration, until: Duration) -> Vec<Bucket> {
                     bucket.commits += 1;
                     bucket.latency_ms_max = bucket.latency_ms_max.max(ms(op.latency()));
                 }
-                Outcome::Failed | Outcome::Unknown if op.troubles.is_empty() => bucket.errors += 1,
-                Outcome::Failed | Outcome::Unknown => {}
+                Outcome::Failed | Outcome::Unknown => bucket.errors += 1,
             }
         }
-        for trouble in &op.troubles {
+        // The last trouble of a transaction that ended badly is that end; every other one was mended by another try.
+        let mended = op.troubles.len() - usize::from(op.outcome != Outcome::Ok && !op.troubles.is_empty());
+        for trouble in &op.troubles[..mended] {
             if let Some(bucket) = row.get_mut(index(trouble.at)) {
-                bucket.errors += 1;
+                bucket.repeats += 1;
             }
         }
         // A bucket's end belongs to the next one: [due, sent) waits, [sent, done) is under way.
@@ -165,7 +170,16 @@ mod tests {
 
     fn op(due: u64, sent: u64, done: u64, outcome: Outcome) -> Op {
         let (due, sent, done) = (at(due), at(sent), at(done));
-        Op { id: due.as_millis() as u64, client: Client::Naive, due, sent, done, outcome, attempts: 1, troubles: vec![] }
+        Op {
+            id: due.as_millis() as u64,
+            client: Client::Naive,
+            due,
+            sent,
+            done,
+            outcome,
+            attempts: 1,
+            troubles: vec![],
+        }
     }
 
     #[test]
@@ -182,7 +196,11 @@ mod tests {
         let commits = [at(100), at(200), at(300), at(900), at(1000)];
         let gap = longest_gap(&commits, at(350), at(1100));
         assert_eq!((gap.from, gap.to), (at(300), at(900)), "counted from the last commit before the fault");
-        assert_eq!(longest_gap(&commits, at(950), at(5000)).length(), at(4000), "nothing after: open until the end");
+        assert_eq!(
+            longest_gap(&commits, at(950), at(5000)).length(),
+            at(4000),
+            "nothing after: open until the end"
+        );
         assert_eq!(longest_gap(&[], at(100), at(700)).length(), at(600));
     }
 
@@ -202,7 +220,12 @@ mod tests {
     #[test]
     fn errors_are_counted_by_their_last_code_from_the_fault_on() {
         let mut bad = op(10, 10, 20, Outcome::Failed);
-        bad.troubles.push(Trouble { at: at(20), code: "1213".into(), during: "commit", message: String::new() });
+        bad.troubles.push(Trouble {
+            at: at(20),
+            code: "1213".into(),
+            during: "commit",
+            message: String::new(),
+        });
         let counted = errors_by_code(&[bad.clone(), op(0, 0, 5, Outcome::Ok)], Client::Naive, at(15));
         assert_eq!(counted.into_iter().collect::<Vec<_>>(), [("1213".to_owned(), 1)]);
         assert!(errors_by_code(&[bad], Client::Naive, at(25)).is_empty());
@@ -210,8 +233,12 @@ mod tests {
 
     #[test]
     fn buckets_hold_what_waited_and_what_ran() {
-        let ops = [op(0, 150, 320, Outcome::Ok), op(10, 10, 40, Outcome::Failed)];
+        let mut mended = op(0, 150, 320, Outcome::Ok);
+        let code = "2013".to_owned();
+        mended.troubles.push(Trouble { at: at(210), code, during: "begin", message: String::new() });
+        let ops = [mended, op(10, 10, 40, Outcome::Failed)];
         let row = buckets(&ops, at(100), at(399));
+        assert_eq!(row.iter().map(|b| b.repeats).collect::<Vec<_>>(), [0, 0, 1, 0]);
         assert_eq!(row.len(), 4);
         assert_eq!(row.iter().map(|b| b.queue).collect::<Vec<_>>(), [1, 0, 0, 0]);
         assert_eq!(row.iter().map(|b| b.concurrency).collect::<Vec<_>>(), [0, 1, 1, 0]);

@@ -254,7 +254,11 @@ impl fmt::Display for Outage {
             match &self.worst {
                 None => write!(f, "no outage, {errors}: every second had its commits")?,
                 Some(worst) => {
-                    write!(f, "sub-second, {errors}: only at {} s a hiccup (tps {:.2}", worst.at_s, worst.tps)?;
+                    write!(
+                        f,
+                        "sub-second, {errors}: only at {} s a hiccup (tps {:.2}",
+                        worst.at_s, worst.tps
+                    )?;
                     if let (Some(queue), Some(busy)) = (worst.queue, worst.concurrency) {
                         write!(f, ", queue {queue}, concurrency {busy}")?;
                     }
@@ -266,13 +270,20 @@ impl fmt::Display for Outage {
             write!(f, "{} s reported without a commit", self.zero_lines)?;
             if self.restarts > 0 {
                 let (n, s) = (self.restarts, if self.restarts == 1 { "" } else { "s" });
-                write!(f, ", {n} restart{s} of sysbench (the second it cut off and the loop's sleep, 2 s each)")?;
+                write!(
+                    f,
+                    ", {n} restart{s} of sysbench (the second it cut off and the loop's sleep, 2 s each)"
+                )?;
             }
             if let Some(good) = self.last_good_s {
                 write!(f, "; last commits at {good} s")?;
             }
             match self.first_good_s {
-                Some(good) => write!(f, ", again at {good} s{}", if self.restarts > 0 { " of the new run" } else { "" })?,
+                Some(good) => write!(
+                    f,
+                    ", again at {good} s{}",
+                    if self.restarts > 0 { " of the new run" } else { "" }
+                )?,
                 None => f.write_str(", and none again before the trace ends")?,
             }
         }
@@ -313,10 +324,22 @@ fn second_of(at_s: u32, rest: &str) -> Option<(Form, Second)> {
     };
     let number = |label| number_after(rest, label);
     let (threads, tps, reads, writes, response_ms, errors) = match form {
-        Form::V05Early => (number("threads:")?, number("tps:")?, number("reads/s:")?, number("writes/s:")?, number("time:")?, None),
-        Form::V05 => {
-            (number("threads:")?, number("tps:")?, number(" reads:")?, number("writes:")?, number("time:")?, number("errors:"))
-        }
+        Form::V05Early => (
+            number("threads:")?,
+            number("tps:")?,
+            number("reads/s:")?,
+            number("writes/s:")?,
+            number("time:")?,
+            None,
+        ),
+        Form::V05 => (
+            number("threads:")?,
+            number("tps:")?,
+            number(" reads:")?,
+            number("writes:")?,
+            number("time:")?,
+            number("errors:"),
+        ),
         Form::V10 => {
             let rwo = &rest[rest.find("(r/w/o:")? + "(r/w/o:".len()..];
             let (parts, _) = rwo.split_once(')')?;
@@ -359,7 +382,10 @@ mod tests {
         let outage = trace.outage();
         assert_eq!((outage.seconds, outage.zero_lines, outage.restarts), (18, 16, 1));
         assert_eq!((outage.last_good_s, outage.first_good_s), (Some(14), Some(17)));
-        assert_eq!((outage.queue_from, outage.queue_peak, outage.drains), (Some(13), Some(170), Some((18, 161))));
+        assert_eq!(
+            (outage.queue_from, outage.queue_peak, outage.drains),
+            (Some(13), Some(170), Some((18, 161)))
+        );
         assert!((outage.response_ms_max - 16_888.55).abs() < 1e-9);
         assert!(outage.with_errors());
         let said = outage.to_string();
@@ -388,7 +414,11 @@ mod tests {
         let trace = Trace::parse(v10).unwrap();
         assert_eq!((trace.form, trace.restarts()), (Form::V10, 1));
         assert_eq!((trace.runs[0][0].response_ms, trace.runs[0][0].queue), (33.12, Some(3)));
-        assert_eq!(trace.outage().seconds, 2, "a restart without an idle second is still the cut second and the sleep");
+        assert_eq!(
+            trace.outage().seconds,
+            2,
+            "a restart without an idle second is still the cut second and the sleep"
+        );
 
         let events = "[ 2s ] thds: 1 eps: 7.00 lat (ms,95%): 4.00\n[ 2s ] queue length: 0 concurrency: 1";
         let trace = Trace::parse(events).unwrap();
@@ -397,13 +427,24 @@ mod tests {
 
     #[test]
     fn an_outage_without_restart_counts_its_empty_seconds() {
-        let line = |s, tps| format!("[ {s}s] threads: 4, tps: {tps}, reads/s: 1.00, writes/s: 1.00, response time: 1.00ms (95%)\n");
-        let text: String = [(1, "9.00"), (2, "0.00"), (3, "0.00"), (4, "20.00"), (5, "0.00")].map(|(s, t)| line(s, t)).concat();
+        let line = |s, tps| {
+            format!(
+                "[ {s}s] threads: 4, tps: {tps}, reads/s: 1.00, writes/s: 1.00, response time: 1.00ms (95%)\n"
+            )
+        };
+        let text: String = [(1, "9.00"), (2, "0.00"), (3, "0.00"), (4, "20.00"), (5, "0.00")]
+            .map(|(s, t)| line(s, t))
+            .concat();
         let outage = Trace::parse(&text).unwrap().outage();
         assert_eq!((outage.seconds, outage.first_good_s, outage.with_errors()), (2, Some(4), false));
-        let text: String = [(1, "0.00"), (2, "9.00"), (3, "0.00"), (4, "0.00")].map(|(s, t)| line(s, t)).concat();
+        let text: String =
+            [(1, "0.00"), (2, "9.00"), (3, "0.00"), (4, "0.00")].map(|(s, t)| line(s, t)).concat();
         let outage = Trace::parse(&text).unwrap().outage();
-        assert_eq!((outage.seconds, outage.first_good_s), (2, None), "a slow start is no outage, an unended one is");
+        assert_eq!(
+            (outage.seconds, outage.first_good_s),
+            (2, None),
+            "a slow start is no outage, an unended one is"
+        );
     }
 
     #[test]

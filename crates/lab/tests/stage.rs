@@ -1,6 +1,7 @@
 //! The stage on real servers: what it promises about starting, breaking, mending and leaving nothing behind.
 //!
 //! As root in network namespaces; without the right to make those, the same on loopback addresses.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -102,7 +103,8 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
 
     let mut monitor = client(&stage, "db3", account::MONITOR_USER, account::MONITOR_PASSWORD).await;
     monitor.query_drop("SET GLOBAL wsrep_provider_options = 'evs.send_window=4'").await.unwrap();
-    let accounts: Option<u32> = monitor.query_first("SELECT COUNT(*) FROM mysql.global_priv WHERE User = 'sbtest'").await.unwrap();
+    let accounts: Option<u32> =
+        monitor.query_first("SELECT COUNT(*) FROM mysql.global_priv WHERE User = 'sbtest'").await.unwrap();
     assert_eq!(accounts, Some(1));
     monitor.disconnect().await.unwrap();
 
@@ -129,7 +131,8 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
     if stage.is_namespaced() {
         stage.fault("db2", Fault::Vanish).await.unwrap();
         let address = stage.node("db2").unwrap().address;
-        let reached = tokio::time::timeout(Duration::from_secs(1), tokio::net::TcpStream::connect(address)).await;
+        let reached =
+            tokio::time::timeout(Duration::from_secs(1), tokio::net::TcpStream::connect(address)).await;
         assert!(!matches!(reached, Ok(Ok(_))), "a vanished node was reached");
         stage.run_in("db2", "SELECT 1").await.unwrap();
         write(&stage, "db1", 4).await;
@@ -139,11 +142,19 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
 
     stage.fault("db1", Fault::Stop).await.unwrap();
     stage.fault("db1", Fault::Heal).await.unwrap();
-    assert!(stage.report().await.unwrap().iter().all(|node| node.word.as_ref().is_some_and(lab::stage::Word::is_synced)));
+    assert!(
+        stage
+            .report()
+            .await
+            .unwrap()
+            .iter()
+            .all(|node| node.word.as_ref().is_some_and(lab::stage::Word::is_synced))
+    );
 
     let error = stage.fault("db9", Fault::Kill).await.unwrap_err().to_string();
     assert!(error.ends_with("there is db1, db2, db3"), "{error}");
-    let again = Stage::up(StagePlan { name: stage.name().to_owned(), ..StagePlan::default() }).await.unwrap_err();
+    let again =
+        Stage::up(StagePlan { name: stage.name().to_owned(), ..StagePlan::default() }).await.unwrap_err();
     assert!(again.to_string().contains("is up already"), "{again}");
 
     stage.down().await.unwrap();
@@ -209,11 +220,19 @@ fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<String>) {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let up = lines.by_ref().map_while(Result::ok).find(|line| line.contains("up at ")).expect("the victim's stage");
+    let up = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .find(|line| line.contains("up at "))
+        .expect("the victim's stage");
     // Its last words must not meet a closed pipe.
     std::thread::spawn(move || lines.for_each(drop));
     let (path, namespace) = up.split_once("up at ").unwrap().1.split_once(" in ").unwrap();
-    (child, PathBuf::from(path), Some(namespace.to_owned()).into_iter().filter(|name| !name.is_empty()).collect())
+    (
+        child,
+        PathBuf::from(path),
+        Some(namespace.to_owned()).into_iter().filter(|name| !name.is_empty()).collect(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,7 +63,10 @@ impl Link {
         self.inbox.unread()
     }
 
-    /// Closes with a reset, so that a peer that sleeps never reads what is still in its socket.
+    /// Closes with a reset: what our kernel has not sent yet is thrown away, and the peer is told at once.
+    ///
+    /// What the peer's kernel has already received is *not* taken back: on Linux a process that slept reads it when it wakes,
+    /// and only then learns of the reset. A statement sent to a frozen server may still be run.
     pub fn reset(self) {
         // Without linger time, closing sends a reset. Should the option fail, the socket is closed all the same.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!   Login --connect--> Link --query--> Rows
-//!                        |---ended--> Ended      an idle link is an alarm wire: a dead process ends it at once
-//!                        |---reset-->            the peer never reads what it has not read yet
+//!                        |---ended--> Ended      an idle link is an alarm wire: a process that dies ends it at once
+//!                        |---reset-->            ends at once; what has arrived stays arrived
 //!                        '---stream-->           the proxy's relay
 //! ```
 

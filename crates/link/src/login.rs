@@ -50,7 +50,7 @@ pub struct Login {
     pub database: Option<Vec<u8>>,
     /// What is asked for; narrowed to what the server offers. TLS and compression are not spoken and are taken out.
     pub caps: Caps,
-    /// The collation's id.
+    /// The collation's id. MySQL and MariaDB 10.11 read the low byte only: one above 255 takes a SET NAMES.
     pub charset: u16,
     /// Connection attributes as [`attributes`] writes them; empty for none.
     pub attrs: Vec<u8>,

@@ -1,4 +1,5 @@
 //! Getting in, on a real MariaDB and against peers that misbehave.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod server;
 
@@ -86,7 +87,10 @@ async fn nobody_listens() {
 #[tokio::test]
 async fn no_such_host() {
     let found = Link::connect("no-such-host.invalid:3306", &app(), LONG).await.unwrap_err();
-    assert!(matches!(&found, LinkError::Unreachable(why) if why.contains("no-such-host.invalid")), "{found:?}");
+    assert!(
+        matches!(&found, LinkError::Unreachable(why) if why.contains("no-such-host.invalid")),
+        "{found:?}"
+    );
     assert!(Link::connect("no port at all", &app(), LONG).await.is_err());
 }
 

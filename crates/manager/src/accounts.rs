@@ -72,10 +72,15 @@ mod tests {
 
     #[test]
     fn the_ways_in_are_told_apart() {
-        let native = one(&format!(r#"{{"access":0,"plugin":"mysql_native_password","authentication_string":"{HASH}"}}"#));
+        let native = one(&format!(
+            r#"{{"access":0,"plugin":"mysql_native_password","authentication_string":"{HASH}"}}"#
+        ));
         assert!(matches!(native.unwrap().proof, Proof::Native(_)));
         assert_eq!(one(r#"{"access":0}"#).unwrap().proof, Proof::Empty);
-        assert_eq!(one(r#"{"plugin":"ed25519","authentication_string":"x"}"#).unwrap().proof, Proof::Other("ed25519".into()));
+        assert_eq!(
+            one(r#"{"plugin":"ed25519","authentication_string":"x"}"#).unwrap().proof,
+            Proof::Other("ed25519".into())
+        );
         assert!(one(r#"{"is_role":true}"#).is_none());
         assert!(one("not json").is_none());
         assert!(one(r#"{"account_locked":true}"#).unwrap().locked);

@@ -28,21 +28,52 @@ impl Failed {
     }
 }
 
-/// Strikes `gcomm_uuid` from the group, through the node at `address`.
-pub(crate) async fn evict(address: &str, login: &Login, gcomm_uuid: &str, within: Duration) -> Result<(), Failed> {
+/// Between two tries to clear a list, and how many there are.
+const FORGET_GAP: Duration = Duration::from_millis(500);
+const FORGET_TRIES: u32 = 10;
+const FORGET_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Strikes `gcomm_uuid` from the group, through the node at `address`; returns when that node is in a new view.
+pub(crate) async fn evict(
+    address: &str,
+    login: &Login,
+    gcomm_uuid: &str,
+    within: Duration,
+) -> Result<(), Failed> {
     in_time(within, async {
         let mut link = Link::connect(address, login, within).await?;
         let statement = Flavor::of(&link.greeting.version)
             .evict(gcomm_uuid)
             .ok_or_else(|| Failed::because(format!("{gcomm_uuid:?} is no gcomm uuid")))?;
+        let before = view(&mut link, within).await?;
         link.query(&statement, within).await?;
+        view_after(&mut link, &before, within).await?;
         Ok(())
     })
     .await
 }
 
-/// How often the view is looked at while a causal read waits.
-const VIEW_LOOK: Duration = Duration::from_millis(10);
+/// Clears the list of evicted members of the node at `address`, trying again for some seconds.
+pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
+    let mut tries = 0;
+    loop {
+        let cleared = in_time(FORGET_DEADLINE, async {
+            let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
+            let statement = Flavor::of(&link.greeting.version).forget_evicted();
+            link.query(statement, FORGET_DEADLINE).await?;
+            Ok(())
+        })
+        .await;
+        tries += 1;
+        if cleared.is_ok() || tries == FORGET_TRIES {
+            return cleared;
+        }
+        sleep(FORGET_GAP).await;
+    }
+}
+
+/// How often the view is looked at while its change is waited for.
+const VIEW_LOOK: Duration = Duration::from_millis(5);
 
 /// The node's own word that it has applied all that the group had, is a synced member of the Primary component, and is writable.
 ///
@@ -77,7 +108,9 @@ async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(
         return Err(Failed::because("it is read only"));
     }
     let member = link.query(flavor.still_member(), left()).await?;
-    let says = |name: &str, wanted: &str| member.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted));
+    let says = |name: &str, wanted: &str| {
+        member.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+    };
     if !says("wsrep_ready", "ON") || !says("wsrep_cluster_status", "Primary") {
         return Err(Failed::because("it is not a ready member of the Primary component"));
     }
@@ -117,5 +150,7 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
 }
 
 async fn in_time<T>(within: Duration, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-    timeout(within, work).await.unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))
+    timeout(within, work)
+        .await
+        .unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))
 }

@@ -22,6 +22,7 @@ pub(crate) enum Topic {
     Login,
     Accounts,
     Evict,
+    Forget,
 }
 
 pub(crate) fn login(node: &str, user: &str, errno: u16, message: &str) -> String {
@@ -35,7 +36,9 @@ pub(crate) fn login(node: &str, user: &str, errno: u16, message: &str) -> String
             "{node} lets nobody in from this host ({errno}): run there: CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {}",
             grants_for(user)
         ),
-        1129 => format!("{node} has blocked this host after too many broken connections ({errno}): run there: FLUSH HOSTS"),
+        1129 => format!(
+            "{node} has blocked this host after too many broken connections ({errno}): run there: FLUSH HOSTS"
+        ),
         1040 | 1203 => format!(
             "{node} has no connection left ({errno}): raise max_connections, or let the monitor account in anyway: {}",
             grants_for(user)
@@ -60,6 +63,13 @@ pub(crate) fn evict(node: &str, user: &str) -> String {
     format!(
         "{node} does not let {user:?} evict a dead node (1227), so a death stalls the cluster for evs.suspect_timeout: run there: {}",
         grants_for(user)
+    )
+}
+
+pub(crate) fn forget(node: &str, why: &str) -> String {
+    format!(
+        "{node} still remembers an evicted node ({why}), so each change of the group costs evs.suspect_timeout: run there: \
+         SET GLOBAL wsrep_provider_options = 'evs.evict='"
     )
 }
 

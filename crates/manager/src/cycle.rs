@@ -155,12 +155,26 @@ impl Cycle {
                     let forbidden = advice::evict(self.name(via), &self.login.user);
                     acts.spawn(async move {
                         match act::evict(&address, &login, &gcomm_uuid, within).await {
-                            Ok(()) => (Fact::Outcome(Outcome::Evicted { victim, via }), Some((via, Topic::Evict, None))),
+                            Ok(()) => (
+                                Fact::Outcome(Outcome::Evicted { victim, via }),
+                                Some((via, Topic::Evict, None)),
+                            ),
                             Err(Failed { errno, why }) => {
                                 let advice = (errno == 1227).then_some((via, Topic::Evict, Some(forbidden)));
                                 (Fact::Outcome(Outcome::EvictFailed { victim, why }), advice)
                             }
                         }
+                    });
+                }
+                Action::Forget { node } => {
+                    let (address, login, name) =
+                        (self.address(node), self.login.clone(), self.name(node).to_owned());
+                    acts.spawn(async move {
+                        let text = match act::forget(&address, &login).await {
+                            Ok(()) => None,
+                            Err(Failed { why, .. }) => Some(advice::forget(&name, &why)),
+                        };
+                        (Fact::Tick, Some((node, Topic::Forget, text)))
                     });
                 }
                 Action::Barrier { node, term, within } => {
@@ -212,7 +226,9 @@ impl Cycle {
         let saved = Saved {
             term: term.0,
             writer: writer.map(|node| self.name(node).to_owned()),
-            sessions_max: limits.filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit))).collect(),
+            sessions_max: limits
+                .filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit)))
+                .collect(),
         };
         let notes = self.notes_in.clone();
         let told = Box::new(move |result: Result<(), crate::StoreError>| {

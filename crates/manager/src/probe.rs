@@ -123,7 +123,8 @@ impl Probe {
                             kept = self.ask(link);
                         }
                         Err(error) => {
-                            if !self.tell(Fact::ConnectFailed { node: self.node, how: failure(error) }).await {
+                            if !self.tell(Fact::ConnectFailed { node: self.node, how: failure(error) }).await
+                            {
                                 return;
                             }
                         }

@@ -186,7 +186,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
 
 /// Names become places in today's configuration; what is not in it any more is forgotten.
 fn restore(settings: &Settings, saved: &Saved) -> Restored {
-    let limit = |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
+    let limit =
+        |name: &str| saved.sessions_max.iter().find(|(node, _)| node == name).map(|(_, limit)| *limit);
     Restored {
         term: Term(saved.term),
         writer: saved.writer.as_deref().and_then(|name| settings.cluster.node(name)),

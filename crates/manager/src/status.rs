@@ -15,10 +15,16 @@ pub(crate) fn read(status: &Rows, variables: &Rows) -> Reading {
     let text = |name: &str| status.value_of(name).unwrap_or("");
     let number = |name: &str| text(name).parse::<u64>().unwrap_or(0);
     let on = |value: Option<&str>| value.is_some_and(is_on);
-    let members: Vec<String> =
-        text("wsrep_incoming_addresses").split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(Into::into).collect();
-    let incoming = text("wsrep_local_index").parse::<usize>().ok().and_then(|index| members.get(index).cloned());
-    let rejects = variables.value_of("wsrep_reject_queries").is_some_and(|value| !value.eq_ignore_ascii_case("NONE"));
+    let members: Vec<String> = text("wsrep_incoming_addresses")
+        .split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
+        .map(Into::into)
+        .collect();
+    let incoming =
+        text("wsrep_local_index").parse::<usize>().ok().and_then(|index| members.get(index).cloned());
+    let rejects =
+        variables.value_of("wsrep_reject_queries").is_some_and(|value| !value.eq_ignore_ascii_case("NONE"));
     let status = GaleraStatus {
         local_state: text("wsrep_local_state").parse().ok(),
         local_state_comment: text("wsrep_local_state_comment").into(),
@@ -56,7 +62,10 @@ mod tests {
 
     fn rows(pairs: &[(&str, &str)]) -> Rows {
         let cell = |text: &str| Some(text.as_bytes().to_vec());
-        Rows { rows: pairs.iter().map(|(name, value)| vec![cell(name), cell(value)]).collect(), ..Rows::default() }
+        Rows {
+            rows: pairs.iter().map(|(name, value)| vec![cell(name), cell(value)]).collect(),
+            ..Rows::default()
+        }
     }
 
     #[test]
@@ -75,7 +84,11 @@ mod tests {
         assert_eq!(reading.incoming.as_deref(), Some("10.0.0.1:3306"));
         assert_eq!(reading.status.conf_id, u64::MAX);
         assert!(reading.status.ready && reading.status.read_only);
-        assert!(!reading.status.reject_queries && !reading.status.flow_control_active && !reading.status.connected);
+        assert!(
+            !reading.status.reject_queries
+                && !reading.status.flow_control_active
+                && !reading.status.connected
+        );
     }
 
     #[test]

@@ -27,7 +27,9 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be opened, read or written.
-    #[error("the store {path} cannot be used: {why}; check the directory, its rights and the space on the disk")]
+    #[error(
+        "the store {path} cannot be used: {why}; check the directory, its rights and the space on the disk"
+    )]
     Unusable {
         /// Which file.
         path: PathBuf,
@@ -117,11 +119,14 @@ impl File {
         let path = self.path.clone();
         let read = |connection: &Connection| -> rusqlite::Result<Saved> {
             let row = connection
-                .query_row("SELECT term, writer FROM decision WHERE id = 1", [], |row| Ok((row.get(0)?, row.get(1)?)))
+                .query_row("SELECT term, writer FROM decision WHERE id = 1", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
                 .optional()?;
             let (term, writer): (u64, Option<String>) = row.unwrap_or_default();
             let mut limits = connection.prepare("SELECT node, sessions_max FROM sessions ORDER BY node")?;
-            let sessions_max = limits.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            let sessions_max =
+                limits.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
             Ok(Saved { term, writer, sessions_max })
         };
         read(&self.decisions).map_err(|error| explain(&path, &error))
@@ -165,7 +170,8 @@ impl File {
         )?;
         change.execute("DELETE FROM sessions", [])?;
         for (node, limit) in &saved.sessions_max {
-            change.execute("INSERT INTO sessions (node, sessions_max) VALUES (?1, ?2)", params![node, limit])?;
+            change
+                .execute("INSERT INTO sessions (node, sessions_max) VALUES (?1, ?2)", params![node, limit])?;
         }
         change.commit()
     }
@@ -191,7 +197,10 @@ impl File {
         self.noted += rows.len() as u64;
         if self.noted >= 1000 {
             self.noted = 0;
-            change.execute("DELETE FROM journal WHERE id <= (SELECT MAX(id) FROM journal) - ?1", [JOURNAL_MAX])?;
+            change.execute(
+                "DELETE FROM journal WHERE id <= (SELECT MAX(id) FROM journal) - ?1",
+                [JOURNAL_MAX],
+            )?;
         }
         change.commit()
     }
@@ -264,7 +273,9 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
 fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
     let (path, why) = (path.to_path_buf(), error.to_string());
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => StoreError::Damaged { path, why },
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            StoreError::Damaged { path, why }
+        }
         _ => StoreError::Unusable { path, why },
     }
 }
@@ -317,7 +328,11 @@ mod tests {
         assert!(matches!(Store::open(&path).map(|_| ()), Err(StoreError::Foreign { .. })));
 
         let path = dir.path().join("noise.db");
-        std::fs::write(&path, "this is no database at all, but it is long enough to look like one. ".repeat(20)).unwrap();
+        std::fs::write(
+            &path,
+            "this is no database at all, but it is long enough to look like one. ".repeat(20),
+        )
+        .unwrap();
         assert!(matches!(Store::open(&path).map(|_| ()), Err(StoreError::Damaged { .. })));
 
         let path = dir.path().join("no/such/directory.db");

@@ -115,7 +115,7 @@ pub struct LoginRequest {
     pub caps: Caps,
     /// The longest packet the client wants to see, in bytes.
     pub max_packet: u32,
-    /// The collation's id. MySQL reads only the low byte.
+    /// The collation's id. MySQL and MariaDB 10.11 read only the low byte.
     pub charset: u16,
     /// The account's name.
     pub user: Vec<u8>,
@@ -189,7 +189,12 @@ impl LoginRequest {
         if let Some(database) = &self.database {
             put::nul_bytes(&mut out, database);
         }
-        put_plugin_and_attrs(&mut out, self.plugin.as_deref(), &self.attrs);
+        if let Some(plugin) = &self.plugin {
+            put::nul_bytes(&mut out, plugin.as_bytes());
+        }
+        if !self.attrs.is_empty() {
+            put::lenenc_bytes(&mut out, &self.attrs);
+        }
         out
     }
 }
@@ -306,9 +311,13 @@ impl ChangeUser {
         put::nul_bytes(&mut out, &self.database);
         let Some(charset) = self.charset else { return out };
         put::u16(&mut out, charset);
-        let plugin = self.plugin.as_deref().filter(|_| caps.has(Caps::PLUGIN_AUTH));
-        let attrs = if caps.has(Caps::CONNECT_ATTRS) { &self.attrs[..] } else { &[] };
-        put_plugin_and_attrs(&mut out, plugin, attrs);
+        // Fields that were agreed on must be there, if empty: MariaDB refuses the command otherwise.
+        if caps.has(Caps::PLUGIN_AUTH) {
+            put::nul_bytes(&mut out, self.plugin.as_deref().unwrap_or_default().as_bytes());
+        }
+        if caps.has(Caps::CONNECT_ATTRS) {
+            put::lenenc_bytes(&mut out, &self.attrs);
+        }
         out
     }
 }
@@ -353,20 +362,11 @@ fn auth_bytes<'a>(fields: &mut Fields<'a>, caps: Caps) -> Result<&'a [u8], Malfo
 fn plugin_and_attrs(fields: &mut Fields<'_>, caps: Caps) -> Result<(Option<String>, Vec<u8>), Malformed> {
     let mut plugin = None;
     if caps.has(Caps::PLUGIN_AUTH) && !fields.is_empty() {
-        plugin = Some(text(nul_or_rest(fields)));
+        plugin = Some(text(nul_or_rest(fields))).filter(|name| !name.is_empty());
     }
     let mut attrs = Vec::new();
     if caps.has(Caps::CONNECT_ATTRS) && !fields.is_empty() {
         attrs = fields.lenenc_bytes()?.to_vec();
     }
     Ok((plugin, attrs))
-}
-
-fn put_plugin_and_attrs(out: &mut Vec<u8>, plugin: Option<&str>, attrs: &[u8]) {
-    if let Some(plugin) = plugin {
-        put::nul_bytes(out, plugin.as_bytes());
-    }
-    if !attrs.is_empty() {
-        put::lenenc_bytes(out, attrs);
-    }
 }

@@ -350,7 +350,7 @@ impl<'a> Look<'a> {
         let word = match self.prev {
             Some(Token::Word(word)) => word,
             // Operators, commas, parentheses: only grouping.
-            Some(Token::Punct(_)) | Some(Token::Assign) | None => return,
+            Some(Token::Punct(_) | Token::Assign) | None => return,
             // `name`(, 'name'(, 1a(: perhaps a stored function's name.
             Some(_) => return self.is_harmful = true,
         };
@@ -732,12 +732,9 @@ impl<'a> Look<'a> {
 
     /// The first token of a target that is no user variable; tells whether it is autocommit.
     fn system_target(&mut self, target: Option<Token<'a>>, all: &mut Statement) -> bool {
-        let word = match target {
-            Some(Token::Word(word) | Token::SystemVariable(word)) => word,
-            _ => {
-                all.kind = Kind::Write;
-                return true; // in quotes: it may be any
-            }
+        let Some(Token::Word(word) | Token::SystemVariable(word)) = target else {
+            all.kind = Kind::Write;
+            return true; // in quotes: it may be any
         };
         match Upper::of(word).as_bytes() {
             // Beyond this session; in quotes or too long to be known.

@@ -55,7 +55,7 @@ impl Driver {
         if self.lease.is_none() {
             match self.admit(command.len, wait).await {
                 Ok(lease) => self.lease = Some(lease),
-                Err(Admission::ClientGone) => return Attempt::Over,
+                Err(Admission::ClientGone | Admission::None(NoLane::Ended)) => return Attempt::Over,
                 Err(Admission::None(NoLane::Expired)) => {
                     let because = self.shared.door.board().hold_because.clone();
                     let why = because.map(|because| format!("({because})")).unwrap_or_default();
@@ -64,7 +64,6 @@ impl Driver {
                 Err(Admission::None(NoLane::Evicted)) => {
                     return Attempt::Fail(voice::HOLD_FULL, String::new(), 1);
                 }
-                Err(Admission::None(NoLane::Ended)) => return Attempt::Over,
             }
         }
         let Some(lane) = self.lease.as_ref().map(|lease| lease.lane().clone()) else { return Attempt::Over };

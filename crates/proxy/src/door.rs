@@ -4,7 +4,7 @@
 //! look at, a verdict for each held statement, [`Fact::Quiesced`]. Nobody else changes any of it, so there is no lock to hold
 //! across an await, and no order of events that two parties could see differently.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -145,7 +145,7 @@ impl Door {
             gate: Gate::new(limits),
             waiting: HashMap::new(),
             tickets: HashMap::new(),
-            quiesced: HashMap::new(),
+            quiesced: HashSet::new(),
             board: publish,
             facts,
             stats,
@@ -201,8 +201,8 @@ struct Keeper {
     gate: Gate,
     waiting: HashMap<Ticket, (u64, oneshot::Sender<Verdict>)>,
     tickets: HashMap<u64, Ticket>,
-    /// The routes version under which a draining lane was last said to be quiet, by node and epoch.
-    quiesced: HashMap<(u8, u64), ()>,
+    /// The draining lanes that were said to be quiet, by node and epoch.
+    quiesced: HashSet<(u8, u64)>,
     board: watch::Sender<Arc<Board>>,
     facts: mpsc::Sender<Fact>,
     stats: Arc<Counts>,
@@ -230,7 +230,7 @@ impl Keeper {
                     Some(message) => self.heard(message),
                     None => return,
                 },
-                () = sleep_until(deadline) => self.with_gate(|gate, now, out| gate.expire(now, out)),
+                () = sleep_until(deadline) => self.with_gate(Gate::expire),
             }
             self.say_quiet().await;
         }
@@ -316,7 +316,7 @@ impl Keeper {
             }
             lanes.push(lane);
         }
-        self.quiesced.retain(|(node, epoch), ()| {
+        self.quiesced.retain(|(node, epoch)| {
             lanes.get(usize::from(*node)).is_some_and(|lane: &Arc<Lane>| lane.epoch == *epoch)
         });
         self.stats.term.store(routes.term.0, Ordering::Relaxed);
@@ -334,7 +334,7 @@ impl Keeper {
     async fn say_quiet(&mut self) {
         let board = self.board.borrow().clone();
         for lane in board.lanes.iter().filter(|lane| lane.is_draining() && lane.leases() == 0) {
-            if self.quiesced.insert((lane.node.0, lane.epoch), ()).is_none() {
+            if self.quiesced.insert((lane.node.0, lane.epoch)) {
                 let fact = Fact::Quiesced { node: lane.node, epoch: lane.epoch, term: board.term };
                 // The manager's end closes only when the program ends.
                 let _ = self.facts.send(fact).await;

@@ -79,6 +79,7 @@ const GO_ON: Flow = ControlFlow::Continue(());
 const END: Flow = ControlFlow::Break(());
 
 /// A client that cannot be spoken to is gone.
+#[allow(clippy::needless_pass_by_value)] // it is the end of what is said
 fn told(said: Result<(), Done>) -> Flow {
     if said.is_ok() { GO_ON } else { END }
 }

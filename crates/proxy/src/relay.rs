@@ -73,10 +73,10 @@ pub async fn relay(
         let need_whole = answer.need(head.len, first) == Need::Whole;
         if at_hand < len && (need_whole || !backend.buffer.is_large()) {
             // A part of a packet: wait for the rest, having passed on what stands before it.
-            if ready > 0 {
-                if let Some(end) = flush(backend, client, &mut ready, &mut delivered).await {
-                    return end;
-                }
+            if ready > 0
+                && let Some(end) = flush(backend, client, &mut ready, &mut delivered).await
+            {
+                return end;
             }
             if need_whole {
                 backend.buffer.reserve(len);
@@ -120,8 +120,7 @@ pub async fn relay(
             continue;
         }
         match step {
-            Step::More | Step::Auth => ready += len,
-            Step::Part { changed: false, .. } => ready += len,
+            Step::More | Step::Auth | Step::Part { changed: false, .. } => ready += len,
             Step::Part { .. } => {
                 let payload = &backend.buffer.bytes()[ready + HEADER_LEN..ready + len];
                 session.part(flight, payload, backend.link.caps);

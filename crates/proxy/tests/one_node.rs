@@ -1,4 +1,5 @@
 //! The proxy in front of real servers, with routes given by the test: what a client sees must be what it would see without it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod bench;
 
@@ -113,9 +114,8 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     // The old writer drains, the statement waits; the new one opens, the statement runs there.
     bench.routes.send_replace(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)]));
     let quiet = loop {
-        match bench.facts.recv().await.unwrap() {
-            Fact::Quiesced { node, epoch, .. } => break (node, epoch),
-            _ => {}
+        if let Fact::Quiesced { node, epoch, .. } = bench.facts.recv().await.unwrap() {
+            break (node, epoch);
         }
     };
     assert_eq!(quiet, (NodeId(0), 1));
@@ -139,7 +139,7 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     bench.routes.send_replace(routes(4, &[(&old, LaneState::Open, 3), (&new, LaneState::Shut, 2)]));
     match client.query("SELECT 1", 5 * SECOND).await {
         Err(LinkError::Rejected { errno: 9104, message, .. }) => {
-            assert!(message.contains("temporary table"), "{message}")
+            assert!(message.contains("temporary table"), "{message}");
         }
         other => panic!("{other:?}"),
     }
@@ -198,7 +198,7 @@ async fn the_hold_has_limits_and_names_them() {
     }
     match second.query("SELECT 2", 5 * SECOND).await {
         Err(LinkError::Rejected { errno: 9102, message, .. }) => {
-            assert!(message.contains("the test says so"), "{message}")
+            assert!(message.contains("the test says so"), "{message}");
         }
         other => panic!("{other:?}"),
     }

@@ -8,6 +8,7 @@
 //! from the session that was lost by any statement the proxy's documentation promises.
 
 use std::collections::BTreeMap;
+use std::fmt::Write; // into a String it cannot fail
 
 use protocol::ok::{Change, OkPacket};
 use protocol::statement::{Kind, Pins, Statement};
@@ -198,10 +199,10 @@ impl Memory {
     pub fn restore(&self) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
         if self.last_insert_id != 0 {
-            set.push_str(&format!(",last_insert_id={}", self.last_insert_id));
+            let _ = write!(set, ",last_insert_id={}", self.last_insert_id);
         }
         for (name, value) in &self.variables {
-            set.push_str(&format!(",`{name}`="));
+            let _ = write!(set, ",`{name}`=");
             put_value(&mut set, name, value);
         }
         let mut statements = vec![set];
@@ -222,7 +223,7 @@ fn put_value(out: &mut String, name: &str, value: &[u8]) {
     } else {
         out.push_str("_utf8mb4 0x");
         for byte in value {
-            out.push_str(&format!("{byte:02X}"));
+            let _ = write!(out, "{byte:02X}");
         }
     }
 }

@@ -66,11 +66,17 @@ pub fn verdict(what: Circumstances, progress: Progress) -> Verdict {
         return Verdict::Again;
     }
     match what.kind {
-        Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint => Verdict::Again,
         Kind::Read | Kind::SessionOnly if delivered => Verdict::CutShort,
-        Kind::Read | Kind::SessionOnly => Verdict::Again,
-        Kind::Write if !what.autocommit && !what.may_commit && delivered => Verdict::RolledBack,
-        Kind::Write if !what.autocommit && !what.may_commit => Verdict::Again,
+        Kind::Read | Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint => {
+            Verdict::Again
+        }
+        Kind::Write if !what.autocommit && !what.may_commit => {
+            if delivered {
+                Verdict::RolledBack
+            } else {
+                Verdict::Again
+            }
+        }
         Kind::Write | Kind::Kill { .. } => Verdict::Unknown,
     }
 }

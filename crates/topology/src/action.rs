@@ -31,7 +31,7 @@ pub enum Action {
         /// Of each node: the limit of its sessions.
         sessions_max: Vec<Option<u32>>,
     },
-    /// Strike `victim` from the group; answered by `Evicted` or `EvictFailed`.
+    /// Strike `victim` from the group; answered by `Evicted` when `via` is in a new view, or by `EvictFailed`.
     Evict {
         /// Who.
         victim: NodeId,
@@ -41,6 +41,11 @@ pub enum Action {
         via: NodeId,
         /// Give up after this long.
         within: Duration,
+    },
+    /// Clear the node's list of evicted members; answered by nothing. See [`crate::flavor::Flavor::forget_evicted`].
+    Forget {
+        /// Which node.
+        node: NodeId,
     },
     /// Ask `node` whether it is writable and has applied all the group has; answered by `BarrierPassed` or `BarrierFailed`.
     Barrier {

@@ -32,7 +32,6 @@ pub(crate) struct Verdict {
 /// Something happened that may mean the node's end; it is asked, and until it answers nothing new is sent there.
 #[derive(Clone, Debug)]
 pub(crate) struct Doubt {
-    pub since: Now,
     pub why: String,
     /// Only a fresh connection clears it: the link it was known by is gone.
     pub wants_link: bool,

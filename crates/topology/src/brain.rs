@@ -17,9 +17,9 @@ use crate::disk::Written;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Now, Outcome};
 use crate::order::{Order, OrderId};
+use crate::plan::Quiet;
 use crate::plan::all::All;
 use crate::plan::one::One;
-use crate::plan::Quiet;
 use crate::problem::seconds;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
@@ -65,7 +65,8 @@ impl Brain {
     /// Begins with what was on disk. `settings` must have passed [`Settings::check`].
     pub fn new(settings: Settings, restored: Restored, now: Now) -> Self {
         let count = settings.nodes.len();
-        let writer = restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
+        let writer =
+            restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
         let writers = settings.writers;
         let core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         let plan = match writers {
@@ -116,7 +117,10 @@ impl Brain {
             }
         }
         let _ = counted;
-        core.say(Level::Warn, format!("this process did not run for {}: missed probes of that time do not count", seconds(gap)));
+        core.say(
+            Level::Warn,
+            format!("this process did not run for {}: missed probes of that time do not count", seconds(gap)),
+        );
     }
 
     fn take_in(&mut self, fact: Fact) {
@@ -344,7 +348,12 @@ impl Brain {
         let Some(warrant) = self.core.warrant() else { return };
         let core = &mut self.core;
         let victim = core.node(warrant.victim);
-        let text = format!("{} {}: evicting it through {}", victim.name, victim.verdict.reason, core.name(warrant.via));
+        let text = format!(
+            "{} {}: evicting it through {}",
+            victim.name,
+            victim.verdict.reason,
+            core.name(warrant.via)
+        );
         core.say(Level::Warn, text);
         core.evict(&warrant);
     }
@@ -430,7 +439,9 @@ impl Brain {
         let since = self.core.now;
         let node = match &order {
             Order::Switchover { to, .. } => *to,
-            Order::Drain { node, .. } | Order::Undrain { node } | Order::SetSessionsMax { node, .. } => Some(*node),
+            Order::Drain { node, .. } | Order::Undrain { node } | Order::SetSessionsMax { node, .. } => {
+                Some(*node)
+            }
         };
         if let Some(node) = node
             && !self.core.known(node)
@@ -441,7 +452,8 @@ impl Brain {
             return;
         }
         if let Some(saving) = &self.core.saving {
-            let text = format!("another order is running: {}; try again when it has ended", saving.running.what);
+            let text =
+                format!("another order is running: {}; try again when it has ended", saving.running.what);
             self.core.refuse(id, "busy", text);
             return;
         }
@@ -497,7 +509,8 @@ impl Brain {
     fn limit(&mut self, id: OrderId, node: NodeId, sessions_max: Option<u32>, undrain: bool) {
         let core = &mut self.core;
         let name = core.name(node).to_owned();
-        let what = format!("{} of {name} was ordered", if undrain { "undrain" } else { "a limit of sessions" });
+        let what =
+            format!("{} of {name} was ordered", if undrain { "undrain" } else { "a limit of sessions" });
         let running = Running { id, since: core.now, what };
         let doing = match &self.plan {
             Plan::One(plan) => plan.doing(core),
@@ -509,7 +522,11 @@ impl Brain {
         }
         let before = core.node(node).sessions_max;
         if undrain && before != Some(0) || before == sessions_max {
-            let text = if undrain { format!("{name} was not drained") } else { format!("{name} already has that limit") };
+            let text = if undrain {
+                format!("{name} was not drained")
+            } else {
+                format!("{name} already has that limit")
+            };
             core.answer_done(&running, text);
             return;
         }
@@ -541,7 +558,8 @@ impl Brain {
                 core.answer_done(&saving.running, saving.done);
             }
             (Written::Failed, why) => {
-                let text = format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
+                let text =
+                    format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
                 core.node_mut(saving.node).sessions_max = saving.before;
                 core.say(Level::Error, text.clone());
                 core.refuse(saving.running.id, "store", text);
@@ -613,7 +631,9 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::TrafficLost { node, .. }
         | Fact::TrafficRefused { node, .. }
         | Fact::Quiesced { node, .. }
-        | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => Some(*node),
+        | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
+            Some(*node)
+        }
         Fact::Outcome(Outcome::Evicted { victim, .. } | Outcome::EvictFailed { victim, .. }) => Some(*victim),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
         | Fact::UnknownAccount { .. }

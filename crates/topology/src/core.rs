@@ -64,7 +64,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(settings: Settings, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>], now: Now) -> Self {
+    pub fn new(
+        settings: Settings,
+        term: Term,
+        writer: Option<NodeId>,
+        sessions_max: &[Option<u32>],
+        now: Now,
+    ) -> Self {
         let nodes = settings
             .nodes
             .iter()
@@ -196,7 +202,8 @@ impl Core {
     pub fn ask_probe(&mut self, id: NodeId) {
         let (now, patience) = (self.now, self.patience());
         let node = self.node_mut(id);
-        if node.confirm_asked.is_none() && node.probe_asked.is_none_or(|at| now.saturating_sub(at) > patience) {
+        if node.confirm_asked.is_none() && node.probe_asked.is_none_or(|at| now.saturating_sub(at) > patience)
+        {
             node.probe_asked = Some(now);
             self.out.push(Action::Probe { node: id });
         }
@@ -214,7 +221,7 @@ impl Core {
         node.lost_at.get_or_insert(now);
         match &mut node.doubt {
             Some(doubt) => doubt.wants_link |= wants_link,
-            None => node.doubt = Some(Doubt { since: now, why, wants_link }),
+            None => node.doubt = Some(Doubt { why, wants_link }),
         }
     }
 
@@ -245,7 +252,8 @@ impl Core {
             node.verdict = verdict;
             if changed {
                 let node = self.node(id);
-                let level = if lost || node.verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };
+                let level =
+                    if lost || node.verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };
                 let text = format!("{} is {}: {}", node.name, node.verdict.state.word(), node.verdict.reason);
                 self.say(level, text);
             }
@@ -269,8 +277,9 @@ impl Core {
     /// Somebody other than `id` gave a sign of life after `moment`: then the silence is the node's, not ours.
     pub fn another_answered_since(&self, id: NodeId, moment: Now) -> bool {
         ids(&self.nodes).any(|other| {
-            other != id && self.node(other).answered_since(moment)
-                || other != id && self.node(other).counts.refused_last.is_some_and(|at| at > moment)
+            let node = self.node(other);
+            other != id
+                && (node.answered_since(moment) || node.counts.refused_last.is_some_and(|at| at > moment))
         })
     }
 

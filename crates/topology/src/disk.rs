@@ -97,7 +97,10 @@ mod tests {
         let one = disk.ask(Term(5), Duration::ZERO);
         let two = disk.ask(Term(5), second);
         disk.done(Term(5));
-        assert_eq!((disk.state(one).0, disk.state(two).0, disk.written), (Written::Done, Written::Pending, Term(5)));
+        assert_eq!(
+            (disk.state(one).0, disk.state(two).0, disk.written),
+            (Written::Done, Written::Pending, Term(5))
+        );
         assert!(disk.expire(7 * second, 5 * second));
         assert_eq!(disk.state(two).0, Written::Failed);
         disk.done(Term(9));

@@ -5,7 +5,11 @@ use crate::NodeId;
 use crate::belief::Belief;
 
 /// The best of the nodes that may be chosen and that `allowed` lets pass.
-pub(crate) fn elect(nodes: &[Belief], sitting: Option<NodeId>, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+pub(crate) fn elect(
+    nodes: &[Belief],
+    sitting: Option<NodeId>,
+    allowed: impl Fn(NodeId) -> bool,
+) -> Option<NodeId> {
     let candidates = || ids(nodes).filter(|id| nodes[usize::from(id.0)].electable() && allowed(*id));
     if let Some(sitting) = sitting
         && candidates().any(|id| id == sitting)
@@ -36,7 +40,8 @@ mod tests {
 
     #[test]
     fn sticky_then_priority_then_order() {
-        let nodes = [node(0, Serves::Well), node(5, Serves::Well), node(5, Serves::Well), node(9, Serves::Stays)];
+        let nodes =
+            [node(0, Serves::Well), node(5, Serves::Well), node(5, Serves::Well), node(9, Serves::Stays)];
         assert_eq!(elect(&nodes, Some(NodeId(0)), |_| true), Some(NodeId(0)));
         assert_eq!(elect(&nodes, Some(NodeId(3)), |_| true), Some(NodeId(1)));
         assert_eq!(elect(&nodes, None, |id| id != NodeId(1)), Some(NodeId(2)));

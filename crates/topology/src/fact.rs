@@ -11,6 +11,7 @@ use crate::{NodeId, Term};
 pub type Now = Duration;
 
 /// Something seen.
+#[allow(missing_docs)] // the fields say what they are by their names and types
 #[derive(Clone, Debug)]
 pub enum Fact {
     // ---- the manager's kept-open link to each node
@@ -46,6 +47,7 @@ pub enum Fact {
 }
 
 /// How a standing link ended.
+#[allow(missing_docs)] // an error number is an error number
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEnd {
     /// The peer closed or reset it without a word: a killed process looks like this.
@@ -57,6 +59,7 @@ pub enum LinkEnd {
 }
 
 /// Why a connection could not be made, or broke.
+#[allow(missing_docs)] // as above
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {
     /// The host answered, nobody listens: the process is not there.
@@ -121,6 +124,7 @@ pub struct GaleraStatus {
 }
 
 /// What came of an action the brain asked for.
+#[allow(missing_docs)] // as above
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The term, the writer and the drains are on disk.

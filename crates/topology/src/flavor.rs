@@ -69,6 +69,15 @@ impl Flavor {
             && gcomm_uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         sane.then(|| format!("SET GLOBAL wsrep_provider_options = 'evs.evict={gcomm_uuid}'"))
     }
+
+    /// Clears a member's list of evicted ones. While a name is on the list (24 h, evs.view_forget_timeout), every later change of the
+    /// view waits a whole evs.suspect_timeout for it, and the evicted node itself, should it be alive, is kept out until it is
+    /// restarted. Measured on MariaDB 10.11.19, kill -9 and eviction: the second time 6.0 s with the first one's name still on
+    /// the list, as fast as the first when it was cleared; a frozen node that was evicted and forgotten is synced again 2 to 4 s
+    /// after it wakes, by itself.
+    pub fn forget_evicted(self) -> &'static str {
+        "SET GLOBAL wsrep_provider_options = 'evs.evict='"
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,9 @@ use std::fmt;
 pub struct NodeId(pub u8);
 
 /// The number of a writer decision. It only grows, it is on disk before it is used, and links of an older term are cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Term(pub u64);
 
 impl fmt::Display for Term {

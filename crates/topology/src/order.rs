@@ -9,6 +9,7 @@ use crate::{NodeId, Term};
 pub struct OrderId(pub u64);
 
 /// An operator's wish.
+#[allow(missing_docs)] // the fields say what they are by their names and types
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Move the writer gracefully: hold new transactions, let running ones end within `budget`, wait until the new writer has

@@ -102,7 +102,9 @@ const TABLE: &[Problem] = &[
                 })
         },
         sentence: |s| match s.group {
-            Some(group) => format!("left the group: {}'s view {} does not have it", group.told_by, group.conf_id),
+            Some(group) => {
+                format!("left the group: {}'s view {} does not have it", group.told_by, group.conf_id)
+            }
             None => String::new(),
         },
     },
@@ -111,7 +113,9 @@ const TABLE: &[Problem] = &[
         state: NodeState::Refused,
         serves: Serves::No,
         matches: |s| !is(&s.status.cluster_status, "Primary"),
-        sentence: |s| format!("is in a {} component: it cannot reach the majority", shown(&s.status.cluster_status)),
+        sentence: |s| {
+            format!("is in a {} component: it cannot reach the majority", shown(&s.status.cluster_status))
+        },
     },
     Problem {
         name: "joining",
@@ -159,14 +163,22 @@ const TABLE: &[Problem] = &[
         state: NodeState::Donor,
         serves: Serves::No,
         matches: |s| s.status.local_state == Some(2) && !s.status.desync && s.status.sst_donor_rejects,
-        sentence: |_| "feeds a joining node and rejects queries meanwhile: wsrep_sst_donor_rejects_queries is set".into(),
+        sentence: |_| {
+            "feeds a joining node and rejects queries meanwhile: wsrep_sst_donor_rejects_queries is set"
+                .into()
+        },
     },
     Problem {
         name: "maintenance",
         state: NodeState::Draining,
         serves: Serves::Leaves,
         matches: |s| s.status.pxc_maint_mode.as_deref().is_some_and(|mode| !is(mode, "DISABLED")),
-        sentence: |s| format!("is in maintenance: pxc_maint_mode is {}", s.status.pxc_maint_mode.as_deref().unwrap_or("")),
+        sentence: |s| {
+            format!(
+                "is in maintenance: pxc_maint_mode is {}",
+                s.status.pxc_maint_mode.as_deref().unwrap_or("")
+            )
+        },
     },
     Problem {
         name: "drained",
@@ -251,7 +263,12 @@ mod tests {
         let mut status = good();
         change(&mut belief, &mut status);
         belief.status = Some(status);
-        let group = GroupView { told_by: "db2".into(), conf_id: 4, cluster_uuid: String::new(), members: vec!["h:2".into()] };
+        let group = GroupView {
+            told_by: "db2".into(),
+            conf_id: 4,
+            cluster_uuid: String::new(),
+            members: vec!["h:2".into()],
+        };
         let verdict = judge(&belief, &settings, Some(&group));
         (verdict.problem, verdict.state, verdict.serves)
     }
@@ -264,7 +281,10 @@ mod tests {
         assert_eq!(verdict(|b, _| b.counts.misses = 3), ("silent", Silent, Serves::No));
         assert_eq!(verdict(|b, _| b.rejected = Some((1045, "no".into()))), ("rejected", Refused, Serves::No));
         assert_eq!(verdict(|b, _| b.listed_once = true), ("left", Refused, Serves::No));
-        assert_eq!(verdict(|_, s| s.cluster_status = "non-Primary".into()), ("non_primary", Refused, Serves::No));
+        assert_eq!(
+            verdict(|_, s| s.cluster_status = "non-Primary".into()),
+            ("non_primary", Refused, Serves::No)
+        );
         assert_eq!(verdict(|_, s| s.local_state = Some(1)), ("joining", Joining, Serves::No));
         assert_eq!(verdict(|_, s| s.local_state = None), ("state", Refused, Serves::No));
         assert_eq!(verdict(|_, s| s.ready = false), ("not_ready", Refused, Serves::No));

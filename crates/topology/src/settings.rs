@@ -22,8 +22,8 @@ pub enum Writers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EvictPolicy {
-    /// When it is proven dead: its link ended, and it refused or reset connections since. An evicted node that was alive after
-    /// all must be restarted by hand, so proof comes first.
+    /// When it is proven dead: its link ended, and it refused or reset connections since. A node that was alive after all comes
+    /// back by itself in seconds, but what it was doing is lost; so proof comes first.
     #[default]
     Proven,
     /// Also when it is only silent.
@@ -73,7 +73,7 @@ pub struct Settings {
     pub accounts_gap_min: Duration,
     /// How long the store may take to write a decision.
     pub persist_deadline: Duration,
-    /// How long a survivor may take to accept an eviction.
+    /// How long an eviction may take, from asking for it until the survivors' view has changed.
     pub evict_deadline: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Settings {
             accounts_interval: Duration::from_secs(30),
             accounts_gap_min: Duration::from_secs(1),
             persist_deadline: Duration::from_secs(5),
-            evict_deadline: Duration::from_secs(2),
+            evict_deadline: Duration::from_secs(10),
         }
     }
 
@@ -120,7 +120,10 @@ impl Settings {
                 return Err(format!("two nodes are called {:?}: names must differ", twin.name));
             }
             if let Some(twin) = self.nodes[..place].iter().find(|other| other.address == node.address) {
-                return Err(format!("{:?} and {:?} have the same address {}", twin.name, node.name, node.address));
+                return Err(format!(
+                    "{:?} and {:?} have the same address {}",
+                    twin.name, node.name, node.address
+                ));
             }
         }
         let millisecond = Duration::from_millis(1);
@@ -144,7 +147,11 @@ impl Settings {
 
     /// The node of that name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
-        self.nodes.iter().position(|node| node.name == name).and_then(|place| u8::try_from(place).ok()).map(NodeId)
+        self.nodes
+            .iter()
+            .position(|node| node.name == name)
+            .and_then(|place| u8::try_from(place).ok())
+            .map(NodeId)
     }
 }
 

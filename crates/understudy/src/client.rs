@@ -60,21 +60,17 @@ pub struct Answer {
 impl Server {
     /// Makes ready to speak; nothing is sent yet.
     pub fn client(&self) -> Result<Client, Failure> {
-        match &self.api {
-            Some(url) => {
-                let key_file =
-                    self.key_file.as_deref().ok_or_else(|| Failure::usage("--api needs --key-file"))?;
-                let base = format!("{}/api/cluster/{}", url.trim_end_matches('/'), self.cluster);
-                Client::new(base, key_file, self.certificate_file.as_deref())
-            }
-            None => {
-                let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
-                let settings = Settings::load(&file).map_err(Failure::usage)?;
-                let (url, certificate) = place_of(&settings)?;
-                let key_file = self.key_file.as_deref().unwrap_or(&settings.api.key_file);
-                Client::new(format!("{url}/api/cluster/{}", settings.id), key_file, certificate.as_deref())
-            }
+        if let Some(url) = &self.api {
+            let key_file =
+                self.key_file.as_deref().ok_or_else(|| Failure::usage("--api needs --key-file"))?;
+            let base = format!("{}/api/cluster/{}", url.trim_end_matches('/'), self.cluster);
+            return Client::new(base, key_file, self.certificate_file.as_deref());
         }
+        let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
+        let settings = Settings::load(&file).map_err(Failure::usage)?;
+        let (url, certificate) = place_of(&settings)?;
+        let key_file = self.key_file.as_deref().unwrap_or(&settings.api.key_file);
+        Client::new(format!("{url}/api/cluster/{}", settings.id), key_file, certificate.as_deref())
     }
 }
 

@@ -16,6 +16,7 @@
 mod desk;
 mod metrics;
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl House {
         let mut sentence = format!("serving mysql on {}", list(self.proxy.local_addresses()));
         for (name, addresses) in [("http", self.web.http()), ("https", self.web.https())] {
             if !addresses.is_empty() {
-                sentence.push_str(&format!(", {name} on {}", list(addresses)));
+                let _ = write!(sentence, ", {name} on {}", list(addresses));
             }
         }
         sentence

@@ -140,14 +140,14 @@ async fn max_connections<C: Control>(
 /// One failover for all who ask at the same time. The work is a task of its own, so that it goes on, and the next to ask
 /// is told of it, when the first caller hangs up.
 async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
-    let mut told = match api.failover.turn(Instant::now()) {
+    let mut told = match api.failover.turn(Instant::now(), api.control.standing().term) {
         Turn::Answered(reply) => return reply,
         Turn::Join(told) => told,
         Turn::Lead(tell) => {
             let told = tell.subscribe();
             tokio::spawn(async move {
                 let reply = api.move_writer(wish).await;
-                api.failover.finish(&tell, &reply, Instant::now());
+                api.failover.finish(&tell, &reply, Instant::now(), api.control.standing().term);
             });
             told
         }
@@ -220,7 +220,7 @@ impl<C: Control> Api<C> {
     async fn move_writer(&self, wish: MoveWish) -> Reply {
         let cluster = self.control.cluster();
         if let Some(from) = wish.from
-            && let Some(writer) = self.control.writer().await
+            && let Some(writer) = self.control.standing().writer
             && writer != from
         {
             let (from, writer) = (cluster.name_of(from), cluster.name_of(writer));
@@ -237,7 +237,7 @@ fn answer(reply: OrderReply, cluster: &Cluster) -> Reply {
             let data = json!({
                 "term": done.term,
                 "writer": done.writer.map(|node| cluster.name_of(node)),
-                "took_ms": done.took.as_secs_f64() * 1000.0,
+                "took_ms": done.took.as_micros() as f64 / 1000.0,
             });
             Reply::done(done.sentence, data)
         }

@@ -2,7 +2,7 @@
 //!
 //! Enters: a path. Leaves: an [`ApiKey`] that can be asked, and never prints itself.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -110,8 +110,12 @@ fn pad(bytes: &[u8]) -> [u8; KEY_BYTES_MAX] {
 fn create(path: &Path) -> io::Result<()> {
     let mut random = [0; 20];
     rand::rngs::OsRng.try_fill_bytes(&mut random).map_err(io::Error::other)?;
-    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    match private_file::create(path, format!("{hex}\n").as_bytes()) {
+    let mut text = String::new();
+    for byte in random {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.push('\n');
+    match private_file::create(path, text.as_bytes()) {
         // Somebody else made it in between: theirs is the key.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other,

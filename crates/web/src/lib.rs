@@ -25,8 +25,8 @@ mod request;
 use std::future::Future;
 
 use serde_json::Value;
-use topology::NodeId;
 use topology::order::{Order, OrderReply};
+use topology::{NodeId, Term};
 
 /// What the outside may know of the cluster's configuration.
 #[derive(Clone, Debug)]
@@ -52,14 +52,23 @@ impl Cluster {
     }
 }
 
+/// The writer decision in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its number.
+    pub term: Term,
+    /// The writer, when there is one.
+    pub writer: Option<NodeId>,
+}
+
 /// Whoever can answer for the cluster. The program's wiring implements it.
 pub trait Control: Send + Sync + 'static {
     /// The cluster's names.
     fn cluster(&self) -> &Cluster;
     /// Gives an order and waits for what comes of it.
     fn order(&self, order: Order) -> impl Future<Output = OrderReply> + Send;
-    /// The writer now, when there is one.
-    fn writer(&self) -> impl Future<Output = Option<NodeId>> + Send;
+    /// The writer decision in force.
+    fn standing(&self) -> Standing;
     /// The present state, as shown to people and programs.
     fn status(&self) -> impl Future<Output = Value> + Send;
     /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.

@@ -2,7 +2,7 @@
 //!
 //! A caller who lost the answer (a timeout, a broken line, `curl --retry`) asks again. Without a named target each request
 //! would move the writer once more, so requests that arrive while one runs join it, and one that arrives within
-//! [`REPEAT_WINDOW`] of a success is answered with that success. A request that names its target needs none of this: the
+//! [`REPEAT_WINDOW`] of a success, with no other change of the writer since, is answered with that success. A request that names its target needs none of this: the
 //! target is already the writer the second time.
 //!
 //! ```text
@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use topology::Term;
 
 use crate::reply::Reply;
 
@@ -31,7 +32,7 @@ pub struct Repeat {
 
 enum Last {
     Running(Waiting),
-    Done { at: Instant, reply: Reply },
+    Done { at: Instant, term: Term, reply: Reply },
 }
 
 /// What a request has to do.
@@ -45,15 +46,17 @@ pub enum Turn {
 }
 
 impl Repeat {
-    /// Whose turn it is.
-    pub fn turn(&self, now: Instant) -> Turn {
+    /// Whose turn it is. `term` is the one in force: a writer that was moved again since makes an old success worthless.
+    pub fn turn(&self, now: Instant, term: Term) -> Turn {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             // A leader that vanished without an answer (its sender is gone) leads nobody.
             Some(Last::Running(running)) if running.has_changed().is_ok() => {
                 return Turn::Join(running.clone());
             }
-            Some(Last::Done { at, reply }) if now.duration_since(*at) < REPEAT_WINDOW => {
+            Some(Last::Done { at, term: then, reply })
+                if *then == term && now.duration_since(*at) < REPEAT_WINDOW =>
+            {
                 let ago = now.duration_since(*at).as_secs_f64();
                 let note =
                     format!("this was done {ago:.1} s ago and is not done again; name \"to\" to insist");
@@ -66,10 +69,10 @@ impl Repeat {
         Turn::Lead(tell)
     }
 
-    /// The leader's last act.
-    pub fn finish(&self, tell: &watch::Sender<Option<Reply>>, reply: &Reply, now: Instant) {
+    /// The leader's last act; `term` is the one in force after it.
+    pub fn finish(&self, tell: &watch::Sender<Option<Reply>>, reply: &Reply, now: Instant, term: Term) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = reply.is_success().then(|| Last::Done { at: now, reply: reply.clone() });
+        *last = reply.is_success().then(|| Last::Done { at: now, term, reply: reply.clone() });
         tell.send_replace(Some(reply.clone()));
     }
 }
@@ -86,21 +89,30 @@ mod tests {
     fn a_repetition_is_answered_and_a_later_one_leads() {
         let repeat = Repeat::default();
         let start = Instant::now();
-        let Turn::Lead(tell) = repeat.turn(start) else { panic!("the first leads") };
-        assert!(matches!(repeat.turn(start), Turn::Join(_)));
-        repeat.finish(&tell, &done(), start);
-        assert!(matches!(repeat.turn(start + REPEAT_WINDOW / 2), Turn::Answered(_)));
-        assert!(matches!(repeat.turn(start + REPEAT_WINDOW), Turn::Lead(_)));
+        let Turn::Lead(tell) = repeat.turn(start, Term(8)) else { panic!("the first leads") };
+        assert!(matches!(repeat.turn(start, Term(8)), Turn::Join(_)));
+        repeat.finish(&tell, &done(), start, Term(8));
+        assert!(matches!(repeat.turn(start + REPEAT_WINDOW / 2, Term(8)), Turn::Answered(_)));
+        assert!(matches!(repeat.turn(start + REPEAT_WINDOW, Term(8)), Turn::Lead(_)));
+    }
+
+    #[test]
+    fn a_success_that_was_overtaken_is_not_repeated() {
+        let repeat = Repeat::default();
+        let start = Instant::now();
+        let Turn::Lead(tell) = repeat.turn(start, Term(7)) else { panic!("the first leads") };
+        repeat.finish(&tell, &done(), start, Term(8));
+        assert!(matches!(repeat.turn(start, Term(9)), Turn::Lead(_)));
     }
 
     #[test]
     fn a_refusal_or_a_vanished_leader_is_not_repeated() {
         let repeat = Repeat::default();
         let start = Instant::now();
-        let Turn::Lead(tell) = repeat.turn(start) else { panic!("the first leads") };
-        repeat.finish(&tell, &Reply::bad_request("no"), start);
-        let Turn::Lead(tell) = repeat.turn(start) else { panic!("a refusal may be tried again") };
+        let Turn::Lead(tell) = repeat.turn(start, Term(8)) else { panic!("the first leads") };
+        repeat.finish(&tell, &Reply::bad_request("no"), start, Term(8));
+        let Turn::Lead(tell) = repeat.turn(start, Term(8)) else { panic!("a refusal may be tried again") };
         drop(tell);
-        assert!(matches!(repeat.turn(start), Turn::Lead(_)));
+        assert!(matches!(repeat.turn(start, Term(8)), Turn::Lead(_)));
     }
 }

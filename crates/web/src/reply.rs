@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// An answer, before it is written.
@@ -14,6 +15,15 @@ pub struct Reply {
     status: StatusCode,
     message: String,
     data: Value,
+}
+
+/// In ScaleArc's order of fields.
+#[derive(Serialize)]
+struct Written<'a> {
+    success: bool,
+    message: &'a str,
+    timestamp: u64,
+    data: &'a Value,
 }
 
 impl Reply {
@@ -49,12 +59,13 @@ impl Reply {
 
 impl IntoResponse for Reply {
     fn into_response(self) -> Response {
-        let body = json!({
-            "success": self.status.is_success(),
-            "message": self.message,
-            "timestamp": unix_seconds(),
-            "data": self.data,
-        });
+        let written = Written {
+            success: self.status.is_success(),
+            message: &self.message,
+            timestamp: unix_seconds(),
+            data: &self.data,
+        };
+        let body = serde_json::to_string(&written).unwrap_or_default();
         let mut response = (self.status, format!("{body}\n")).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

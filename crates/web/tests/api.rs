@@ -1,5 +1,7 @@
 //! The API over a real socket, against a control that only remembers what it was asked.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -13,7 +15,7 @@ use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
-use web::{Cluster, Control};
+use web::{Cluster, Control, Standing};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 
@@ -44,8 +46,8 @@ impl Control for Fake {
             took: Duration::from_millis(83),
         })
     }
-    async fn writer(&self) -> Option<NodeId> {
-        Some(NodeId(1))
+    fn standing(&self) -> Standing {
+        Standing { term: Term(8), writer: Some(NodeId(1)) }
     }
     async fn status(&self) -> Value {
         json!({ "term": 8 })

@@ -94,6 +94,9 @@ pub struct FailoverArgs {
     /// Measure this too, in the same run
     #[arg(long, value_enum)]
     pub baseline: Option<Baseline>,
+    /// Measure the baseline alone
+    #[arg(long, requires = "baseline")]
+    pub baseline_only: bool,
     /// Understudy: whom to evict [default: Understudy's own]
     #[arg(long, value_enum)]
     pub evict: Option<Evict>,
@@ -153,11 +156,12 @@ impl DemoArgs {
             warm_s: 5.0,
             after_s: None,
             seed: 1,
-            report_interval: Some(1),
+            report_interval: None,
             through: None,
             graceful_command: None,
             restore_command: None,
             baseline: self.baseline,
+            baseline_only: false,
             evict: None,
             probe_interval_ms: None,
             misses_max: None,
@@ -201,6 +205,7 @@ impl FailoverArgs {
             seed: self.seed,
             print_seconds: self.report_interval.is_some(),
             knobs: Knobs { evict, probe_interval_ms: self.probe_interval_ms, misses_max: self.misses_max },
+            understudy: !self.baseline_only && self.through.is_none(),
             haproxy: self.baseline == Some(Baseline::Haproxy),
             through: self.through.as_ref().map(|address| External {
                 address: address.clone(),
@@ -213,7 +218,8 @@ impl FailoverArgs {
     }
 }
 
-/// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients were told.
+/// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients
+/// were told, or when a cell broke off.
 pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     let work = WorkDir::new(args.out_dir.as_deref())?;
     let plan = args.plan(work.path())?;
@@ -241,8 +247,13 @@ pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     let drawn = table::draw(&report);
     println!("{drawn}");
     write_all(args, &report, &drawn)?;
+    if !report.broken().is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
     if report.understudy_broke_its_word() {
-        eprintln!("the ledger and the nodes contradict each other: see lost, doubled, phantom and differing nodes above");
+        eprintln!(
+            "the ledger and the nodes contradict each other: see lost, doubled, phantom and differing nodes above"
+        );
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
@@ -298,7 +309,9 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        if self.ours && let Err(error) = std::fs::remove_dir_all(&self.path) {
+        if self.ours
+            && let Err(error) = std::fs::remove_dir_all(&self.path)
+        {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }

@@ -112,7 +112,10 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         }));
     }
     if let Some(probe) = &run.probe {
-        println!("probe: {} reads of its own writes, {} stale, errors {:?}", probe.reads, probe.stale_reads, probe.errors_by_code);
+        println!(
+            "probe: {} reads of its own writes, {} stale, errors {:?}",
+            probe.reads, probe.stale_reads, probe.errors_by_code
+        );
     }
     if let Some(path) = &args.json {
         super::output::write_json(path, &serde_json::json!({ "clients": all, "probe": run.probe }))?;

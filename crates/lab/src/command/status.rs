@@ -35,7 +35,9 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             println!("{}", line(node));
         }
     }
-    let well = nodes.iter().all(|node| node.word.as_ref().is_some_and(crate::stage::Word::is_synced) && !node.vanished);
+    let well = nodes
+        .iter()
+        .all(|node| node.word.as_ref().is_some_and(crate::stage::Word::is_synced) && !node.vanished);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -55,7 +55,11 @@ impl UpArgs {
         Ok(StagePlan {
             name: self.name.clone(),
             nodes: self.nodes,
-            galera_options: advised.into_iter().chain(self.galera_options.clone()).collect::<Vec<_>>().join("; "),
+            galera_options: advised
+                .into_iter()
+                .chain(self.galera_options.clone())
+                .collect::<Vec<_>>()
+                .join("; "),
             server_options: self.server_options.clone(),
             keep: true,
             form: if self.loopback { Form::Loopback } else { Form::Automatic },
@@ -77,13 +81,18 @@ pub async fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
 
 fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
     use std::fmt::Write;
-    let mut text = format!("stage {}: {} Galera nodes, Synced after {seconds:.1} s\n\n", stage.name(), stage.nodes().len());
+    let mut text = format!(
+        "stage {}: {} Galera nodes, Synced after {seconds:.1} s\n\n",
+        stage.name(),
+        stage.nodes().len()
+    );
     for node in stage.nodes() {
         let place = node.namespace.as_ref().map_or_else(String::new, |name| format!("   namespace {name}"));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {}  {}{place}", node.name, node.address);
     }
-    let first = stage.nodes().first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.address.ip().to_string());
+    let first =
+        stage.nodes().first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.address.ip().to_string());
     let socket = stage.nodes().first().map(|node| node.socket.display().to_string()).unwrap_or_default();
     let (host, name) = (stage.host_address(), stage.name());
     let name = if name == "lab" { String::new() } else { format!(" --name {name}") };

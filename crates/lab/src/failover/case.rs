@@ -22,7 +22,8 @@ pub enum Case {
 
 impl Case {
     /// The seed's three rows, then ours.
-    pub const ALL: [Self; 5] = [Self::Graceful, Self::SemiGraceful, Self::NonGraceful, Self::Freeze, Self::Vanish];
+    pub const ALL: [Self; 5] =
+        [Self::Graceful, Self::SemiGraceful, Self::NonGraceful, Self::Freeze, Self::Vanish];
 
     /// The row's head.
     pub const fn title(self) -> &'static str {

@@ -38,14 +38,25 @@ const BUCKET: Duration = Duration::from_millis(100);
 /// How many errors are kept in full.
 const TROUBLES_KEPT: usize = 12;
 
-/// Measures once. `number` counts repetitions of the whole run, so that ledger keys never repeat.
+/// Which repetition of which cell.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// Row.
+    pub case: Case,
+    /// Column.
+    pub scope: Scope,
+    /// Of this cell, from 0.
+    pub repetition: u32,
+    /// Of the whole run: ledger keys never repeat.
+    pub number: u64,
+}
+
+/// Measures once.
 pub async fn measure(
     stage: &Stage,
     front: &Front,
     plan: &FailoverPlan,
-    (case, scope): (Case, Scope),
-    repetition: u32,
-    number: u64,
+    At { case, scope, repetition, number }: At,
     progress: &Progress,
 ) -> anyhow::Result<Repetition> {
     front.wait_ready("the proxy").await?;
@@ -53,7 +64,9 @@ pub async fn measure(
     let nodes: Vec<(String, Target)> = stage
         .nodes()
         .iter()
-        .map(|node| Ok((node.name.clone(), node_target(&node.address.to_string(), MONITOR_USER, MONITOR_PASSWORD)?)))
+        .map(|node| {
+            Ok((node.name.clone(), node_target(&node.address.to_string(), MONITOR_USER, MONITOR_PASSWORD)?))
+        })
         .collect::<anyhow::Result<_>>()?;
 
     // Keys are new also when an earlier run left its rows in the same cluster.
@@ -66,11 +79,13 @@ pub async fn measure(
         Driver::Sysbench => Some(Sysbench::start(sysbench_plan(front, plan), plan.tell(progress))),
     };
 
-    tokio::time::sleep(SETTLE + Duration::from_secs_f64(plan.warm_s)).await;
+    let warm = SETTLE + Duration::from_secs_f64(plan.warm_s);
+    let settled = Duration::from_secs_f64(plan.after_s(case));
+    let whole = (warm + settled).as_secs_f64();
+    follow(&load, began + warm, whole, progress).await;
     let fault_at = began.elapsed();
     let (order, stopped) = strike(stage, front, case, scope, &victim, began).await?;
-    let settled = Duration::from_secs_f64(plan.after_s(case));
-    tokio::time::sleep_until(began + fault_at + settled).await;
+    follow(&load, began + fault_at + settled, whole, progress).await;
     wait_for_commits(&load).await;
 
     let sysbench = match sysbench {
@@ -138,6 +153,16 @@ async fn strike(
     Ok((order, stopped))
 }
 
+/// Waits until `until`, showing how far the load has come; `whole_s` is its expected length.
+async fn follow(load: &Load, until: Instant, whole_s: f64, progress: &Progress) {
+    while Instant::now() < until {
+        let part = load.began().elapsed().as_secs_f64() / whole_s;
+        let naive = load.errors(Client::Naive);
+        progress.part(part, &format!("{} commits, {naive} errors", load.acknowledged()));
+        tokio::time::sleep_until(until.min(Instant::now() + Duration::from_millis(200))).await;
+    }
+}
+
 /// A load that still stands still is waited for, so that the figure is the outage and not the length of the run.
 async fn wait_for_commits(load: &Load) {
     let deadline = Instant::now() + PATIENCE;
@@ -203,7 +228,11 @@ async fn read_ledgers(stage: &Stage, plan: &FailoverPlan, op_first: u64) -> anyh
             let sums: Vec<(String, Option<u64>)> =
                 conn.query(format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
             conn.disconnect().await?;
-            Ok::<_, mysql_async::Error>(NodeRows { node: node.name.clone(), ops, checksum: format!("{sums:?}") })
+            Ok::<_, mysql_async::Error>(NodeRows {
+                node: node.name.clone(),
+                ops,
+                checksum: format!("{sums:?}"),
+            })
         };
         let rows = tokio::time::timeout(Duration::from_secs(30), read)
             .await

@@ -108,12 +108,7 @@ impl Front {
         Ok(front)
     }
 
-    fn of(
-        address: &str,
-        nodes: &[(String, String)],
-        writers: Writers,
-        kind: Kind,
-    ) -> anyhow::Result<Self> {
+    fn of(address: &str, nodes: &[(String, String)], writers: Writers, kind: Kind) -> anyhow::Result<Self> {
         let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
         Ok(Self { target, nodes: nodes.to_vec(), writers, kind, log: None, process: None, keeper: None })
     }
@@ -248,14 +243,16 @@ impl Front {
     }
 
     async fn shell(&self, command: &str, node: &str) -> anyhow::Result<()> {
-        let address = self.nodes.iter().find(|(name, _)| name == node).map_or("", |(_, address)| address.as_str());
+        let address =
+            self.nodes.iter().find(|(name, _)| name == node).map_or("", |(_, address)| address.as_str());
         let run = tokio::process::Command::new("sh")
             .args(["-c", command])
             .env("NODE", node)
             .env("ADDRESS", address)
             .kill_on_drop(true)
             .status();
-        let status = tokio::time::timeout(Duration::from_secs(60), run).await.context("took more than 60 s")??;
+        let status =
+            tokio::time::timeout(Duration::from_secs(60), run).await.context("took more than 60 s")??;
         if !status.success() {
             bail!("the command {command:?} ended with {status}");
         }

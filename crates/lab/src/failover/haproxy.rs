@@ -92,7 +92,9 @@ fn servers(csv: &str) -> anyhow::Result<Vec<(String, String, u32)>> {
     let mut lines = csv.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().trim_start_matches("# ").split(',').collect();
     let place = |name: &str| {
-        head.iter().position(|field| *field == name).with_context(|| format!("HAProxy's statistics have no {name}"))
+        head.iter()
+            .position(|field| *field == name)
+            .with_context(|| format!("HAProxy's statistics have no {name}"))
     };
     let (server, status, sessions) = (place("svname")?, place("status")?, place("scur")?);
     let mut found = Vec::new();
@@ -118,7 +120,9 @@ mod tests {
         let nodes: Vec<(String, String)> =
             ["db1", "db2"].map(|n| (n.to_owned(), format!("{n}:3306"))).to_vec();
         let one = config(&nodes, Writers::One, "127.0.0.1:1", Path::new("/x"));
-        assert!(one.contains("server db1 db1:3306 check\n") && one.contains("server db2 db2:3306 check backup\n"));
+        assert!(
+            one.contains("server db1 db1:3306 check\n") && one.contains("server db2 db2:3306 check backup\n")
+        );
         assert!(one.contains("inter 1s fall 3"), "the seed's checks");
         let all = config(&nodes, Writers::All, "127.0.0.1:1", Path::new("/x"));
         assert!(all.contains("balance leastconn") && !all.contains("backup"));
@@ -127,7 +131,10 @@ mod tests {
     #[test]
     fn statistics_are_read_by_name() {
         let csv = "# pxname,svname,qcur,qmax,scur,smax,status\nmysql,FRONTEND,,,1,1,OPEN\nmysql,db1,0,0,4,9,UP\nmysql,db2,0,0,0,0,DOWN 1/2\nmysql,BACKEND,0,0,1,1,UP\n\n";
-        assert_eq!(servers(csv).unwrap(), [("db1".into(), "UP".into(), 4), ("db2".into(), "DOWN 1/2".into(), 0)]);
+        assert_eq!(
+            servers(csv).unwrap(),
+            [("db1".into(), "UP".into(), 4), ("db2".into(), "DOWN 1/2".into(), 0)]
+        );
         assert!(servers("what?\n").is_err());
     }
 }

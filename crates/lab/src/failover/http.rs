@@ -39,7 +39,10 @@ pub async fn ask(
 }
 
 fn parse(answer: &[u8]) -> anyhow::Result<(u16, serde_json::Value)> {
-    let split = answer.windows(4).position(|four| four == b"\r\n\r\n").context("the answer has no end of its head")?;
+    let split = answer
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .context("the answer has no end of its head")?;
     let head = String::from_utf8_lossy(&answer[..split]);
     let status: u16 = head
         .strip_prefix("HTTP/1.1 ")
@@ -65,7 +68,8 @@ mod tests {
 
     #[test]
     fn answers_are_read() {
-        let (status, body) = parse(b"HTTP/1.1 409 Conflict\r\nContent-Length: 9\r\n\r\n{\"a\": 1}\n").unwrap();
+        let (status, body) =
+            parse(b"HTTP/1.1 409 Conflict\r\nContent-Length: 9\r\n\r\n{\"a\": 1}\n").unwrap();
         assert_eq!((status, &body["a"]), (409, &serde_json::json!(1)));
         assert_eq!(parse(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap(), (204, serde_json::Value::Null));
         assert_eq!(parse(b"HTTP/1.1 404 Not Found\r\n\r\nno").unwrap().1, "no");

@@ -17,7 +17,8 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
         let line = text.lines().find(|line| line.starts_with(name))?;
         line.split_once(':').map(|(_, value)| value.trim().to_owned())
     };
-    let kib = field(&memory, "MemTotal").and_then(|v| v.split(' ').next().and_then(|n| n.parse::<f64>().ok()));
+    let kib =
+        field(&memory, "MemTotal").and_then(|v| v.split(' ').next().and_then(|n| n.parse::<f64>().ok()));
     let mut versions = BTreeMap::new();
     for (name, program, args) in programs {
         if let Some(version) = version(program, args).await {
@@ -37,7 +38,8 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
 async fn version(program: &str, args: &[&str]) -> Option<String> {
     let run = Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let out = tokio::time::timeout(Duration::from_secs(5), run).await.ok()?.ok()?;
-    let text = String::from_utf8_lossy(if out.stdout.is_empty() { &out.stderr } else { &out.stdout }).into_owned();
+    let text =
+        String::from_utf8_lossy(if out.stdout.is_empty() { &out.stderr } else { &out.stdout }).into_owned();
     let numbered = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
     text.split([' ', ',', '\n']).find(numbered).map(str::to_owned)
 }

@@ -30,8 +30,9 @@ use mysql_async::prelude::Queryable;
 use self::case::{Case, Scope, Writers};
 use self::front::{External, Front};
 use self::progress::Progress;
-use self::result::{Cell, Conditions, Report, Who};
+use self::result::{Cell, Conditions, Report};
 use self::understudy::Knobs;
+use crate::fault::Fault;
 use crate::load::arrivals::Arrivals;
 use crate::load::prepare;
 use crate::load::second::Tell;
@@ -81,6 +82,8 @@ pub struct FailoverPlan {
     pub print_seconds: bool,
     /// Understudy's settings.
     pub knobs: Knobs,
+    /// Measure Understudy.
+    pub understudy: bool,
     /// Measure HAProxy too.
     pub haproxy: bool,
     /// Measure this instead of Understudy.
@@ -107,12 +110,13 @@ impl FailoverPlan {
 
     /// Steps of the whole run, for the bar.
     pub fn steps(&self) -> u64 {
-        let fronts = 1 + u64::from(self.haproxy);
+        let fronts = u64::from(self.understudy || self.through.is_some()) + u64::from(self.haproxy);
         self.cases.len() as u64 * self.scopes.len() as u64 * u64::from(self.repetitions) * fronts
     }
 }
 
-/// Runs all of it on a stage that stands. A cell that cannot be measured says why in the report; what breaks the run ends it.
+/// Runs all of it on a stage that stands. A cell that cannot be measured, or breaks off, says why in the
+/// report; only a stage that cannot be mended, or a proxy that does not start, ends the run.
 pub async fn run(stage: &Stage, plan: &FailoverPlan, progress: &Progress) -> anyhow::Result<Report> {
     let nodes: Vec<(String, String)> =
         stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
@@ -120,24 +124,18 @@ pub async fn run(stage: &Stage, plan: &FailoverPlan, progress: &Progress) -> any
 
     let mut run = Runner { stage, plan, nodes, progress, number: 0, cells: Vec::new() };
     if let Some(external) = &plan.through {
-        let front = Front::external(&run.nodes, external.clone()).await?;
-        run.all_of(&front).await?;
-        run.skip_rest(&front);
+        run.all_of(&Setup::External(external.clone())).await?;
     } else {
         for writers in [Writers::One, Writers::All] {
             if !plan.scopes.iter().any(|scope| scope.writers() == writers) {
                 continue;
             }
             if plan.haproxy {
-                progress.now(&format!("starting HAProxy, writers {writers}"));
-                let dir = plan.dir.join(format!("haproxy-{writers}"));
-                let front = Front::haproxy(&run.nodes, writers, &dir).await?;
-                run.all_of(&front).await?;
+                run.all_of(&Setup::Haproxy(writers)).await?;
             }
-            progress.now(&format!("starting Understudy, writers {writers}"));
-            let dir = plan.dir.join(format!("understudy-{writers}"));
-            let front = Front::understudy(&run.nodes, writers, &plan.knobs, &dir).await?;
-            run.all_of(&front).await?;
+            if plan.understudy {
+                run.all_of(&Setup::Understudy(writers)).await?;
+            }
         }
     }
     Ok(Report { cells: run.cells, machine: look_around(stage).await, conditions: conditions(plan) })
@@ -152,43 +150,99 @@ struct Runner<'a> {
     cells: Vec<Cell>,
 }
 
+/// What a front is made from, so that it can be made again.
+enum Setup {
+    Haproxy(Writers),
+    Understudy(Writers),
+    External(External),
+}
+
 impl Runner<'_> {
-    async fn all_of(&mut self, front: &Front) -> anyhow::Result<()> {
-        for &case in &self.plan.cases {
-            for scope in front.writers().scopes().filter(|scope| self.plan.scopes.contains(scope)) {
-                let cell = self.one_cell(front, case, scope).await?;
-                self.cells.push(cell);
+    async fn start(&self, setup: &Setup) -> anyhow::Result<Front> {
+        let plan = self.plan;
+        match setup {
+            Setup::Haproxy(writers) => {
+                self.progress.now(&format!("starting HAProxy, writers {writers}"));
+                Front::haproxy(&self.nodes, *writers, &plan.dir.join(format!("haproxy-{writers}"))).await
             }
+            Setup::Understudy(writers) => {
+                self.progress.now(&format!("starting Understudy, writers {writers}"));
+                let dir = plan.dir.join(format!("understudy-{writers}"));
+                Front::understudy(&self.nodes, *writers, &plan.knobs, &dir).await
+            }
+            Setup::External(external) => Front::external(&self.nodes, external.clone()).await,
+        }
+    }
+
+    /// Every cell that this front can show. One that breaks off does not cost the others: the nodes are healed and the front
+    /// is made anew.
+    async fn all_of(&mut self, setup: &Setup) -> anyhow::Result<()> {
+        let mut front = self.start(setup).await?;
+        let scopes: Vec<Scope> = front.writers().scopes().filter(|s| self.plan.scopes.contains(s)).collect();
+        for &case in &self.plan.cases {
+            for &scope in &scopes {
+                let mut cell = self.one_cell(&front, case, scope).await;
+                if let Some(broke) = &mut cell.broke {
+                    if let Err(ended) = front.still_runs() {
+                        *broke = format!("{broke}; {ended:#}");
+                    }
+                    self.progress.line(&format!("broke off: {broke}"));
+                    self.cells.push(cell);
+                    drop(front);
+                    self.heal_all().await?;
+                    front = self.start(setup).await?;
+                } else {
+                    self.cells.push(cell);
+                }
+            }
+        }
+        if let Setup::External(_) = setup {
+            self.skip_rest(&front);
         }
         Ok(())
     }
 
-    async fn one_cell(&mut self, front: &Front, case: Case, scope: Scope) -> anyhow::Result<Cell> {
-        let mut cell = Cell { case, scope, who: front.who(), repetitions: Vec::new(), skipped: self.cannot(front, case) };
+    async fn heal_all(&self) -> anyhow::Result<()> {
+        for (node, _) in &self.nodes {
+            self.progress.now(&format!("healing {node}"));
+            let healed = self.stage.fault(node, Fault::Heal).await;
+            healed.with_context(|| format!("cannot heal {node} after a repetition broke off"))?;
+        }
+        Ok(())
+    }
+
+    async fn one_cell(&mut self, front: &Front, case: Case, scope: Scope) -> Cell {
+        let mut cell = Cell {
+            case,
+            scope,
+            who: front.who(),
+            repetitions: Vec::new(),
+            skipped: self.cannot(front, case),
+            broke: None,
+        };
         if cell.skipped.is_some() {
-            return Ok(cell);
+            return cell;
         }
         for repetition in 0..self.plan.repetitions {
-            let what = format!(
-                "{}, {}: {} {}/{}",
-                table::name_of(&front.who()),
-                case.title(),
-                scope.title(),
-                repetition + 1,
-                self.plan.repetitions
-            );
+            let of = format!("{}/{}", repetition + 1, self.plan.repetitions);
+            let name = table::name_of(&front.who());
+            let what = format!("{name}, {}, {} {of}", case.title().to_lowercase(), scope.title());
             self.progress.now(&what);
             self.number += 1;
-            let measured =
-                cell::measure(self.stage, front, self.plan, (case, scope), repetition, self.number, self.progress)
-                    .await
-                    .with_context(|| what.clone())?;
+            let at = cell::At { case, scope, repetition, number: self.number };
+            let measured = cell::measure(self.stage, front, self.plan, at, self.progress).await;
             self.progress.step();
-            cell.repetitions.push(measured);
+            match measured {
+                Ok(measured) => cell.repetitions.push(measured),
+                Err(error) => {
+                    cell.broke = Some(format!("{what}: {error:#}"));
+                    return cell;
+                }
+            }
             let said = table::lines(&cell);
-            self.progress.line(&format!("{what}: {} {}", said[0], said[1].trim_start()));
+            self.progress.line(&format!("{what}: {}, {}", said[0], said[1].trim_start()));
         }
-        Ok(cell)
+        cell
     }
 
     fn cannot(&self, front: &Front, case: Case) -> Option<String> {
@@ -210,7 +264,8 @@ impl Runner<'_> {
         for &case in &self.plan.cases {
             for scope in other.0.scopes().filter(|scope| self.plan.scopes.contains(scope)) {
                 let skipped = Some(other.1.to_owned());
-                self.cells.push(Cell { case, scope, who: front.who(), repetitions: Vec::new(), skipped });
+                let who = front.who();
+                self.cells.push(Cell { case, scope, who, repetitions: Vec::new(), skipped, broke: None });
             }
         }
     }
@@ -289,9 +344,4 @@ fn conditions(plan: &FailoverPlan) -> Conditions {
         haproxy,
         at: machine::now_utc(),
     }
-}
-
-/// True when the run measured Understudy.
-pub fn is_ours(report: &Report) -> bool {
-    report.cells.iter().any(|cell| cell.who == Who::Understudy)
 }

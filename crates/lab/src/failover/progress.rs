@@ -1,15 +1,25 @@
 //! What is seen while a run lasts: a bar on a terminal, plain lines everywhere else.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// The bar moves inside of a step too.
+const PARTS: u64 = 100;
+
 /// Cheap to clone; all clones draw the same bar.
 #[derive(Clone)]
 pub struct Progress {
-    bar: Option<Arc<ProgressBar>>,
+    bar: Option<Arc<Bar>>,
+}
+
+struct Bar {
+    drawn: ProgressBar,
+    done: AtomicU64,
+    now: Mutex<String>,
 }
 
 impl Progress {
@@ -18,27 +28,41 @@ impl Progress {
         if !std::io::stderr().is_terminal() {
             return Self { bar: None };
         }
-        let bar = ProgressBar::new(steps);
+        let bar = ProgressBar::new(steps * PARTS);
         // The template is a constant; should it ever be wrong, the default one serves.
-        if let Ok(style) = ProgressStyle::with_template("{spinner} [{elapsed_precise}] {bar:30} {pos}/{len} {wide_msg}") {
+        let template = "{spinner} [{elapsed_precise}] {bar:30} {percent:>3} % {wide_msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("━╸ "));
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar: Some(Arc::new(bar)) }
+        Self { bar: Some(Arc::new(Bar { drawn: bar, done: AtomicU64::new(0), now: Mutex::default() })) }
     }
 
     /// What happens now.
     pub fn now(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(text.to_owned()),
+            Some(bar) => {
+                bar.drawn.set_message(text.to_owned());
+                text.clone_into(&mut bar.now.lock().unwrap_or_else(PoisonError::into_inner));
+            }
             None => eprintln!("{text}"),
+        }
+    }
+
+    /// How far the running step has come, 0 to 1, and a word on it. Only a bar shows this.
+    pub fn part(&self, part: f64, text: &str) {
+        if let Some(bar) = &self.bar {
+            let inside = (part.clamp(0.0, 1.0) * PARTS as f64) as u64;
+            bar.drawn.set_position(bar.done.load(Relaxed) * PARTS + inside);
+            let now = bar.now.lock().unwrap_or_else(PoisonError::into_inner);
+            bar.drawn.set_message(format!("{now}: {text}"));
         }
     }
 
     /// A line that stays.
     pub fn line(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| println!("{text}")),
+            Some(bar) => bar.drawn.suspend(|| println!("{text}")),
             None => println!("{text}"),
         }
     }
@@ -46,21 +70,15 @@ impl Progress {
     /// One step is done.
     pub fn step(&self) {
         if let Some(bar) = &self.bar {
-            bar.inc(1);
-        }
-    }
-
-    /// More steps than thought.
-    pub fn more(&self, steps: u64) {
-        if let Some(bar) = &self.bar {
-            bar.inc_length(steps);
+            let done = bar.done.fetch_add(1, Relaxed) + 1;
+            bar.drawn.set_position(done * PARTS);
         }
     }
 
     /// Takes the bar away.
     pub fn end(&self) {
         if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+            bar.drawn.finish_and_clear();
         }
     }
 }

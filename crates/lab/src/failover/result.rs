@@ -107,6 +107,8 @@ pub struct Cell {
     pub repetitions: Vec<Repetition>,
     /// Why it was not measured.
     pub skipped: Option<String>,
+    /// What broke a repetition off; the ones before it count.
+    pub broke: Option<String>,
 }
 
 /// A cell's figures over its repetitions.
@@ -164,7 +166,7 @@ impl Cell {
         let count = |of: &dyn Fn(&Verdict) -> usize| reps.iter().map(|r| of(&r.verdict)).sum::<usize>();
         let by_code = |of: &dyn Fn(&Repetition) -> &BTreeMap<String, u64>| {
             let mut codes = BTreeMap::new();
-            for (code, n) in reps.iter().flat_map(|r| of(r)) {
+            for (code, n) in reps.iter().flat_map(of) {
                 *codes.entry(code.clone()).or_insert(0) += n;
             }
             codes
@@ -271,6 +273,11 @@ impl Report {
         ours.flat_map(|cell| &cell.repetitions).any(|rep| !rep.verdict.is_good())
     }
 
+    /// Everything that broke off, as sentences.
+    pub fn broken(&self) -> Vec<String> {
+        self.cells.iter().filter_map(|cell| cell.broke.clone()).collect()
+    }
+
     /// The whole run; `cells` holds DESIGN section 5's object for each measured cell.
     pub fn json(&self) -> serde_json::Value {
         let mut cells = Vec::new();
@@ -281,10 +288,10 @@ impl Report {
                 let Some(head) = main.or(base) else { continue };
                 let mut object = serde_json::json!({
                     "cluster": "galera", "case": case, "scope": scope, "writers": scope.writers(), "who": head.who,
-                    "seed_says": seed_says(case, scope), "skipped": head.skipped,
+                    "seed_says": seed_says(case, scope), "skipped": head.skipped, "broke": head.broke,
                     "figures": head.summary(), "runs": head.repetitions,
                     "haproxy": base.map(|cell| serde_json::json!({
-                        "skipped": cell.skipped, "figures": cell.summary(), "runs": cell.repetitions,
+                        "skipped": cell.skipped, "broke": cell.broke, "figures": cell.summary(), "runs": cell.repetitions,
                     })),
                 });
                 lift(&mut object);
@@ -324,7 +331,12 @@ pub(crate) mod tests {
         let codes = BTreeMap::from([("2013".to_owned(), errors)]);
         Repetition {
             victim: "db1".into(),
-            effect: Effect { outage_ms, hold_ms_max: Some(outage_ms), gap_ms: outage_ms + 100.0, ..Effect::default() },
+            effect: Effect {
+                outage_ms,
+                hold_ms_max: Some(outage_ms),
+                gap_ms: outage_ms + 100.0,
+                ..Effect::default()
+            },
             errors_naive_by_code: if errors > 0 { codes } else { BTreeMap::new() },
             errors_retrying_by_code: BTreeMap::new(),
             errors_quiet: 0,
@@ -350,6 +362,7 @@ pub(crate) mod tests {
             who,
             repetitions,
             skipped: None,
+            broke: None,
         };
         let ours = vec![repetition(200.0, 0), repetition(300.0, 1), repetition(250.0, 0)];
         let theirs = vec![repetition(6300.0, 8)];
@@ -359,6 +372,7 @@ pub(crate) mod tests {
             who: Who::Understudy,
             repetitions: vec![],
             skipped: Some("no way to tell it".into()),
+            broke: None,
         };
         let cells = vec![cell(Who::Haproxy, theirs), cell(Who::Understudy, ours), skipped];
         Report { cells, ..Report::default() }
@@ -378,10 +392,21 @@ pub(crate) mod tests {
         let cells = json["cells"].as_array().unwrap();
         assert_eq!(cells.len(), 2, "only what was measured or skipped");
         let cell = cells.iter().find(|c| c["case"] == "non-graceful").unwrap();
-        assert_eq!((&cell["scope"], &cell["cluster"], &cell["repetitions"]), (&"active".into(), &"galera".into(), &3.into()));
-        for name in
-            ["hold_ms_max", "outage_ms", "errors_naive", "errors_retrying", "lost", "doubled", "phantom", "stale_reads", "unknown"]
-        {
+        assert_eq!(
+            (&cell["scope"], &cell["cluster"], &cell["repetitions"]),
+            (&"active".into(), &"galera".into(), &3.into())
+        );
+        for name in [
+            "hold_ms_max",
+            "outage_ms",
+            "errors_naive",
+            "errors_retrying",
+            "lost",
+            "doubled",
+            "phantom",
+            "stale_reads",
+            "unknown",
+        ] {
             assert!(cell[name].is_number(), "{name}");
         }
         assert_eq!(cell["seed_says"], "4 seconds (errors)");

@@ -47,6 +47,9 @@ pub fn lines(cell: &Cell) -> [String; 2] {
     if let Some(why) = &cell.skipped {
         return ["not measured:".into(), format!("  {why}")];
     }
+    if cell.repetitions.is_empty() {
+        return ["broke off, see below".into(), String::new()];
+    }
     let sum = cell.summary();
     let mut first = time(sum.outage_ms);
     if sum.repetitions > 1 {
@@ -105,9 +108,16 @@ pub fn draw(report: &Report) -> String {
     }
     out += &rule("└", "┴", "┘");
     let most = report.cells.iter().map(|cell| cell.repetitions.len()).max().unwrap_or(0);
-    let runs = if most == 1 { "one run".to_owned() } else { format!("up to {most} runs, median and worst; errors over all of them") };
+    let runs = if most == 1 {
+        "one run".to_owned()
+    } else {
+        format!("up to {most} runs, median and worst; errors over all of them")
+    };
     let _ = writeln!(out, "Each cell: {runs}. {COLUMNS_MEAN}");
     let _ = writeln!(out, "{FIGURES_MEAN}");
+    for broke in report.broken() {
+        let _ = writeln!(out, "Broke off: {broke}");
+    }
     out
 }
 
@@ -129,10 +139,18 @@ mod tests {
     #[test]
     fn the_table_is_straight_and_holds_all_three_voices() {
         let table = draw(&report());
-        let widths: Vec<usize> =
-            table.lines().filter(|l| l.starts_with(['│', '├', '┌', '└'])).map(|l| l.chars().count()).collect();
+        let widths: Vec<usize> = table
+            .lines()
+            .filter(|l| l.starts_with(['│', '├', '┌', '└']))
+            .map(|l| l.chars().count())
+            .collect();
         assert!(widths.windows(2).all(|w| w[0] == w[1]), "{table}");
-        for words in ["4 seconds (errors)", "6.30 s, 8 errors (2013 x8)", "0.25 s (worst 0.30 s), 1 error (2013)", "no way to tell it"] {
+        for words in [
+            "4 seconds (errors)",
+            "6.30 s, 8 errors (2013 x8)",
+            "0.25 s (worst 0.30 s), 1 error (2013)",
+            "no way to tell it",
+        ] {
             assert!(table.contains(words), "{words}\n{table}");
         }
         assert!(!table.contains("Vanished"), "rows that were not run are not drawn");
@@ -141,6 +159,9 @@ mod tests {
 
     #[test]
     fn times_are_read_at_a_glance() {
-        assert_eq!([time(0.4), time(34.4), time(99.4), time(100.0), time(6300.0)], ["0 ms", "34 ms", "99 ms", "0.10 s", "6.30 s"]);
+        assert_eq!(
+            [time(0.4), time(34.4), time(99.4), time(100.0), time(6300.0)],
+            ["0 ms", "34 ms", "99 ms", "0.10 s", "6.30 s"]
+        );
     }
 }

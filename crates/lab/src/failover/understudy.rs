@@ -156,7 +156,8 @@ impl Api {
     /// The whole status.
     pub async fn status(&self) -> anyhow::Result<Value> {
         let path = Self::path("status");
-        let (code, body) = http::ask(&self.address, "GET", &path, &self.key, None, Duration::from_secs(2)).await?;
+        let (code, body) =
+            http::ask(&self.address, "GET", &path, &self.key, None, Duration::from_secs(2)).await?;
         if code != 200 {
             bail!("Understudy's status answers {code}: {body}");
         }
@@ -215,7 +216,8 @@ impl Api {
     pub async fn journal(&self, since: SystemTime) -> anyhow::Result<Vec<Sentence>> {
         let since_ms = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
         let path = Self::path("journal");
-        let (code, body) = http::ask(&self.address, "GET", &path, &self.key, None, Duration::from_secs(2)).await?;
+        let (code, body) =
+            http::ask(&self.address, "GET", &path, &self.key, None, Duration::from_secs(2)).await?;
         if code != 200 {
             bail!("Understudy's journal answers {code}");
         }
@@ -225,8 +227,10 @@ impl Api {
 
 /// Finds the rows: the body itself, or the first list inside of it.
 fn sentences(body: &Value) -> Vec<Sentence> {
-    let inside = |value: &Value| value.as_object().and_then(|o| o.values().find_map(|v| v.as_array().cloned()));
-    let rows = body.as_array().cloned().or_else(|| inside(body)).or_else(|| body.get("data").and_then(inside));
+    let inside =
+        |value: &Value| value.as_object().and_then(|o| o.values().find_map(|v| v.as_array().cloned()));
+    let rows =
+        body.as_array().cloned().or_else(|| inside(body)).or_else(|| body.get("data").and_then(inside));
     let sentence = |row: &Value| {
         Some(Sentence {
             at_unix_ms: row["at_unix_ms"].as_u64()?,
@@ -256,7 +260,10 @@ mod tests {
     fn the_configuration_says_what_was_asked_and_nothing_else() {
         let nodes = [("db1".to_owned(), "10.77.0.1:3306".to_owned())];
         let plain = place(&nodes).config(&Knobs::default());
-        assert!(plain.contains("writers = \"one\"") && plain.contains("name = \"db1\"\naddress = \"10.77.0.1:3306\""));
+        assert!(
+            plain.contains("writers = \"one\"")
+                && plain.contains("name = \"db1\"\naddress = \"10.77.0.1:3306\"")
+        );
         assert!(!plain.contains("evict") && !plain.contains("misses_max"), "defaults are Understudy's own");
         assert!(plain.contains(r#"key_file = "/run/x \"y\"/api.key""#), "paths are quoted: {plain}");
         let slow = Knobs { evict: Some("never".into()), probe_interval_ms: Some(1000), misses_max: Some(3) };
@@ -267,7 +274,9 @@ mod tests {
     #[test]
     fn the_journal_is_found_in_any_envelope() {
         let row = json!({"at_unix_ms": 5, "level": "Warn", "text": "db2 is dead", "term": 1});
-        for body in [json!([row]), json!({"rows": [row]}), json!({"success": true, "data": {"journal": [row]}})] {
+        for body in
+            [json!([row]), json!({"rows": [row]}), json!({"success": true, "data": {"journal": [row]}})]
+        {
             assert_eq!(sentences(&body).len(), 1, "{body}");
         }
         assert!(sentences(&json!({"x": 1})).is_empty());

@@ -125,7 +125,13 @@ impl Pool {
     }
 
     /// One thread: takes what is due, does it, writes down what came of it.
-    pub async fn work(self: Arc<Self>, lane: u32, session: Session, seed: u64, mut signal: watch::Receiver<Stage>) {
+    pub async fn work(
+        self: Arc<Self>,
+        lane: u32,
+        session: Session,
+        seed: u64,
+        mut signal: watch::Receiver<Stage>,
+    ) {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut session = Some(session);
         loop {

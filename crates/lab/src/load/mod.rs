@@ -122,7 +122,9 @@ impl Load {
             })?);
         }
         let probe = match plan.probe {
-            true => Some(probe::Probe::connect(&plan.target, plan.op_first).await.context("the probe cannot begin")?),
+            true => Some(
+                probe::Probe::connect(&plan.target, plan.op_first).await.context("the probe cannot begin")?,
+            ),
             false => None,
         };
 
@@ -145,7 +147,8 @@ impl Load {
                 op_step: plan.clients.len() as u64,
                 began,
             }));
-            let schedule = arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed.wrapping_add(index as u64));
+            let schedule =
+                arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed.wrapping_add(index as u64));
             tasks.spawn(Arc::clone(&pool).generate(schedule, signal.clone()));
             for session in sessions.drain(..who.threads as usize) {
                 let seed = plan.seed ^ (u64::from(lane) << 32);

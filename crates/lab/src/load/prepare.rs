@@ -17,9 +17,9 @@ const BATCH: u32 = 1000;
 /// Makes what is missing; tables that are there with the right number of rows stay as they are. `sbtest: false` leaves
 /// sysbench's tables to sysbench. Returns true when anything was filled.
 pub async fn tables(target: &Target, tables: u32, rows: u32, sbtest: bool) -> anyhow::Result<bool> {
-    let mut conn = Conn::new(target.opts())
-        .await
-        .with_context(|| format!("cannot log in to {}:{} to make the load's tables", target.host, target.port))?;
+    let mut conn = Conn::new(target.opts()).await.with_context(|| {
+        format!("cannot log in to {}:{} to make the load's tables", target.host, target.port)
+    })?;
     conn.query_drop(LEDGER_DDL).await.context("cannot make the ledger")?;
     conn.query_drop(PROBE_DDL).await.context("cannot make the probe's table")?;
     let mut filled = false;
@@ -50,9 +50,12 @@ async fn fill(conn: &mut Conn, rng: &mut StdRng, table: u32, rows: u32) -> mysql
     while from <= rows {
         let to = rows.min(from + BATCH - 1);
         let values: Vec<String> = (from..=to)
-            .map(|id| format!("({id},{},'{}','{}')", rng.random_range(1..=rows), groups(rng, 10), groups(rng, 5)))
+            .map(|id| {
+                format!("({id},{},'{}','{}')", rng.random_range(1..=rows), groups(rng, 10), groups(rng, 5))
+            })
             .collect();
-        conn.query_drop(format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES {}", values.join(","))).await?;
+        conn.query_drop(format!("INSERT INTO sbtest{table} (id, k, c, pad) VALUES {}", values.join(",")))
+            .await?;
         from = to + 1;
     }
     Ok(())

@@ -16,8 +16,7 @@ use super::{Stage, reached};
 use crate::ledger::Trouble;
 
 /// The probe's table.
-pub const PROBE_DDL: &str =
-    "CREATE TABLE IF NOT EXISTS probe (run BIGINT UNSIGNED NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (run, n)) ENGINE=InnoDB";
+pub const PROBE_DDL: &str = "CREATE TABLE IF NOT EXISTS probe (run BIGINT UNSIGNED NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (run, n)) ENGINE=InnoDB";
 
 /// Between two rounds.
 const PACE: Duration = Duration::from_millis(50);

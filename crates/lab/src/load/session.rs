@@ -41,7 +41,9 @@ impl Target {
             .rsplit_once(':')
             .and_then(|(host, port)| Some((host.trim_matches(['[', ']']), port.parse::<u16>().ok()?)))
             .filter(|(host, _)| !host.is_empty())
-            .ok_or_else(|| anyhow::anyhow!("{address:?} is not HOST:PORT, such as 127.0.0.1:6033 or [::1]:6033"))?;
+            .ok_or_else(|| {
+                anyhow::anyhow!("{address:?} is not HOST:PORT, such as 127.0.0.1:6033 or [::1]:6033")
+            })?;
         Ok(Self {
             host: host.into(),
             port,
@@ -128,7 +130,12 @@ pub struct Session {
 
 impl Session {
     /// Logs in and prepares; `within` bounds all of it.
-    pub async fn connect(target: &Target, protocol: Protocol, tables: u32, within: Duration) -> Result<Self, Error> {
+    pub async fn connect(
+        target: &Target,
+        protocol: Protocol,
+        tables: u32,
+        within: Duration,
+    ) -> Result<Self, Error> {
         let connect = async {
             let mut conn = Conn::new(target.opts()).await?;
             let mut prepared = Vec::new();
@@ -170,7 +177,8 @@ impl Session {
 
     /// Whether the ledger holds `op`, as this connection sees it, in a transaction of its own.
     pub async fn ledger_holds(&mut self, op: u64) -> Result<bool, Error> {
-        let found: Option<u64> = self.conn.query_first(format!("SELECT COUNT(*) FROM ledger WHERE op={op}")).await?;
+        let found: Option<u64> =
+            self.conn.query_first(format!("SELECT COUNT(*) FROM ledger WHERE op={op}")).await?;
         Ok(found.unwrap_or(0) > 0)
     }
 

@@ -113,7 +113,9 @@ impl Shape {
             Self::Range => format!("SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ?"),
             Self::Sum => format!("SELECT SUM(k) FROM sbtest{table} WHERE id BETWEEN ? AND ?"),
             Self::Order => format!("SELECT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c"),
-            Self::Distinct => format!("SELECT DISTINCT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c"),
+            Self::Distinct => {
+                format!("SELECT DISTINCT c FROM sbtest{table} WHERE id BETWEEN ? AND ? ORDER BY c")
+            }
             Self::UpdateIndexed => format!("UPDATE sbtest{table} SET k=k+1 WHERE id=?"),
             Self::UpdatePlain => format!("UPDATE sbtest{table} SET c=? WHERE id=?"),
             Self::Delete => format!("DELETE FROM sbtest{table} WHERE id=?"),
@@ -235,7 +237,9 @@ mod tests {
         for lane in 0..3 {
             let mut ids = HashSet::new();
             for _ in 0..3000 {
-                for step in Transaction::draw(&mut rng, Deal { rows: 100, ..deal(lane, 3) }, 1, "naive", 1).steps {
+                for step in
+                    Transaction::draw(&mut rng, Deal { rows: 100, ..deal(lane, 3) }, 1, "naive", 1).steps
+                {
                     let id = match step.shape {
                         Shape::UpdateIndexed | Shape::Delete | Shape::Insert => &step.values[0],
                         Shape::UpdatePlain => &step.values[1],

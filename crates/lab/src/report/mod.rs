@@ -46,16 +46,19 @@ fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
 fn head(out: &mut String, report: &Report) {
     let conditions = &report.conditions;
     out.push_str("<h1>What the application saw when a node left</h1>");
-    put(out, format_args!(
-        "<p class=\"soft\">A real three-node Galera cluster on one machine, measured {}. Open-loop load: {} transactions a second \
+    put(
+        out,
+        format_args!(
+            "<p class=\"soft\">A real three-node Galera cluster on one machine, measured {}. Open-loop load: {} transactions a second \
          ({} arrivals, {} statements) from {} threads that never retry, and as much again from {} that do.</p>",
-        escape(&conditions.at),
-        conditions.rate,
-        escape(&conditions.arrivals),
-        escape(&conditions.protocol),
-        conditions.threads,
-        conditions.threads,
-    ));
+            escape(&conditions.at),
+            conditions.rate,
+            escape(&conditions.arrivals),
+            escape(&conditions.protocol),
+            conditions.threads,
+            conditions.threads,
+        ),
+    );
 }
 
 fn class_of(who: &Who) -> &'static str {
@@ -103,6 +106,10 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
         voice(out, class, &name, "not measured", "", &escape(why));
         return;
     }
+    if cell.repetitions.is_empty() {
+        voice(out, class, &name, "broke off", "", &escape(cell.broke.as_deref().unwrap_or_default()));
+        return;
+    }
     let sum = cell.summary();
     let mut small = Vec::new();
     if sum.repetitions > 1 {
@@ -114,7 +121,11 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
     });
     small.push(format!("hold at most {}", hold(&sum)));
     for (n, what) in [(sum.lost, "lost"), (sum.doubled, "doubled")] {
-        small.push(if n == 0 { format!("0 {what}") } else { format!("<span class=\"bad\">{n} {what}</span>") });
+        small.push(if n == 0 {
+            format!("0 {what}")
+        } else {
+            format!("<span class=\"bad\">{n} {what}</span>")
+        });
     }
     for (n, what) in [
         (sum.phantom as u64, "phantom"),
@@ -127,6 +138,9 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
             small.push(format!("<span class=\"bad\">{n} {what}</span>"));
         }
     }
+    if let Some(why) = &cell.broke {
+        small.push(format!("<span class=\"bad\">then broke off: {}</span>", escape(why)));
+    }
     if let Some(took) = sum.order_ms_max {
         small.push(format!("order took {}", time(took)));
     }
@@ -135,11 +149,14 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
 
 /// `bar` and `small` are markup, the rest is text.
 fn voice(out: &mut String, class: &str, who: &str, figure: &str, bar: &str, small: &str) {
-    put(out, format_args!(
-        "<div class=\"voice {class}\"><span class=\"who\">{}</span><span><b>{}</b>{bar}<small>{small}</small></span></div>",
-        escape(who),
-        escape(figure),
-    ));
+    put(
+        out,
+        format_args!(
+            "<div class=\"voice {class}\"><span class=\"who\">{}</span><span><b>{}</b>{bar}<small>{small}</small></span></div>",
+            escape(who),
+            escape(figure),
+        ),
+    );
 }
 
 fn bar(ms: f64, most: f64) -> String {
@@ -148,7 +165,8 @@ fn bar(ms: f64, most: f64) -> String {
 
 /// One cell over time.
 fn section(out: &mut String, report: &Report, case: Case, scope: Scope) {
-    let mut drawn: Vec<(&Cell, &Repetition)> = report.at(case, scope).filter_map(|cell| Some((cell, worst(cell)?))).collect();
+    let mut drawn: Vec<(&Cell, &Repetition)> =
+        report.at(case, scope).filter_map(|cell| Some((cell, worst(cell)?))).collect();
     if drawn.is_empty() {
         return;
     }
@@ -174,18 +192,24 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
         0 | 1 => String::new(),
         n => format!(" (the worst of {n} runs)"),
     };
-    put(out, format_args!(
-        "<figure><figcaption><b class=\"{}\">{}</b>{of}: longest gap between commits {} (shaded), of which {} beyond the quiet \
-         phase's longest ({}); {} errors; {} transactions fell due, {} ended unknown.</figcaption><div class=\"plot\">",
-        class_of(&cell.who),
-        escape(&name_of(&cell.who)),
-        time(rep.effect.gap_ms),
-        time(rep.effect.outage_ms),
-        time(rep.effect.gap_quiet_ms),
-        rep.errors_naive(),
-        rep.transactions,
-        rep.unknown,
-    ));
+    put(
+        out,
+        format_args!(
+            "<figure><figcaption><b class=\"{}\">{}</b>{of}: longest gap between commits {} (shaded), of which {} beyond the quiet \
+         phase's longest ({}); of {} transactions {} ended badly (naive {}, retrying {}), {} of them unknown; {} tries were repeated.</figcaption><div class=\"plot\">",
+            class_of(&cell.who),
+            escape(&name_of(&cell.who)),
+            time(rep.effect.gap_ms),
+            time(rep.effect.outage_ms),
+            time(rep.effect.gap_quiet_ms),
+            rep.transactions,
+            rep.errors_naive() + rep.errors_retrying(),
+            rep.errors_naive(),
+            rep.errors_retrying(),
+            rep.unknown,
+            rep.retries,
+        ),
+    );
     let signal = match cell.case {
         Case::Graceful => "stop",
         Case::SemiGraceful => "SIGTERM",
@@ -200,11 +224,14 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
         out.push_str("<ol class=\"journal\">");
         for (i, (at, said)) in rep.timeline.journal.iter().enumerate() {
             let from_fault = at.as_secs_f64() - rep.timeline.fault.as_secs_f64();
-            put(out, format_args!(
-                "<li><span>{}</span><time>{from_fault:+.3} s</time><span>{}</span></li>",
-                i + 1,
-                escape(&said.text)
-            ));
+            put(
+                out,
+                format_args!(
+                    "<li><span>{}</span><time>{from_fault:+.3} s</time><span>{}</span></li>",
+                    i + 1,
+                    escape(&said.text)
+                ),
+            );
         }
         out.push_str("</ol>");
     }
@@ -212,13 +239,16 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
         out.push_str("<details class=\"soft\"><summary>The first errors, as the clients saw them</summary><ol class=\"journal\">");
         for (i, trouble) in rep.troubles.iter().enumerate() {
             let from_fault = trouble.at.as_secs_f64() - rep.timeline.fault.as_secs_f64();
-            put(out, format_args!(
-                "<li><span>{}</span><time>{from_fault:+.3} s</time><span>{} during {}: {}</span></li>",
-                i + 1,
-                escape(&trouble.code),
-                trouble.during,
-                escape(&trouble.message)
-            ));
+            put(
+                out,
+                format_args!(
+                    "<li><span>{}</span><time>{from_fault:+.3} s</time><span>{} during {}: {}</span></li>",
+                    i + 1,
+                    escape(&trouble.code),
+                    trouble.during,
+                    escape(&trouble.message)
+                ),
+            );
         }
         out.push_str("</ol></details>");
     }
@@ -228,12 +258,17 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
 fn key(out: &mut String) {
     out.push_str("<div class=\"key\">");
     let mut entry = |style: &str, name: &str| {
-        put(out, format_args!(
-            "<span><svg viewBox=\"0 0 10 10\"><rect width=\"10\" height=\"10\" {style}/></svg>{name}</span>"
-        ));
+        put(
+            out,
+            format_args!(
+                "<span><svg viewBox=\"0 0 10 10\"><rect width=\"10\" height=\"10\" {style}/></svg>{name}</span>"
+            ),
+        );
     };
     entry("style=\"fill:var(--queue)\"", "due, waiting for a thread");
     entry("style=\"fill:var(--busy)\"", "threads busy");
+    entry("style=\"fill:var(--bad)\"", "ended badly");
+    entry("style=\"fill:var(--repeat)\"", "tried again by the retrying client");
     for word in [Word::Synced, Word::Donor, Word::Joining, Word::NonPrimary, Word::Down, Word::Silent] {
         entry(&format!("class=\"{}\"", word.name()), word.name());
     }
@@ -246,16 +281,29 @@ fn conditions(out: &mut String, report: &Report) {
     let mut row = |name: &str, value: String| {
         put(out, format_args!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value)));
     };
-    row("Machine", format!("{} cores, {}, {} GiB, Linux {}", machine.cores, machine.processor, machine.memory_gib, machine.kernel));
+    row(
+        "Machine",
+        format!(
+            "{} cores, {}, {} GiB, Linux {}",
+            machine.cores, machine.processor, machine.memory_gib, machine.kernel
+        ),
+    );
     for (name, version) in &machine.versions {
         row(name, version.clone());
     }
-    row("Load", format!(
-        "sysbench's oltp transaction (14 reads, 4 writes, 2 others) and one ledger insert; 4 tables x 10,000 rows; driver {}",
-        conditions.driver
-    ));
-    row("Phases", format!("{} s quiet, then at least {} s from the fault on", conditions.warm_s, conditions.after_s));
-    let options = if conditions.galera_options.is_empty() { "Galera's defaults" } else { &conditions.galera_options };
+    row(
+        "Load",
+        format!(
+            "sysbench's oltp transaction (14 reads, 4 writes, 2 others) and one ledger insert; 4 tables x 10,000 rows; driver {}",
+            conditions.driver
+        ),
+    );
+    row(
+        "Phases",
+        format!("{} s quiet, then at least {} s from the fault on", conditions.warm_s, conditions.after_s),
+    );
+    let options =
+        if conditions.galera_options.is_empty() { "Galera's defaults" } else { &conditions.galera_options };
     row("wsrep_provider_options", options.to_owned());
     let knobs = &conditions.knobs;
     let mut said = Vec::new();
@@ -277,10 +325,17 @@ mod tests {
     #[test]
     fn the_page_stands_alone() {
         let page = page(&report());
-        assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"), "nothing from outside");
+        assert!(
+            !page.contains("http://") && !page.contains("https://") && !page.contains("<script"),
+            "nothing from outside"
+        );
         assert!(page.contains("prefers-color-scheme: dark") && page.contains("width=device-width"));
         assert!(page.contains("4 seconds (errors)") && page.contains("8 errors (2013 x8)"));
-        assert_eq!(page.matches("<figure>").count(), 2, "HAProxy and Understudy, the skipped cell is not drawn");
+        assert_eq!(
+            page.matches("<figure>").count(),
+            2,
+            "HAProxy and Understudy, the skipped cell is not drawn"
+        );
         assert!(page.contains("no way to tell it"));
     }
 

@@ -12,7 +12,7 @@ use crate::failover::watch::Word;
 use crate::figures::Bucket;
 
 const WIDTH: f64 = 960.0;
-const LEFT: f64 = 92.0;
+const LEFT: f64 = 138.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
 const SPACE: f64 = 14.0;
@@ -127,7 +127,12 @@ fn gap(out: &mut String, frame: &Frame, rep: &Repetition, bottom: f64) {
     let from = frame.x(Duration::from_secs_f64(rep.effect.gap_from_ms.max(0.0) / 1e3));
     let to = frame.x(Duration::from_secs_f64((rep.effect.gap_from_ms + rep.effect.gap_ms).max(0.0) / 1e3));
     let (wide, high) = ((to - from).max(0.0), bottom - TOP);
-    put(out, format_args!("<rect class=\"gap\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"));
+    put(
+        out,
+        format_args!(
+            "<rect class=\"gap\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+        ),
+    );
 }
 
 /// Whole seconds from the fault, as many as fit.
@@ -138,7 +143,12 @@ fn seconds(out: &mut String, frame: &Frame, bottom: f64) {
     let mut s = first;
     while f64::from(s) <= frame.scale.after_s {
         let x = frame.x_s(f64::from(s));
-        put(out, format_args!("<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"));
+        put(
+            out,
+            format_args!(
+                "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"
+            ),
+        );
         let y = bottom + 14.0;
         let label = if s > 0 { format!("+{s}") } else { s.to_string() };
         put(out, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{label}</text>"));
@@ -178,7 +188,12 @@ fn draw_flow(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
         let y = row.y(f64::from(bucket.commits) * per_s / frame.scale.flow_max);
         let (wide, high) = ((wide - 0.6).max(0.4), row.bottom() - y);
         if bucket.commits > 0 {
-            put(out, format_args!("<rect class=\"flow\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"));
+            put(
+                out,
+                format_args!(
+                    "<rect class=\"flow\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+                ),
+            );
         }
     }
 }
@@ -194,7 +209,12 @@ fn draw_latency(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     for (x, wide, bucket) in placed(frame, line).filter(|(_, _, bucket)| bucket.commits > 0) {
         let y = row.y(bucket.latency_ms_max.max(1.0).log10() / top);
         let (wide, high) = ((wide - 0.6).max(0.4), (row.bottom() - y).max(1.0));
-        put(out, format_args!("<rect class=\"lat\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"));
+        put(
+            out,
+            format_args!(
+                "<rect class=\"lat\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+            ),
+        );
     }
 }
 
@@ -213,23 +233,42 @@ fn draw_queue(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     path("queue", &|bucket| bucket.queue);
 }
 
+/// Transactions that ended badly, with the tries that were repeated stacked above them.
 fn draw_errors(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
-    head(out, row, "Errors", "each a dot");
+    head(out, row, "Errors", "in 100 ms");
+    let most = f64::from(line.buckets.iter().map(|bucket| bucket.errors + bucket.repeats).max().unwrap_or(0));
+    if most == 0.0 {
+        return;
+    }
+    tick(out, row.y(1.0), &format!("{most:.0}"));
     for (x, wide, bucket) in placed(frame, line) {
-        // Up to four dots above each other; more are said by a number.
-        let x = x + wide / 2.0;
-        for n in 0..bucket.errors.min(4) {
-            let y = row.bottom() - 4.0 - f64::from(n) * 6.0;
-            put(out, format_args!("<circle class=\"err\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.6\"/>"));
-        }
-        if bucket.errors > 4 {
-            let (x, y) = (x + 5.0, row.top + 8.0);
-            put(out, format_args!("<text class=\"faultname\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", bucket.errors));
+        let wide = wide.max(2.5);
+        let x = x.min(WIDTH - RIGHT - wide);
+        let mut bottom = row.bottom();
+        for (class, count) in [("err", bucket.errors), ("repeat", bucket.repeats)] {
+            if count > 0 {
+                // A single one among hundreds must still be seen.
+                let high = (f64::from(count) / most * row.height).max(4.0);
+                bottom -= high;
+                put(
+                    out,
+                    format_args!(
+                        "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{bottom:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+                    ),
+                );
+            }
         }
     }
 }
 
-fn draw_band(out: &mut String, frame: &Frame, row: &Row, name: &str, words: &[(Duration, Word)], line: &Timeline) {
+fn draw_band(
+    out: &mut String,
+    frame: &Frame,
+    row: &Row,
+    name: &str,
+    words: &[(Duration, Word)],
+    line: &Timeline,
+) {
     let y = row.top + 11.0;
     put(out, format_args!("<text class=\"name\" x=\"0\" y=\"{y:.1}\">{}</text>", escape(name)));
     let end = line.width * line.buckets.len() as u32;
@@ -238,10 +277,18 @@ fn draw_band(out: &mut String, frame: &Frame, row: &Row, name: &str, words: &[(D
         let (x, to) = (frame.x(*from), frame.x(to));
         let (wide, word) = ((to - x).max(0.0), word.name());
         let (top, high) = (row.top, row.height);
-        put(out, format_args!("<rect class=\"{word}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"));
+        put(
+            out,
+            format_args!(
+                "<rect class=\"{word}\" x=\"{x:.1}\" y=\"{top:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+            ),
+        );
         if wide > 70.0 {
             let x = x + 6.0;
-            put(out, format_args!("<text class=\"word\" x=\"{x:.1}\" y=\"{:.1}\">{word}</text>", top + high - 4.0));
+            put(
+                out,
+                format_args!("<text class=\"word\" x=\"{x:.1}\" y=\"{:.1}\">{word}</text>", top + high - 4.0),
+            );
         }
     }
 }
@@ -249,12 +296,22 @@ fn draw_band(out: &mut String, frame: &Frame, row: &Row, name: &str, words: &[(D
 fn fault(out: &mut String, frame: &Frame, line: &Timeline, what: &str, bottom: f64) {
     let mut at = |x: f64, name: &str, y: f64| {
         let from = TOP - 6.0;
-        put(out, format_args!("<line class=\"fault\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{from}\" y2=\"{bottom:.1}\"/>"));
+        put(
+            out,
+            format_args!(
+                "<line class=\"fault\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{from}\" y2=\"{bottom:.1}\"/>"
+            ),
+        );
         let anchor = if x > WIDTH * 0.75 { ("end", -5.0) } else { ("start", 5.0) };
         let x = x + anchor.1;
-        put(out, format_args!(
-            "<text class=\"faultname\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>", anchor.0, escape(name)
-        ));
+        put(
+            out,
+            format_args!(
+                "<text class=\"faultname\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{}\">{}</text>",
+                anchor.0,
+                escape(name)
+            ),
+        );
     };
     match line.stopped {
         None => at(frame.x(line.fault), what, 10.0),
@@ -277,13 +334,23 @@ fn marks(out: &mut String, frame: &Frame, line: &Timeline) {
         }
     }
     for (x, first, last) in groups {
-        let text = if first == last { format!("{}", first + 1) } else { format!("{}-{}", first + 1, last + 1) };
+        let text =
+            if first == last { format!("{}", first + 1) } else { format!("{}-{}", first + 1, last + 1) };
         let wide = 8.0 + 6.0 * text.len() as f64;
         let (left, y) = (x - wide / 2.0, TOP - 8.0);
-        put(out, format_args!("<rect class=\"mark\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"13\" rx=\"6\"/>"));
-        put(out, format_args!(
-            "<text class=\"marktext\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>", y + 10.0
-        ));
+        put(
+            out,
+            format_args!(
+                "<rect class=\"mark\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"13\" rx=\"6\"/>"
+            ),
+        );
+        put(
+            out,
+            format_args!(
+                "<text class=\"marktext\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                y + 10.0
+            ),
+        );
     }
 }
 
@@ -296,14 +363,19 @@ mod tests {
     #[test]
     fn it_draws_everything_inside_the_frame() {
         let mut rep = repetition(300.0, 5);
-        let bucket = Bucket { commits: 3, errors: 6, latency_ms_max: 12_000.0, queue: 9, concurrency: 4 };
+        let bucket =
+            Bucket { commits: 3, errors: 6, repeats: 2, latency_ms_max: 12_000.0, queue: 9, concurrency: 4 };
         let said = Sentence { at_unix_ms: 0, level: "info".into(), text: "a <b>".into() };
         rep.timeline = Timeline {
             width: Duration::from_millis(100),
             buckets: vec![bucket; 140],
             fault: Duration::from_secs(6),
             stopped: None,
-            nodes: [("db1".to_owned(), vec![(Duration::ZERO, Word::Synced), (Duration::from_secs(6), Word::Down)])].into(),
+            nodes: [(
+                "db1".to_owned(),
+                vec![(Duration::ZERO, Word::Synced), (Duration::from_secs(6), Word::Down)],
+            )]
+            .into(),
             journal: vec![(Duration::from_millis(6100), said.clone()), (Duration::from_millis(6110), said)],
         };
         let svg = svg(&rep, Scale::of([&rep].into_iter()), "SIGKILL <db1>");

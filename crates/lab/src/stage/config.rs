@@ -6,7 +6,8 @@ use std::path::Path;
 use super::tools::Tools;
 
 /// What differs from the server's defaults for the machine's sake; `lab status` and `lab up` say so.
-pub const SMALL_MACHINE: &str = "buffer pool 64M, InnoDB log 16M, gcache 64M, performance_schema off; all else is the server's default";
+pub const SMALL_MACHINE: &str =
+    "buffer pool 64M, InnoDB log 16M, gcache 64M, performance_schema off; all else is the server's default";
 
 /// evs settings for a network whose round trip is far below 100 ms: a silent node leaves the view after 0.6 s instead of 5-10.
 pub const ADVISED_EVS: &str = "evs.keepalive_period=PT0.2S; evs.inactive_check_period=PT0.1S; evs.suspect_timeout=PT0.6S; \
@@ -47,7 +48,9 @@ impl Node<'_> {
             options.push(format!("gmcast.listen_addr=tcp://{address}:4567"));
             options.push(format!("ist.recv_addr=tcp://{address}:4568"));
         }
-        options.extend(self.galera_options.split(';').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned));
+        options.extend(
+            self.galera_options.split(';').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned),
+        );
         let mut lines = vec![
             "[mariadbd]".to_owned(),
             format!("datadir = {directory}/data"),
@@ -85,6 +88,8 @@ impl Node<'_> {
             lines.push("user = root".to_owned());
         }
         lines.extend(self.server_options.iter().cloned());
+        // The script's own default is a directory under /tmp that nobody clears away.
+        lines.extend(["[sst]".to_owned(), "sst-log-archive = 0".to_owned()]);
         lines.join("\n") + "\n"
     }
 }

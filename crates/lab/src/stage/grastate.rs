@@ -35,7 +35,8 @@ pub fn position(data: &Path) -> anyhow::Result<Option<Position>> {
         let value = text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         value.with_context(|| format!("{} has no line `{name}`", path.display()))
     };
-    let seqno: i64 = field("seqno:")?.parse().with_context(|| format!("{}: seqno is no number", path.display()))?;
+    let seqno: i64 =
+        field("seqno:")?.parse().with_context(|| format!("{}: seqno is no number", path.display()))?;
     Ok((seqno >= 0).then_some(Position { uuid: field("uuid:")?.to_owned(), seqno }))
 }
 
@@ -52,7 +53,11 @@ pub fn allow_bootstrap(data: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// When the log has none.
 pub fn recovered(log: &str) -> anyhow::Result<Position> {
-    let found = log.lines().rev().find_map(|line| line.split_once("WSREP: Recovered position:")).map(|(_, text)| text.trim());
+    let found = log
+        .lines()
+        .rev()
+        .find_map(|line| line.split_once("WSREP: Recovered position:"))
+        .map(|(_, text)| text.trim());
     let Some((uuid, seqno)) = found.and_then(|text| text.rsplit_once(':')) else {
         bail!("the server found no Galera position in its data: {}", log.lines().last().unwrap_or("no log"));
     };

@@ -34,8 +34,8 @@ use anyhow::{Context, bail};
 
 pub use config::{ADVISED_EVS, SMALL_MACHINE};
 pub use guard::{Interrupted, guard};
-pub use report::{NodeReport, Word};
 pub(crate) use report::word;
+pub use report::{NodeReport, Word};
 pub use sweep::{down, down_all};
 
 use self::network::Network;
@@ -182,7 +182,11 @@ impl Stage {
             let names: Vec<String> =
                 place::stages(&root)?.into_iter().filter_map(|(_, record)| Some(record?.name)).collect();
             place::tidy_root()?;
-            let known = if names.is_empty() { "none is up".to_owned() } else { format!("there is {}", names.join(", ")) };
+            let known = if names.is_empty() {
+                "none is up".to_owned()
+            } else {
+                format!("there is {}", names.join(", "))
+            };
             bail!("no stage named {name}: {known}; `understudy lab up galera --name {name}` starts one");
         };
         let tools = Tools::find(record.namespaced)?;
@@ -215,13 +219,22 @@ impl Stage {
         let stage = Self::assemble(directory, &record, tools, keeper, true);
         let longest = stage.nodes.iter().map(|node| node.socket.as_os_str().len()).max();
         if longest.is_some_and(|length| length > 107) {
-            bail!("{} is too long a path for unix sockets: set TMPDIR to a shorter one", stage.directory.display());
+            bail!(
+                "{} is too long a path for unix sockets: set TMPDIR to a shorter one",
+                stage.directory.display()
+            );
         }
         place::write(&stage.directory, &record)?;
         Ok(stage)
     }
 
-    fn assemble(directory: PathBuf, record: &Record, tools: Tools, keeper: Option<Keeper>, clear_on_drop: bool) -> Self {
+    fn assemble(
+        directory: PathBuf,
+        record: &Record,
+        tools: Tools,
+        keeper: Option<Keeper>,
+        clear_on_drop: bool,
+    ) -> Self {
         let network = Network {
             stage: record.name.clone(),
             subnet: record.subnet,
@@ -312,10 +325,18 @@ impl Stage {
     /// The evidence of one node's process, as recorded.
     pub(crate) fn recorded(&self, node: &StageNode) -> anyhow::Result<NodeRecord> {
         let record = place::read(&self.directory)?;
-        record.nodes.into_iter().nth(index(node)).with_context(|| format!("{} is not in stage.json", node.name))
+        record
+            .nodes
+            .into_iter()
+            .nth(index(node))
+            .with_context(|| format!("{} is not in stage.json", node.name))
     }
 
-    pub(crate) fn record(&self, node: &StageNode, change: impl FnOnce(&mut NodeRecord)) -> anyhow::Result<()> {
+    pub(crate) fn record(
+        &self,
+        node: &StageNode,
+        change: impl FnOnce(&mut NodeRecord),
+    ) -> anyhow::Result<()> {
         place::update(&self.directory, |record| {
             if let Some(entry) = record.nodes.get_mut(index(node)) {
                 change(entry);
@@ -359,7 +380,10 @@ impl Stage {
             for other in self.nodes.iter().filter(|other| other.number != node.number) {
                 let ahead = self.position(other).await?.seqno - position.seqno;
                 if ahead > 0 {
-                    bail!("{name} cannot begin the cluster anew: {} knows {ahead} write sets more, start it first", other.name);
+                    bail!(
+                        "{name} cannot begin the cluster anew: {} knows {ahead} write sets more, start it first",
+                        other.name
+                    );
                 }
             }
             grastate::allow_bootstrap(&node.datadir)?;
@@ -389,7 +413,12 @@ impl Stage {
         grastate::recovered(&text).with_context(|| format!("{} cannot say where it stands", node.name))
     }
 
-    fn launch(&self, node: &StageNode, first: bool, from: Option<&grastate::Position>) -> anyhow::Result<Instant> {
+    fn launch(
+        &self,
+        node: &StageNode,
+        first: bool,
+        from: Option<&grastate::Position>,
+    ) -> anyhow::Result<Instant> {
         let mut command = self.network.command_in(node.number, &self.tools.mariadbd);
         command.arg(format!("--defaults-file={}", node.directory.join("my.cnf").display()));
         if let Some(position) = from {
@@ -422,7 +451,11 @@ impl Stage {
     }
 
     /// Sends a signal to a node's server; when it was sent.
-    pub(crate) fn signal(&self, node: &StageNode, signal: rustix::process::Signal) -> anyhow::Result<Instant> {
+    pub(crate) fn signal(
+        &self,
+        node: &StageNode,
+        signal: rustix::process::Signal,
+    ) -> anyhow::Result<Instant> {
         let sent = self.alive(node)?.map(|process| process.signal(signal)).transpose()?.flatten();
         sent.with_context(|| format!("{0} is not running: `heal` starts it", node.name))
     }
@@ -465,7 +498,10 @@ impl Stage {
             if Instant::now() > deadline {
                 let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
                 let tail = error_log_tail(&node.error_log);
-                bail!("{name} is not Synced after {:.0} s ({last}). The end of its log:\n{tail}", within.as_secs_f64());
+                bail!(
+                    "{name} is not Synced after {:.0} s ({last}). The end of its log:\n{tail}",
+                    within.as_secs_f64()
+                );
             }
             tokio::time::sleep(PACE).await;
         }
@@ -524,7 +560,10 @@ impl Drop for Stage {
         if self.clear_on_drop
             && let Err(error) = self.clear()
         {
-            tracing::error!("stage {} could not be cleared away: {error:#}; `understudy lab down --all` tries again", self.name);
+            tracing::error!(
+                "stage {} could not be cleared away: {error:#}; `understudy lab down --all` tries again",
+                self.name
+            );
         }
     }
 }

@@ -89,7 +89,9 @@ impl Network {
             if device_exists(&port) {
                 ip(&format!("link del {port}"))?;
             }
-            if let Some(namespace) = self.namespace(number).filter(|name| Path::new("/run/netns").join(name).exists()) {
+            if let Some(namespace) =
+                self.namespace(number).filter(|name| Path::new("/run/netns").join(name).exists())
+            {
                 ip(&format!("netns del {namespace}"))?;
             }
         }

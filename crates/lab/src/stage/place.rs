@@ -57,7 +57,8 @@ pub struct NodeRecord {
 /// When it belongs to somebody else, or is not a directory.
 pub fn root() -> anyhow::Result<PathBuf> {
     let uid = rustix::process::geteuid();
-    let name = if uid.is_root() { "understudy-lab".to_owned() } else { format!("understudy-lab-{}", uid.as_raw()) };
+    let name =
+        if uid.is_root() { "understudy-lab".to_owned() } else { format!("understudy-lab-{}", uid.as_raw()) };
     let path = std::env::temp_dir().join(name);
     match std::fs::DirBuilder::new().mode(0o700).create(&path) {
         Ok(()) => {}

@@ -50,7 +50,8 @@ impl Identity {
     /// Not yet ended. A leader that is a zombie while its threads still hold sockets and locks counts as alive.
     pub fn is_alive(self) -> bool {
         look(self.pid).is_some_and(|seen| {
-            seen.started_ticks == self.started_ticks && !(matches!(seen.state, 'Z' | 'X') && seen.threads <= 1)
+            seen.started_ticks == self.started_ticks
+                && !(matches!(seen.state, 'Z' | 'X') && seen.threads <= 1)
         })
     }
 

@@ -54,7 +54,8 @@ pub async fn word(node: &StageNode) -> anyhow::Result<Word> {
     let rows = sql::run(&node.socket, "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", PATIENCE).await?;
     let value = |name: &str| {
         let row = rows.iter().find(|row| row.first().is_some_and(|key| key == name));
-        row.and_then(|row| row.get(1)).with_context(|| format!("{} has no status {name}: is it a Galera node?", node.name))
+        row.and_then(|row| row.get(1))
+            .with_context(|| format!("{} has no status {name}: is it a Galera node?", node.name))
     };
     Ok(Word {
         state: value("wsrep_local_state_comment")?.clone(),

@@ -32,7 +32,9 @@ pub async fn run(socket: &Path, sql: &str, within: Duration) -> anyhow::Result<V
     };
     match tokio::time::timeout(within, exchange).await {
         Ok(rows) => rows.with_context(|| format!("`{sql}` through {}", socket.display())),
-        Err(_) => bail!("`{sql}` through {}: no answer within {:.1} s", socket.display(), within.as_secs_f64()),
+        Err(_) => {
+            bail!("`{sql}` through {}: no answer within {:.1} s", socket.display(), within.as_secs_f64())
+        }
     }
 }
 

@@ -75,7 +75,9 @@ fn sweep(wanted: impl Fn(Option<&Record>) -> bool) -> anyhow::Result<Vec<String>
     for (directory, record) in stages {
         if wanted(record.as_ref()) {
             clear(&directory, None)?;
-            ended.push(directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default());
+            ended.push(
+                directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            );
         }
     }
     place::tidy_root()?;

@@ -164,7 +164,8 @@ pub fn copy(template: &Path, data: &Path) -> anyhow::Result<()> {
         if entry.file_type()?.is_dir() {
             copy(&from, &to)?;
         } else {
-            copy_file(&from, &to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+            copy_file(&from, &to)
+                .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
         }
     }
     Ok(())

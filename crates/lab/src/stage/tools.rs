@@ -37,7 +37,9 @@ impl Tools {
         } else if program("rsync").is_some() {
             "rsync"
         } else {
-            bail!("a node cannot be re-built from another: install it with `apt-get install mariadb-backup socat`")
+            bail!(
+                "a node cannot be re-built from another: install it with `apt-get install mariadb-backup socat`"
+            )
         };
         let version = version(&mariadbd)?;
         Ok(Self { mariadbd, install_db, provider, sst_method, version })
@@ -64,12 +66,9 @@ fn provider() -> anyhow::Result<PathBuf> {
         "/usr/lib/libgalera_smm.so",
         "/usr/lib64/galera/libgalera_smm.so",
     ];
-    known
-        .iter()
-        .map(Path::new)
-        .find(|candidate| candidate.is_file())
-        .map(Path::to_path_buf)
-        .with_context(|| format!("Galera's library is in none of {}: `apt-get install galera-4`", known.join(", ")))
+    known.iter().map(Path::new).find(|candidate| candidate.is_file()).map(Path::to_path_buf).with_context(
+        || format!("Galera's library is in none of {}: `apt-get install galera-4`", known.join(", ")),
+    )
 }
 
 fn version(mariadbd: &Path) -> anyhow::Result<String> {
@@ -80,9 +79,13 @@ fn version(mariadbd: &Path) -> anyhow::Result<String> {
     // "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)"
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut words = text.split_whitespace().skip_while(|word| *word != "Ver").skip(1);
-    let version = words.next().with_context(|| format!("{} says no version: {text:?}", mariadbd.display()))?;
+    let version =
+        words.next().with_context(|| format!("{} says no version: {text:?}", mariadbd.display()))?;
     if !version.contains("MariaDB") {
-        bail!("{} is not MariaDB ({version}): a Galera stage needs MariaDB 10.4 or newer", mariadbd.display());
+        bail!(
+            "{} is not MariaDB ({version}): a Galera stage needs MariaDB 10.4 or newer",
+            mariadbd.display()
+        );
     }
     Ok(version.to_owned())
 }

@@ -41,7 +41,8 @@ impl Server {
             .arg("--innodb-log-file-size=8M")
             .arg(as_root())
             .arg(format!("--datadir={}", dir.path().join("data").display())));
-        std::fs::write(dir.path().join("accounts.sql"), ACCOUNTS.trim()).expect("room in the temporary directory");
+        std::fs::write(dir.path().join("accounts.sql"), ACCOUNTS.trim())
+            .expect("room in the temporary directory");
         let port = free_port();
         let mut server = Server { child: spawn(dir.path(), port, options), port, dir };
         server.wait_until_it_speaks();
@@ -139,7 +140,7 @@ fn spawn(dir: &Path, port: u16, options: &[&str]) -> Child {
 
 fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| {
-        panic!("{:?}: {error} (Debian: mariadb-server)", command.get_program());
+        panic!("{}: {error} (Debian: mariadb-server)", command.get_program().display());
     });
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -110,7 +110,8 @@ impl All {
             let text = format!("no node can write: {}", core.why_nobody());
             if unchecked { core.hold = text } else { core.hold(Level::Error, text) }
         } else {
-            core.hold = format!("the nodes are asked whether they have applied everything: {}", core.why_nobody());
+            core.hold =
+                format!("the nodes are asked whether they have applied everything: {}", core.why_nobody());
         }
     }
 
@@ -153,7 +154,8 @@ impl All {
         if lane == LaneState::Shut {
             return;
         }
-        let others = ids(&core.nodes).any(|other| other != id && core.node(other).verdict.serves != Serves::No);
+        let others =
+            ids(&core.nodes).any(|other| other != id && core.node(other).verdict.serves != Serves::No);
         if !others {
             // Nobody serves: held, not cut. When the same node comes back, its transactions may still be whole.
             core.set_lane(id, LaneState::Draining);
@@ -171,7 +173,8 @@ impl All {
         self.term = core.next_term();
         self.ticket = Some(core.persist(self.term, None));
         self.round_since = core.now;
-        let text = format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
+        let text =
+            format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
         core.say(Level::Warn, text);
         for other in ids(&core.nodes) {
             self.entries[usize::from(other.0)].barrier = Barrier::Idle;
@@ -194,7 +197,8 @@ impl All {
         if let Barrier::Failed { why } = &entry.barrier {
             entry.tries += 1;
             let wait = back_off(&core.settings, entry.tries);
-            let text = format!("{} did not pass the barrier: {why}; asked again in {}", node.name, seconds(wait));
+            let text =
+                format!("{} did not pass the barrier: {why}; asked again in {}", node.name, seconds(wait));
             entry.barrier = Barrier::After(now + wait);
             core.say(Level::Warn, text);
             return;
@@ -246,7 +250,9 @@ impl All {
 
     fn another_well(&self, core: &Core, id: NodeId) -> bool {
         ids(&core.nodes).any(|other| {
-            other != id && core.node(other).verdict.serves == Serves::Well && core.node(other).lane == LaneState::Open
+            other != id
+                && core.node(other).verdict.serves == Serves::Well
+                && core.node(other).lane == LaneState::Open
         })
     }
 
@@ -254,7 +260,8 @@ impl All {
         if let Some(ticket) = self.ticket {
             let (written, why) = core.disk.state(ticket);
             if written == Written::Failed {
-                let text = format!("the decision could not be written to disk: {why}; no lane opens under it");
+                let text =
+                    format!("the decision could not be written to disk: {why}; no lane opens under it");
                 self.ticket = None;
                 self.write_after = core.now + back_off(&core.settings, 4);
                 core.hold(Level::Error, text);
@@ -273,8 +280,12 @@ impl All {
             core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
             return;
         }
-        let others = ids(&core.nodes)
-            .any(|id| id != node && core.node(id).lane == LaneState::Open && core.node(id).sound() && !core.node(id).drained());
+        let others = ids(&core.nodes).any(|id| {
+            id != node
+                && core.node(id).lane == LaneState::Open
+                && core.node(id).sound()
+                && !core.node(id).drained()
+        });
         if core.node(node).lane != LaneState::Shut && !others {
             let text = format!("{} is the last open node: {}", core.name(node), core.why_nobody());
             core.refuse(order.id, "last_node", text);
@@ -299,10 +310,13 @@ impl All {
         let (written, why) = core.disk.state(leaving.ticket);
         let took = seconds(core.now.saturating_sub(leaving.order.since));
         let failed = match written {
-            Written::Failed => Some(("store", format!("the drain of {name} could not be written to disk: {why}"))),
-            _ if core.now >= leaving.until && !(leaving.quiet || shut) => {
-                Some(("over_budget", format!("transactions still ran on {name} after {took}: the drain is undone")))
+            Written::Failed => {
+                Some(("store", format!("the drain of {name} could not be written to disk: {why}")))
             }
+            _ if core.now >= leaving.until && !(leaving.quiet || shut) => Some((
+                "over_budget",
+                format!("transactions still ran on {name} after {took}: the drain is undone"),
+            )),
             _ => None,
         };
         if let Some((code, text)) = failed {

@@ -66,7 +66,10 @@ enum Kind {
     Start,
     Failover,
     /// Planned: the old lane drains until `until`.
-    Handover { until: Now, quiet: bool },
+    Handover {
+        until: Now,
+        quiet: bool,
+    },
 }
 
 impl One {
@@ -80,8 +83,12 @@ impl One {
         let Phase::Moving(run) = &self.phase else { return None };
         let to = core.name(run.to);
         Some(match (run.kind, run.from) {
-            (Kind::Handover { .. }, Some(from)) => format!("switchover from {} to {to}, term {}", core.name(from), run.term),
-            (Kind::Failover, Some(from)) => format!("failover from {} to {to}, term {}", core.name(from), run.term),
+            (Kind::Handover { .. }, Some(from)) => {
+                format!("switchover from {} to {to}, term {}", core.name(from), run.term)
+            }
+            (Kind::Failover, Some(from)) => {
+                format!("failover from {} to {to}, term {}", core.name(from), run.term)
+            }
             _ => format!("start with {to} as writer, term {}", run.term),
         })
     }
@@ -141,7 +148,9 @@ impl One {
         let name = core.name(to).to_owned();
         let because = match core.writer {
             Some(_) if stays => format!("{name} wrote before this start and is healthy"),
-            Some(old) => format!("{} wrote before this start and {}", core.name(old), core.node(old).verdict.reason),
+            Some(old) => {
+                format!("{} wrote before this start and {}", core.name(old), core.node(old).verdict.reason)
+            }
             None => "first start".to_owned(),
         };
         let because = format!("{because}: {name} is to write, term {term}");
@@ -201,7 +210,9 @@ impl One {
     /// The writer does not serve: the next one, if there is one.
     fn fail_over(&mut self, core: &mut Core, writer: NodeId) -> bool {
         if core.silent_alone(writer) {
-            let text = "no node answers any more: it is rather our own network than all of them; nothing is moved".to_owned();
+            let text =
+                "no node answers any more: it is rather our own network than all of them; nothing is moved"
+                    .to_owned();
             core.note(Level::Error, text);
             return false;
         }
@@ -267,7 +278,10 @@ impl One {
                 core.node(from).verdict.reason
             );
             let how = strike(core, from);
-            core.say(Level::Warn, format!("{because}; {how}{} is to write, term {}", core.name(run.to), run.term));
+            core.say(
+                Level::Warn,
+                format!("{because}; {how}{} is to write, term {}", core.name(run.to), run.term),
+            );
             core.hold = because;
             core.set_lane(from, LaneState::Shut);
             run.kind = Kind::Failover;
@@ -299,7 +313,10 @@ impl One {
                     core.say(Level::Error, format!("the decision could not be written to disk: {why}"));
                     return self.undo(core, *run, "store");
                 }
-                let text = format!("{} cannot write yet, the decision could not be written to disk: {why}", core.name(run.to));
+                let text = format!(
+                    "{} cannot write yet, the decision could not be written to disk: {why}",
+                    core.name(run.to)
+                );
                 core.hold(Level::Error, text);
                 run.ticket = None;
                 run.write_after = now + back_off(&core.settings, 4);
@@ -338,7 +355,12 @@ impl One {
         core.settled();
         self.phase = Phase::Settled;
         let took = core.now.saturating_sub(run.since);
-        let text = format!("{} writes, term {}: it has applied everything, {} after the decision", core.name(run.to), run.term, seconds(took));
+        let text = format!(
+            "{} writes, term {}: it has applied everything, {} after the decision",
+            core.name(run.to),
+            run.term,
+            seconds(took)
+        );
         core.say(Level::Info, text.clone());
         if let Some(order) = run.order {
             core.answer_done(&order, text);
@@ -399,12 +421,18 @@ impl One {
         let took = seconds(core.now.saturating_sub(run.since));
         let quiet = matches!(run.kind, Kind::Handover { quiet: true, .. });
         let why = match code {
-            "over_budget" if quiet => format!("{} had not applied everything after {took}", core.name(run.to)),
+            "over_budget" if quiet => {
+                format!("{} had not applied everything after {took}", core.name(run.to))
+            }
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
             _ => format!("{} {}", core.name(run.to), core.node(run.to).verdict.reason),
         };
-        let text = format!("{why}: the switchover to {} is undone, {} goes on writing", core.name(run.to), core.name(from));
+        let text = format!(
+            "{why}: the switchover to {} is undone, {} goes on writing",
+            core.name(run.to),
+            core.name(from)
+        );
         core.say(Level::Warn, text.clone());
         self.not_before = core.now + HANDOVER_GAP;
         self.phase = Phase::Settled;
@@ -458,7 +486,8 @@ impl One {
             return None;
         };
         if !core.node(writer).sound() {
-            let text = format!("the writer {} is not healthy just now: {}", core.name(writer), core.why_nobody());
+            let text =
+                format!("the writer {} is not healthy just now: {}", core.name(writer), core.why_nobody());
             core.refuse(order.id, "busy", text);
             return None;
         }
@@ -478,7 +507,12 @@ impl One {
             let text = match to {
                 Some(to) => match &core.node(to).doubt {
                     Some(doubt) => format!("{} is being confirmed ({}): try again", core.name(to), doubt.why),
-                    None => format!("{} cannot become the writer: it is {}: {}", core.name(to), core.node(to).verdict.state.word(), core.node(to).verdict.reason),
+                    None => format!(
+                        "{} cannot become the writer: it is {}: {}",
+                        core.name(to),
+                        core.node(to).verdict.state.word(),
+                        core.node(to).verdict.reason
+                    ),
                 },
                 None => format!("no other node can become the writer: {}", core.why_nobody()),
             };

@@ -1,5 +1,6 @@
 //! `understudy drain` and `undrain`: a node leaves, and comes back.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub fn node_path(node: &str, order: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
-            escaped.push_str(&format!("%{byte:02X}"));
+            let _ = write!(escaped, "%{byte:02X}");
         }
     }
     format!("node/{escaped}/{order}")

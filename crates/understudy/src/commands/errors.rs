@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use crate::exit::Outcome;
 use crate::table::{Lean, Table};
 
 /// Each error the proxy itself makes: number, SQLSTATE, name, and whether the connection ends with it.
@@ -18,7 +17,7 @@ pub struct Errors {
 
 impl Errors {
     /// Prints them.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> ExitCode {
         let all = proxy::voice::ALL;
         if self.json {
             let list: Vec<_> = all
@@ -28,7 +27,7 @@ impl Errors {
                 })
                 .collect();
             println!("{:#}", json!(list));
-            return Ok(ExitCode::SUCCESS);
+            return ExitCode::SUCCESS;
         }
         let mut table = Table::new(&[
             ("CODE", Lean::Right),
@@ -48,7 +47,7 @@ impl Errors {
             ]);
         }
         print!("{}", table.text());
-        Ok(ExitCode::SUCCESS)
+        ExitCode::SUCCESS
     }
 }
 

@@ -53,8 +53,8 @@ pub fn run(command: Command) -> Outcome {
         Command::SetMaxConnections(limit) => limit.run(),
         Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(),
-        Command::Settings(show) => show.run(),
-        Command::Errors(errors) => errors.run(),
+        Command::Settings(show) => Ok(show.run()),
+        Command::Errors(errors) => Ok(errors.run()),
         Command::Lab(lab) => {
             let runtime = runtime()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))

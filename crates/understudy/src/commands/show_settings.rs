@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::Outcome;
 use crate::settings::page;
 
 /// Every setting with its default, what is allowed, and what it means.
@@ -17,8 +16,8 @@ pub struct ShowSettings {
 
 impl ShowSettings {
     /// Prints it.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> ExitCode {
         print!("{}", if self.markdown { page::markdown() } else { page::text() });
-        Ok(ExitCode::SUCCESS)
+        ExitCode::SUCCESS
     }
 }

@@ -376,8 +376,7 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
     let silence = monitor.interval * monitor.misses_max;
     let suspect = answered(nodes).filter_map(|(_, said)| said.options.duration("evs.suspect_timeout")).max();
     let suspect_text = suspect.map_or("not known".to_owned(), seconds);
-    let stall = suspect
-        .map_or("not known".to_owned(), |t| format!("about {}, and the new view's agreement", seconds(t)));
+    let stall = Stall::of(nodes);
     let probes = format!(
         "interval_ms x misses_max = {} x {} = {}",
         monitor.interval.as_millis(),
@@ -390,7 +389,7 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
         EvictPolicy::Never => "never",
     };
     let killed = match monitor.evict {
-        EvictPolicy::Never => stall.clone(),
+        EvictPolicy::Never => stall.sentence("5.3 s", "0.9 s"),
         EvictPolicy::Proven | EvictPolicy::Silent => "below 0.3 s of stalled writes (measured)".to_owned(),
     };
     let vanished = match monitor.evict {
@@ -398,7 +397,7 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
             "{} of silence, then eviction (measured 1.6 s in all with the defaults)",
             seconds(silence)
         ),
-        EvictPolicy::Proven | EvictPolicy::Never => stall,
+        EvictPolicy::Proven | EvictPolicy::Never => stall.sentence("10.3 s", "0.6 s"),
     };
     let scope = match settings.writers {
         Writers::One => "the writer is the active node, the others are passive",
@@ -444,13 +443,59 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
             case: "frozen process, vanished host: any",
             decided_by: format!("{probes}; evs.suspect_timeout = {suspect_text}; evict = \"{evict_word}\""),
             comes_to: vanished,
-            seed: "-",
+            seed: "not tested",
         },
     ]
 }
 
+/// How long Galera itself lets writes stand still when a member falls silent.
+enum Stall {
+    /// All nodes have Galera's defaults.
+    Defaults,
+    /// All nodes have the advised values, or tighter ones.
+    Advised,
+    /// Something else; with the longest evs.suspect_timeout.
+    Other(Duration),
+    /// No node said.
+    Unknown,
+}
+
+impl Stall {
+    fn of(nodes: &[NodeFacts]) -> Self {
+        let all = |key: &str, is: &dyn Fn(Duration) -> bool| {
+            answered(nodes).all(|(_, said)| said.options.duration(key).is_some_and(is))
+        };
+        let exactly = |seconds| move |now: Duration| now == Duration::from_secs(seconds);
+        let advised = |(key, ms, _): &(&str, u64, &str)| {
+            *key == NEEDS_RESTART || all(key, &|now| now <= Duration::from_millis(*ms))
+        };
+        let suspect =
+            answered(nodes).filter_map(|(_, said)| said.options.duration("evs.suspect_timeout")).max();
+        match suspect {
+            None => Self::Unknown,
+            Some(_)
+                if all("evs.suspect_timeout", &exactly(5)) && all("evs.inactive_timeout", &exactly(15)) =>
+            {
+                Self::Defaults
+            }
+            Some(_) if ADVISED.iter().all(advised) => Self::Advised,
+            Some(suspect) => Self::Other(suspect),
+        }
+    }
+
+    /// With what was measured for the case at the defaults and at the advised values.
+    fn sentence(&self, with_defaults: &str, with_advised: &str) -> String {
+        match self {
+            Self::Defaults => format!("{with_defaults} of stalled writes (measured with these defaults)"),
+            Self::Advised => format!("{with_advised} of stalled writes (measured with these values)"),
+            Self::Other(suspect) => format!("at least {} of stalled writes", seconds(*suspect)),
+            Self::Unknown => "not known".to_owned(),
+        }
+    }
+}
+
 fn iso(ms: u64) -> String {
-    if ms % 1000 == 0 { format!("PT{}S", ms / 1000) } else { format!("PT{}S", ms as f64 / 1000.0) }
+    if ms.is_multiple_of(1000) { format!("PT{}S", ms / 1000) } else { format!("PT{}S", ms as f64 / 1000.0) }
 }
 
 fn seconds(d: Duration) -> String {

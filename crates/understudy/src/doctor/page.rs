@@ -3,28 +3,24 @@
 use std::fmt::Write;
 
 use super::judge::{Report, Weight};
-use crate::table::{Lean, Table};
+use crate::table::{Lean, Table, wrap};
+
+/// Widest line of running text, in characters.
+const WIDTH: usize = 100;
 
 /// The whole report.
 pub fn text(report: &Report) -> String {
     let mut page = format!("cluster {}\n\n", report.cluster);
     page.push_str(&settings(report));
-    page.push_str("\nwhat decides how long each case takes here, and what the seed article measured\n\n");
-    let mut table = Table::new(&[
-        ("CASE", Lean::Left),
-        ("SEED", Lean::Left),
-        ("DECIDED BY", Lean::Left),
-        ("COMES TO", Lean::Left),
-    ]);
+    page.push_str("\nwhat decides how long each case takes here, and what the seed article measured\n");
     for cell in &report.cells {
-        table.row([
-            cell.case.to_owned(),
-            cell.seed.to_owned(),
-            cell.decided_by.clone(),
-            cell.comes_to.clone(),
-        ]);
+        let _ = writeln!(page, "\n  {}", cell.case);
+        for (name, text) in
+            [("decided by", cell.decided_by.as_str()), ("comes to", &cell.comes_to), ("seed", cell.seed)]
+        {
+            paragraph(&mut page, &format!("    {name:<12}"), text);
+        }
     }
-    page.push_str(&table.text());
     findings(&mut page, report);
     page
 }
@@ -71,13 +67,8 @@ fn findings(page: &mut String, report: &Report) {
             Weight::Warning => "WARNING",
             Weight::Advice => "ADVICE",
         };
-        let _ = write!(
-            page,
-            "\n{weight}  {}: {}\n  why  {}\n",
-            finding.nodes.join(", "),
-            finding.what,
-            finding.because
-        );
+        let _ = writeln!(page, "\n{weight}  {}: {}", finding.nodes.join(", "), finding.what);
+        paragraph(page, "  why  ", &finding.because);
         for sql in &finding.sql {
             for line in sql.lines() {
                 let _ = writeln!(page, "  run  {}", line.trim_end().trim_end_matches(';').to_owned() + ";");
@@ -85,6 +76,17 @@ fn findings(page: &mut String, report: &Report) {
         }
         for line in &finding.my_cnf {
             let _ = writeln!(page, "  keep {line}");
+        }
+    }
+}
+
+/// Text after a heading, wrapped and indented below itself.
+fn paragraph(page: &mut String, head: &str, text: &str) {
+    for (i, line) in wrap(text, WIDTH.saturating_sub(head.len())).iter().enumerate() {
+        if i == 0 {
+            let _ = writeln!(page, "{head}{line}");
+        } else {
+            let _ = writeln!(page, "{:1$}{line}", "", head.len());
         }
     }
 }

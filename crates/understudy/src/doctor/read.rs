@@ -127,25 +127,9 @@ fn rate(status: &Rows) -> Option<f64> {
 /// Tries what the manager will do, as far as reading shows it, instead of interpreting the text of grants alone.
 async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
     let mut lacks = Vec::new();
-    match link.query("SELECT COUNT(*) FROM mysql.global_priv", DEADLINE).await {
-        Ok(_) => {}
-        Err(LinkError::Rejected { errno: 1142 | 1044 | 1143, .. }) => lacks.push(Lack {
-            privilege: "SELECT ON mysql.*",
-            for_what: "learning the client accounts, so that no application password is stored",
-        }),
-        // No such table: MySQL and Percona keep the accounts in mysql.user.
-        Err(LinkError::Rejected { errno: 1146, .. }) => {
-            match link.query("SELECT COUNT(*) FROM mysql.user", DEADLINE).await {
-                Err(LinkError::Rejected { .. }) => lacks.push(Lack {
-                    privilege: "SELECT ON mysql.*",
-                    for_what: "learning the client accounts, so that no application password is stored",
-                }),
-                Err(e) => return Err(e),
-                Ok(_) => {}
-            }
-        }
-        Err(LinkError::Rejected { .. }) => {}
-        Err(e) => return Err(e),
+    if !may_read_accounts(link).await? {
+        let for_what = "learning the client accounts, so that no application password is stored";
+        lacks.push(Lack { privilege: "SELECT ON mysql.global_priv", for_what });
     }
     let grants = link.query("SHOW GRANTS", DEADLINE).await?;
     let global = (0..grants.len())
@@ -161,6 +145,19 @@ async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
         });
     }
     Ok(lacks)
+}
+
+async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
+    for table in ["mysql.global_priv", "mysql.user"] {
+        match link.query(&format!("SELECT COUNT(*) FROM {table}"), DEADLINE).await {
+            Ok(_) => return Ok(true),
+            // No such table: MySQL and Percona keep the accounts in mysql.user.
+            Err(LinkError::Rejected { errno: 1146, .. }) => {}
+            Err(LinkError::Rejected { .. }) => return Ok(false),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(false)
 }
 
 /// A connection error with what to do about it.

@@ -131,7 +131,7 @@ impl Document {
                     );
                 }
                 (_, true) => {
-                    self.problem(Some(line), format!("{path} is a table: write [{path}] above its keys"))
+                    self.problem(Some(line), format!("{path} is a table: write [{path}] above its keys"));
                 }
                 (found, false) => self.take(&path, path.clone(), found, line),
             }

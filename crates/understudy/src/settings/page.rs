@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::table::{Default, Kind, Row, TABLE};
+use crate::table::wrap;
 
 /// docs/settings.md.
 pub fn markdown() -> String {
@@ -76,20 +77,4 @@ fn allowed(kind: Kind) -> String {
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
-}
-
-/// Breaks a sentence at spaces into lines of at most `width` characters.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use manager::{Handles, Journal, Orders};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use topology::NodeId;
 use topology::order::{Order, OrderReply};
 use topology::view::ClusterView;
-use web::{Cluster, Control};
+use web::{Cluster, Control, Standing};
 
 use super::metrics;
 use crate::settings::Settings;
@@ -52,8 +51,10 @@ impl Control for Desk {
         self.orders.order(order).await
     }
 
-    async fn writer(&self) -> Option<NodeId> {
-        self.view().nodes.iter().find(|node| node.writer).map(|node| node.id)
+    fn standing(&self) -> Standing {
+        let view = self.view();
+        let writer = view.nodes.iter().find(|node| node.writer).map(|node| node.id);
+        Standing { term: view.term, writer }
     }
 
     async fn status(&self) -> Value {

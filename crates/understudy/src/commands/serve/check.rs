@@ -25,12 +25,12 @@ struct Tried {
 pub fn run(settings: &Settings) -> Outcome {
     let mut tried = Tried::default();
     let count = settings.nodes.len();
-    tried.ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
+    ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
     files(settings, &mut tried);
     ports(settings, &mut tried);
     match settings.password() {
         Ok(password) => {
-            tried.ok("the monitor's password can be read");
+            ok("the monitor's password can be read");
             nodes(settings, &password, &mut tried)?;
         }
         Err(problem) => tried.wrong_file(&problem.to_string()),
@@ -48,26 +48,26 @@ fn files(settings: &Settings, tried: &mut Tried) {
         // Only a real file shows that one can be made: the mode bits do not know of read-only mounts and capabilities.
         let probe = state.join(format!(".check-{}", std::process::id()));
         match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
-            Ok(()) => tried.ok(&format!("state directory {} can be written", state.display())),
+            Ok(()) => ok(&format!("state directory {} can be written", state.display())),
             Err(e) => {
                 let text = format!("state.dir {} cannot be written: {e}", state.display());
                 tried.wrong_file(&settings.problem(&t::STATE_DIR, text).to_string());
             }
         }
     } else {
-        tried.ok(&format!("state directory {} will be made at first start", state.display()));
+        ok(&format!("state directory {} will be made at first start", state.display()));
     }
     if settings.api.key_is_ours && !settings.api.key_file.exists() {
-        tried.ok(&format!("API key {} will be made at first start", settings.api.key_file.display()));
+        ok(&format!("API key {} will be made at first start", settings.api.key_file.display()));
     } else {
         match first_start::key(settings) {
-            Ok(_) => tried.ok(&format!("API key {} can be read", settings.api.key_file.display())),
+            Ok(_) => ok(&format!("API key {} can be read", settings.api.key_file.display())),
             Err(e) => tried.wrong_file(&e.to_string()),
         }
     }
     if let Some(pair) = &settings.api.certificate {
         match certificate::server_config(pair) {
-            Ok(_) => tried.ok(&format!("certificate {} and its key fit", pair.certificate.display())),
+            Ok(_) => ok(&format!("certificate {} and its key fit", pair.certificate.display())),
             Err(e) => {
                 let problem = settings.problem(&t::API_CERTIFICATE, format!("api.certificate_file: {e}"));
                 tried.wrong_file(&problem.to_string());
@@ -88,7 +88,7 @@ fn ports(settings: &Settings, tried: &mut Tried) {
         match listen::open(list) {
             Ok(listeners) => {
                 open.extend(listeners);
-                tried.ok(&format!("{} {} can be listened on", row.path, list.join(" ")));
+                ok(&format!("{} {} can be listened on", row.path, list.join(" ")));
             }
             Err(e) => tried.wrong_world(&settings.problem(row, format!("{}: {e}", row.path)).to_string()),
         }
@@ -106,7 +106,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
                 "{place}: it is reached and is no Galera node (wsrep_on is OFF): set wsrep_on=ON there, or take it out of the configuration"
             )),
             Ok(said) => {
-                tried.ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
+                ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
                 for lack in &said.lacks {
                     let grant = manager::grants_for(&settings.monitor.user);
                     tried.wrong_world(&format!(
@@ -121,10 +121,6 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
 }
 
 impl Tried {
-    fn ok(&mut self, what: &str) {
-        println!("ok     {what}");
-    }
-
     fn wrong_file(&mut self, what: &str) {
         self.file_wrong = true;
         println!("WRONG  {what}");
@@ -134,4 +130,8 @@ impl Tried {
         self.world_wrong = true;
         println!("WRONG  {what}");
     }
+}
+
+fn ok(what: &str) {
+    println!("ok     {what}");
 }
