@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo fuzz bench
+.PHONY: help setup build test demo bench
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -17,8 +17,6 @@ test: setup ## Everything that continuous integration runs
 demo: build ## Three real Galera nodes, a load, the active node killed, and the report (demo.html)
 	target/release/understudy lab demo
 
-bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us; results under bench/runs/
-	scripts/bench.sh
+bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us (report in the current directory)
+	target/release/understudy lab failover --cluster galera --repetitions 5 --baseline haproxy --json failover.json --html failover.html
 
-fuzz: ## A minute of fuzzing for each parser of foreign bytes
-	scripts/fuzz.sh 60

@@ -134,8 +134,11 @@ impl Stage {
             if !hears || record.vanished || record.leaving {
                 continue;
             }
-            if crate::stage::word(other).await.is_ok_and(|word| word.is_synced() && word.view != view) {
-                return Ok(false);
+            match crate::stage::word(other).await {
+                Ok(word) if word.is_synced() && word.view != view => return Ok(false),
+                Ok(_) => {}
+                // It runs and is connected: it will answer when the group has agreed.
+                Err(_) => return Ok(false),
             }
         }
         Ok(true)

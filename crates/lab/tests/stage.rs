@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -60,30 +61,25 @@ async fn read(stage: &Stage, node: &str) -> Vec<u32> {
     values
 }
 
-fn nothing_left(directory: &Path, namespaces: &[String]) {
-    assert_eq!(marked(directory), [], "processes");
-    assert!(!directory.exists(), "{}", directory.display());
-    for name in namespaces {
-        assert!(!Path::new("/run/netns").join(name).exists(), "{name}");
+/// Where the namespaces and the bridge of a stage show; nothing on loopback.
+fn network(stage: &Stage) -> Vec<PathBuf> {
+    let namespaces = stage.nodes().iter().filter_map(|node| node.namespace.as_ref());
+    let mut paths: Vec<PathBuf> = namespaces.map(|name| Path::new("/run/netns").join(name)).collect();
+    if let (true, IpAddr::V4(host)) = (stage.is_namespaced(), stage.host_address()) {
+        paths.push(Path::new("/sys/class/net").join(format!("us-br{}", host.octets()[2])));
     }
-    for device in std::fs::read_dir("/sys/class/net").unwrap() {
-        let name = device.unwrap().file_name().into_string().unwrap();
-        // Other stages may stand beside ours: theirs have a record.
-        if let Some(subnet) = name.strip_prefix("us-br") {
-            let root = directory.parent().unwrap();
-            let owned = std::fs::read_dir(root).is_ok_and(|stages| {
-                stages.flatten().any(|stage| {
-                    std::fs::read_to_string(stage.path().join("stage.json"))
-                        .is_ok_and(|text| text.contains(&format!("\"subnet\": {subnet},")))
-                })
-            });
-            assert!(owned, "bridge {name} belongs to no stage");
-        }
+    for path in &paths {
+        assert!(path.exists(), "{}", path.display());
     }
+    paths
 }
 
-fn namespaces(stage: &Stage) -> Vec<String> {
-    stage.nodes().iter().filter_map(|node| node.namespace.clone()).collect()
+fn nothing_left(directory: &Path, network: &[PathBuf]) {
+    assert_eq!(marked(directory), [], "processes");
+    assert!(!directory.exists(), "{}", directory.display());
+    for path in network {
+        assert!(!path.exists(), "{}", path.display());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +88,7 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
     let begin = Instant::now();
     let stage = Stage::up(plan("all")).await.unwrap();
     println!("three nodes up after {:.1} s", begin.elapsed().as_secs_f64());
-    let (directory, namespaces) = (directory(&stage), namespaces(&stage));
+    let (directory, network) = (directory(&stage), network(&stage));
     assert_eq!(stage.nodes().len(), 3);
 
     let mut connection = application(&stage, "db1").await;
@@ -158,7 +154,7 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
     assert!(again.to_string().contains("is up already"), "{again}");
 
     stage.down().await.unwrap();
-    nothing_left(&directory, &namespaces);
+    nothing_left(&directory, &network);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,7 +200,8 @@ async fn victim() {
     let Ok(name) = std::env::var(CHILD) else { return };
     let ended = guard(async {
         let stage = Stage::up(StagePlan { name, nodes: 1, ..StagePlan::default() }).await?;
-        println!("up at {} in {}", directory(&stage).display(), namespaces(&stage).join(""));
+        let network: Vec<String> = network(&stage).iter().map(|path| path.display().to_string()).collect();
+        println!("up at {} with {}", directory(&stage).display(), network.join(" "));
         tokio::time::sleep(PATIENCE).await;
         stage.down().await
     });
@@ -212,7 +209,7 @@ async fn victim() {
 }
 
 /// Starts [`victim`] in a process of its own; returns once its stage is up.
-fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<String>) {
+fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<PathBuf>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim", "--nocapture"])
         .env(CHILD, format!("t{}-{purpose}", std::process::id()))
@@ -227,18 +224,14 @@ fn start_victim(purpose: &str) -> (std::process::Child, PathBuf, Vec<String>) {
         .expect("the victim's stage");
     // Its last words must not meet a closed pipe.
     std::thread::spawn(move || lines.for_each(drop));
-    let (path, namespace) = up.split_once("up at ").unwrap().1.split_once(" in ").unwrap();
-    (
-        child,
-        PathBuf::from(path),
-        Some(namespace.to_owned()).into_iter().filter(|name| !name.is_empty()).collect(),
-    )
+    let (path, network) = up.split_once("up at ").unwrap().1.split_once(" with ").unwrap();
+    (child, PathBuf::from(path), network.split_whitespace().map(PathBuf::from).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigkill_of_the_owner_leaves_no_server_and_the_next_stage_sweeps_the_rest() {
     let _alone = ALONE.lock().await;
-    let (mut child, directory, namespaces) = start_victim("shot");
+    let (mut child, directory, network) = start_victim("shot");
     assert!(!marked(&directory).is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -248,15 +241,15 @@ async fn sigkill_of_the_owner_leaves_no_server_and_the_next_stage_sweeps_the_res
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Stage::up(StagePlan { nodes: 1, ..plan("next") }).await.unwrap().down().await.unwrap();
-    nothing_left(&directory, &namespaces);
+    nothing_left(&directory, &network);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_of_the_owner_clears_everything_away() {
     let _alone = ALONE.lock().await;
-    let (mut child, directory, namespaces) = start_victim("asked");
+    let (mut child, directory, network) = start_victim("asked");
     let asked = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(asked.success());
     assert!(child.wait().unwrap().success());
-    nothing_left(&directory, &namespaces);
+    nothing_left(&directory, &network);
 }

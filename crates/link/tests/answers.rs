@@ -40,6 +40,8 @@ struct Talk {
     /// What was answered last: each packet that was asked for wholly.
     whole: Vec<Vec<u8>>,
     packets: usize,
+    /// What authentication is answered with, when the server asks.
+    password: &'static [u8],
 }
 
 impl Talk {
@@ -88,7 +90,10 @@ impl Talk {
                 }
                 Step::Auth => {
                     let salt = AuthSwitch::parse(&payload).unwrap().salt().unwrap();
-                    let reply = native::reply(&native::stage1(b"secret"), &salt);
+                    let reply = match self.password {
+                        b"" => Vec::new(),
+                        password => native::reply(&native::stage1(password), &salt).to_vec(),
+                    };
                     self.send(head.seq + 1, &reply).await;
                 }
                 Step::Part { .. } | Step::End(_) => {}
@@ -180,7 +185,7 @@ async fn answers_end_where_the_tracker_says() {
         let link = Link::connect(&server.address(), &login, LONG).await.unwrap();
         assert!(link.caps.has(mix), "{:?}", link.caps);
         println!("---- {mix:?}");
-        let mut talk = Talk { link, whole: Vec::new(), packets: 0 };
+        let mut talk = Talk { link, whole: Vec::new(), packets: 0, password: b"secret" };
         talk.end("TRUNCATE t").await;
         texts(&mut talk).await;
         several_results(&mut talk).await;
@@ -269,7 +274,7 @@ async fn prepared(talk: &mut Talk) {
         let (id, found_columns, found_params) = talk.prepare(sql).await;
         assert_eq!((found_columns, found_params), (columns, params), "{sql}");
         let values: Vec<u64> = (0..u64::from(params)).map(|n| 20 + n * 1000).collect();
-        // The third time, columns that did not change are left out when that was agreed on.
+        // By the third time, columns that did not change are left out when that was agreed on.
         let mut packets = Vec::new();
         for nth in 0..3 {
             let values: Vec<u64> = values.iter().map(|value| value + nth).collect();
@@ -279,11 +284,10 @@ async fn prepared(talk: &mut Talk) {
             packets.push(talk.packets);
         }
         if columns > 0 {
-            assert_eq!(
-                packets[1] + usize::from(columns) == packets[0],
-                caps.has(Caps::CACHE_METADATA),
-                "{packets:?}"
-            );
+            // The number of columns, the end, and perhaps an EOF between; one row of the constants, none of the table.
+            let around = if caps.has(Caps::DEPRECATE_EOF) { 2 } else { 3 } + usize::from(params == 0);
+            let described = if caps.has(Caps::CACHE_METADATA) { 0 } else { usize::from(columns) };
+            assert_eq!(packets[2], around + described, "{sql}: {packets:?}");
         }
         let mut reset = vec![Command::STMT_RESET.0];
         reset.extend_from_slice(&id.to_le_bytes());
@@ -467,6 +471,7 @@ async fn logging_in_anew(talk: &mut Talk) {
     // Afterwards the old database and the old user are gone.
     let open = ChangeUser { user: b"open".to_vec(), auth: Vec::new(), database: Vec::new(), ..change };
     let open = ChangeUser { plugin: Some(native::PLUGIN.into()), ..open };
+    talk.password = b"";
     let steps = talk.ask(&open.encode(caps)).await;
     assert!(matches!(steps.last(), Some(Step::End(End::Ok { .. }))), "{steps:?}");
     assert_eq!(code(talk.end("SELECT * FROM t").await), 1046);

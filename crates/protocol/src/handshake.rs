@@ -370,3 +370,6 @@ fn plugin_and_attrs(fields: &mut Fields<'_>, caps: Caps) -> Result<(Option<Strin
     }
     Ok((plugin, attrs))
 }
+
+#[cfg(test)]
+mod tests;

@@ -414,3 +414,6 @@ fn eof(payload: &[u8]) -> Result<(u16, u16), Malformed> {
     }
     Ok((fields.u16()?, fields.u16()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -319,7 +319,6 @@ impl Keeper {
         self.quiesced.retain(|(node, epoch)| {
             lanes.get(usize::from(*node)).is_some_and(|lane: &Arc<Lane>| lane.epoch == *epoch)
         });
-        self.stats.term.store(routes.term.0, Ordering::Relaxed);
         self.board.send_replace(Arc::new(Board {
             term: routes.term,
             lanes,
@@ -327,6 +326,7 @@ impl Keeper {
             greeting: routes.greeting.clone(),
             accounts: routes.accounts.clone(),
         }));
+        self.stats.term.store(routes.term.0, Ordering::Relaxed);
         self.refresh_gate();
     }
 

@@ -112,7 +112,7 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     }
     new.sql("CREATE DATABASE other");
     // The old writer drains, the statement waits; the new one opens, the statement runs there.
-    bench.routes.send_replace(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)]));
+    bench.follow(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)])).await;
     let quiet = loop {
         if let Fact::Quiesced { node, epoch, .. } = bench.facts.recv().await.unwrap() {
             break (node, epoch);
@@ -130,13 +130,13 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     while bench.proxy.stats().await.hold.waiting == 0 {
         tokio::task::yield_now().await;
     }
-    bench.routes.send_replace(routes(3, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    bench.follow(routes(3, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     let (mut client, seen) = asked.await.unwrap();
     assert_eq!(seen, format!("{}|ANSI_QUOTES|42|it's|+05:00|latin1|other", new.address().port()));
     // A temporary table cannot come along: the session ends with a clear word.
     client.query("CREATE TEMPORARY TABLE tt (a INT)", SECOND).await.unwrap();
     assert_eq!(bench.proxy.stats().await.sessions_pinned, 1);
-    bench.routes.send_replace(routes(4, &[(&old, LaneState::Open, 3), (&new, LaneState::Shut, 2)]));
+    bench.follow(routes(4, &[(&old, LaneState::Open, 3), (&new, LaneState::Shut, 2)])).await;
     match client.query("SELECT 1", 5 * SECOND).await {
         Err(LinkError::Rejected { errno: 9104, message, .. }) => {
             assert!(message.contains("temporary table"), "{message}");
@@ -169,7 +169,7 @@ async fn a_transaction_whose_node_dies_is_told_to_start_again() {
     old.wait_gone();
     let lost = bench.facts.recv().await.unwrap();
     assert!(matches!(lost, Fact::TrafficLost { node: NodeId(0), .. }), "{lost:?}");
-    bench.routes.send_replace(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    bench.follow(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     match open.query("INSERT INTO t VALUES (2)", 5 * SECOND).await {
         Err(LinkError::Rejected { errno: 1213, state, .. }) => assert_eq!(&state, b"40001"),
         other => panic!("{other:?}"),

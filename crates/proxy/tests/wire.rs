@@ -79,7 +79,7 @@ async fn prepared_statements_keep_their_ids_and_types_on_another_node() {
     };
     assert_eq!(value(&ask(&mut client, &execute(ids[1], 41, true)).await.0), 42);
     assert_eq!(value(&ask(&mut client, &execute(ids[2], 21, true)).await.0), 42);
-    bench.routes.send_replace(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    bench.follow(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     // In another order, and without telling the types again.
     assert_eq!(value(&ask(&mut client, &execute(ids[2], 50, false)).await.0), 100);
     assert_eq!(value(&ask(&mut client, &execute(ids[1], 50, false)).await.0), 51);
@@ -113,7 +113,7 @@ async fn reset_connection_makes_a_session_movable_again() {
     assert_eq!(bench.proxy.stats().await.sessions_pinned, 1);
     assert!(matches!(ask(&mut client, &[Command::RESET_CONNECTION.0]).await.1, End::Ok { .. }));
     assert_eq!(bench.proxy.stats().await.sessions_pinned, 0);
-    bench.routes.send_replace(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    bench.follow(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     let seen = one(&mut client, "SELECT CONCAT(@@port, @@sql_mode <> '', DATABASE())").await;
     assert_eq!(seen, format!("{}1shop", new.address().port()));
 }
@@ -131,12 +131,12 @@ async fn autocommit_off_and_errors_leave_no_transaction_behind_unnoticed() {
     client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
     // An error inside a transaction ends nothing: the lane cannot be quiet.
     client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap_err();
-    bench.routes.send_replace(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)]));
+    bench.follow(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)])).await;
     client.query("INSERT INTO t VALUES (2)", SECOND).await.unwrap();
     assert_eq!(bench.proxy.stats().await.lanes[0].running, 1);
     client.query("COMMIT", SECOND).await.unwrap();
     assert_eq!(bench.proxy.stats().await.lanes[0].running, 0);
-    bench.routes.send_replace(routes(3, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)]));
+    bench.follow(routes(3, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     assert_eq!(
         one(&mut client, "SELECT CONCAT(@@port, ':', @@autocommit)").await,
         format!("{}:OFF", new.address().port())

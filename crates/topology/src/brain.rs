@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::account::Accounts;
 use crate::action::Action;
+use crate::belief::Serves;
 use crate::core::{Core, Running, Saving};
 use crate::disk::Written;
 use crate::election::ids;
@@ -29,6 +30,9 @@ use crate::{NodeId, Term};
 /// After traffic raised a false alarm, its next one within this time asks the node but holds nobody: statements that broke with the
 /// first alarm report late.
 const ALARM_GAP: Duration = Duration::from_millis(100);
+
+/// So long after its loss the writer's successor is sought by asking, not by waiting for the next round of probes.
+const JUST_LOST: Duration = Duration::from_secs(1);
 
 /// From this many missed probes in a row on, an open node takes nothing new: what is sent to a frozen node hangs.
 const MISSES_HELD: u32 = 2;
@@ -109,14 +113,12 @@ impl Brain {
         let core = &mut self.core;
         let interval = core.settings.probe_interval;
         let Some(gap) = core.stall.woke(core.now, interval) else { return };
-        let mut counted = false;
+        core.last_sign = core.now;
         for node in &mut core.nodes {
-            counted |= node.counts.misses > 0;
             if node.counts.misses < core.settings.misses_max {
                 node.counts.forgive();
             }
         }
-        let _ = counted;
         core.say(
             Level::Warn,
             format!("this process did not run for {}: missed probes of that time do not count", seconds(gap)),
@@ -171,6 +173,7 @@ impl Brain {
     // ---- signs of life and death
 
     fn link_up(&mut self, id: NodeId, greeting: ServerGreeting) {
+        self.core.alive();
         let node = self.core.node_mut(id);
         node.linked = true;
         node.linked_once = true;
@@ -218,9 +221,12 @@ impl Brain {
         node.probe_asked = None;
         match how {
             ConnectFailure::Refused | ConnectFailure::Reset => {
+                // The host answers, so our network works.
+                self.core.last_sign = now;
+                let node = self.core.node_mut(id);
                 node.counts.refuse(now, enough);
                 node.lost_at.get_or_insert(now);
-                if node.doubt.is_some() && node.counts.refusals < enough {
+                if node.linked_once && node.counts.refusals < enough {
                     self.core.ask_confirm(id);
                 }
             }
@@ -259,6 +265,7 @@ impl Brain {
     }
 
     fn status(&mut self, id: NodeId, status: GaleraStatus) {
+        self.core.alive();
         let now = self.core.now;
         let healthy = status.ready && status.cluster_status.eq_ignore_ascii_case("Primary");
         if healthy {
@@ -294,7 +301,7 @@ impl Brain {
     fn alarm(&mut self, id: NodeId, why: String, wants_link: bool) {
         let core = &mut self.core;
         let node = core.node(id);
-        if node.verdict.serves == crate::belief::Serves::No {
+        if node.verdict.serves == Serves::No {
             return;
         }
         let late = node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
@@ -362,7 +369,13 @@ impl Brain {
     /// sooner than the lost node itself whether it has left.
     fn ask(&mut self) {
         let core = &mut self.core;
-        let unclear = core.nodes.iter().any(|node| node.doubt.is_some()) || core.eviction_pending();
+        let just_lost = core.writer.is_some_and(|writer| {
+            let node = core.node(writer);
+            let recent = node.lost_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_LOST);
+            recent && node.verdict.serves == Serves::No && node.lane != LaneState::Shut
+        });
+        let unclear =
+            core.nodes.iter().any(|node| node.doubt.is_some()) || core.eviction_pending() || just_lost;
         if !unclear {
             return;
         }

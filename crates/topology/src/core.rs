@@ -13,7 +13,7 @@ use crate::disk::{Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::order::{OrderDone, OrderId, OrderRefused};
-use crate::problem::{GroupView, judge};
+use crate::problem::{GroupView, judge, seconds};
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::view::{Decision, Level, NodeState};
@@ -59,6 +59,8 @@ pub(crate) struct Core {
     pub evict_ended: Option<Now>,
     pub out: Vec<Action>,
     pub decisions: VecDeque<Decision>,
+    /// When any node last gave a sign of life.
+    pub last_sign: Now,
     /// Sentences that stay true for a while are said once.
     said_once: Option<String>,
 }
@@ -95,7 +97,26 @@ impl Core {
             evict_ended: None,
             out: Vec::new(),
             decisions: VecDeque::new(),
+            last_sign: now,
             said_once: None,
+        }
+    }
+
+    /// A node gave a sign of life. When it is the first after a time in which nobody did, that silence was ours (our network, or our
+    /// host's), and says nothing about those who will speak a moment later.
+    pub fn alive(&mut self) {
+        let silence = self.now.saturating_sub(self.last_sign);
+        self.last_sign = self.now;
+        let missed = self.nodes.iter().any(|node| node.counts.misses > 0);
+        if silence > self.settings.probe_interval * 2 && missed && self.nodes.len() > 1 {
+            for node in &mut self.nodes {
+                node.counts.forgive();
+            }
+            let text = format!(
+                "a node answers again after {} in which none did: missed probes of that time do not count",
+                seconds(silence)
+            );
+            self.say(Level::Warn, text);
         }
     }
 
@@ -234,6 +255,10 @@ impl Core {
             let verdict = judge(self.node(id), &self.settings, self.group.as_ref());
             let now = self.now;
             let node = self.node_mut(id);
+            // A definite verdict ends the doubt: it was confirmed.
+            if verdict.serves == Serves::No && verdict.problem != "unchecked" {
+                node.doubt = None;
+            }
             if verdict == node.verdict {
                 continue;
             }
@@ -245,12 +270,8 @@ impl Core {
             if lost {
                 node.lost_at.get_or_insert(now);
             }
-            // A definite verdict ends the doubt: it was confirmed.
-            if verdict.serves == Serves::No && verdict.problem != "unchecked" {
-                node.doubt = None;
-            }
             node.verdict = verdict;
-            if changed {
+            if changed && self.node(id).verdict.problem != "unchecked" {
                 let node = self.node(id);
                 let level =
                     if lost || node.verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };

@@ -74,6 +74,15 @@ impl Bench {
         Self { routes: sender, facts: seen, proxy }
     }
 
+    /// Gives the proxy new routes, and returns when it has taken them up.
+    pub async fn follow(&self, routes: Arc<Routes>) {
+        let term = routes.term.0;
+        self.routes.send_replace(routes);
+        while self.proxy.stats().await.term != term {
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub fn address(&self) -> String {
         self.proxy.local_addresses()[0].to_string()
     }

@@ -28,6 +28,8 @@ use crate::settings::Settings;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
+/// The best candidate's word is waited for so long after the loss, before the next best that has spoken is taken.
+const WORD_WAIT: Duration = Duration::from_millis(60);
 /// An undone handover that nobody ordered is tried again after this long.
 const HANDOVER_GAP: Duration = Duration::from_secs(30);
 
@@ -57,6 +59,8 @@ struct Move {
     tries: u32,
     since: Now,
     order: Option<Running>,
+    /// The order is answered by then, whatever has become of it.
+    answer_by: Now,
     /// The limit of sessions to restore when a drain is undone.
     undrain: Option<(NodeId, Option<u32>)>,
 }
@@ -216,7 +220,24 @@ impl One {
             core.note(Level::Error, text);
             return false;
         }
-        let Some(to) = elect(&core.nodes, None, |id| id != writer) else {
+        // The successor must have spoken after the loss: what took the writer may have taken it, too.
+        let lost = core.node(writer).lost_at.unwrap_or(core.now);
+        let mut to = elect(&core.nodes, None, |id| id != writer);
+        if to.is_some_and(|best| !core.node(best).answered_since(lost)) {
+            let waiting = core.now.saturating_sub(lost) < WORD_WAIT;
+            let spoke = |id| id != writer && core.node(id).answered_since(lost);
+            to = if waiting { None } else { elect(&core.nodes, None, spoke) };
+            if to.is_none() {
+                core.hold = format!(
+                    "{} {}: its successor is being asked",
+                    core.name(writer),
+                    core.node(writer).verdict.reason
+                );
+                core.set_lane(writer, LaneState::Draining);
+                return false;
+            }
+        }
+        let Some(to) = to else {
             let text = format!("no node can write: {}", core.why_nobody());
             core.hold(Level::Error, text);
             core.set_lane(writer, LaneState::Draining);
@@ -259,6 +280,7 @@ impl One {
         let until = core.now + budget;
         let mut run = Move::new(core, from, to, term, Kind::Handover { until, quiet: false });
         run.order = order;
+        run.answer_by = until;
         run.undrain = undrain;
         run.ticket = Some(core.persist(term, Some(to)));
         self.phase = Phase::Moving(Box::new(run));
@@ -290,6 +312,13 @@ impl One {
             && now >= until
         {
             return self.undo(core, *run, "over_budget");
+        }
+        if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == Kind::Failover) {
+            let text = format!(
+                "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
+                run.from.map_or("the writer", |from| core.name(from))
+            );
+            core.refuse(order.id, "over_budget", text);
         }
         // The candidate is not what it was.
         let candidate = core.node(run.to);
@@ -355,12 +384,15 @@ impl One {
         core.settled();
         self.phase = Phase::Settled;
         let took = core.now.saturating_sub(run.since);
-        let text = format!(
+        let mut text = format!(
             "{} writes, term {}: it has applied everything, {} after the decision",
             core.name(run.to),
             run.term,
             seconds(took)
         );
+        if let Some((drained, _)) = run.undrain {
+            text = format!("{} is drained; {text}", core.name(drained));
+        }
         core.say(Level::Info, text.clone());
         if let Some(order) = run.order {
             core.answer_done(&order, text);
@@ -546,6 +578,7 @@ impl Move {
             tries: 0,
             since: core.now,
             order: None,
+            answer_by: core.now,
             undrain: None,
         }
     }

@@ -181,18 +181,18 @@ fn reach(nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
 }
 
 fn grants(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
-    let all: BTreeSet<(&str, &str)> = answered(nodes)
-        .flat_map(|(_, said)| &said.lacks)
-        .map(|lack| (lack.privilege, lack.for_what))
-        .collect();
-    for (privilege, for_what) in all {
-        let lack = Lack { privilege: "", for_what: "" };
-        let is = |said: &Said| said.lacks.iter().any(|l| l.privilege == privilege && l != &lack);
+    let mut told: Vec<&[Lack]> = Vec::new();
+    for (_, said) in answered(nodes) {
+        let lacks = said.lacks.as_slice();
+        if lacks.is_empty() || told.contains(&lacks) {
+            continue;
+        }
+        told.push(lacks);
         findings.push(Finding {
             weight: Weight::Problem,
-            nodes: named(nodes, is),
-            what: format!("the monitor account {} lacks {privilege}", settings.monitor.user),
-            because: format!("it is needed for {for_what}"),
+            nodes: named(nodes, |other| other.lacks == lacks),
+            what: format!("the monitor account {} lacks {}", settings.monitor.user, Lack::privileges(lacks)),
+            because: Lack::reasons(lacks),
             sql: vec![manager::grants_for(&settings.monitor.user)],
             my_cnf: vec![],
         });

@@ -64,6 +64,19 @@ pub struct Lack {
     pub for_what: &'static str,
 }
 
+impl Lack {
+    /// "SUPER ON *.* and SELECT ON mysql.global_priv".
+    pub fn privileges(lacks: &[Lack]) -> String {
+        lacks.iter().map(|lack| lack.privilege).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// What each is needed for.
+    pub fn reasons(lacks: &[Lack]) -> String {
+        let reason = |lack: &Lack| format!("{} is needed for {}", lack.privilege, lack.for_what);
+        lacks.iter().map(reason).collect::<Vec<_>>().join("; ")
+    }
+}
+
 /// Asks every node, at the same time.
 pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
     let tasks: Vec<_> = settings
@@ -162,26 +175,28 @@ async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
 
 /// A connection error with what to do about it.
 pub fn explain(error: &LinkError, user: &str) -> String {
+    let grants = manager::grants_for(user);
     match error {
-        LinkError::Rejected { errno: 1045, message, .. } => format!(
-            "the monitor account cannot log in: {message}; make the account, or put its password right: {}",
-            manager::grants_for(user)
+        LinkError::Rejected { errno: 1045 | 1698, message, .. } => format!(
+            "the monitor account cannot log in: {message}; put its password right, or make it on one node:\n\
+             CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {grants}"
         ),
-        LinkError::Rejected { errno: 1129 | 1130, message, .. } => {
-            format!(
-                "the node does not let this host in: {message}; the account must be allowed from here: {}",
-                manager::grants_for(user)
-            )
+        LinkError::Rejected { errno: 1130, message, .. } => format!(
+            "the node lets nobody in from here: {message}; make the account for this host, on one node:\n\
+             CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {grants}"
+        ),
+        LinkError::Rejected { errno: 1129, message, .. } => {
+            format!("the node has blocked this host: {message}; run there: FLUSH HOSTS;")
         }
         LinkError::Rejected { errno: 1040, message, .. } => {
-            format!(
-                "the node has no free connection for the monitor account ({message}): raise max_connections"
-            )
+            format!("the node has no connection free ({message}): raise max_connections there")
         }
         LinkError::Refused => {
             "nothing listens there: is the server running, and is the address right?".to_owned()
         }
-        LinkError::TimedOut { .. } => format!("{error}: is the host up, and does a firewall let us through?"),
+        LinkError::TimedOut { .. } => {
+            format!("{error}: is the host up, and does a firewall let us through?")
+        }
         other => other.to_string(),
     }
 }

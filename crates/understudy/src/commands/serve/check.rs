@@ -10,7 +10,7 @@ use web::listen;
 
 use super::first_start;
 use crate::commands;
-use crate::doctor::read;
+use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
 use crate::settings::{Settings, table as t};
 
@@ -107,11 +107,11 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
             )),
             Ok(said) => {
                 ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
-                for lack in &said.lacks {
-                    let grant = manager::grants_for(&settings.monitor.user);
+                if !said.lacks.is_empty() {
+                    let (lacks, why) = (Lack::privileges(&said.lacks), Lack::reasons(&said.lacks));
+                    let grants = manager::grants_for(&settings.monitor.user);
                     tried.wrong_world(&format!(
-                        "{place}: the monitor account lacks {}, needed for {}; run there:\n{grant}",
-                        lack.privilege, lack.for_what
+                        "{place}: the monitor account lacks {lacks}; {why}; run on one node:\n{grants}"
                     ));
                 }
             }
@@ -123,12 +123,12 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
 impl Tried {
     fn wrong_file(&mut self, what: &str) {
         self.file_wrong = true;
-        println!("WRONG  {what}");
+        println!("WRONG  {}", what.replace('\n', "\n         "));
     }
 
     fn wrong_world(&mut self, what: &str) {
         self.world_wrong = true;
-        println!("WRONG  {what}");
+        println!("WRONG  {}", what.replace('\n', "\n         "));
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the first start makes: the state directory, the API key, the self-signed certificate. Later starts find them.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,9 +12,30 @@ use web::key::ApiKey;
 use crate::settings::{Settings, table as t};
 use crate::wiring::Credentials;
 
-/// Finds or makes them.
-pub fn prepare(settings: &Settings) -> anyhow::Result<Credentials> {
+/// Holds the state directory for this process. The lock ends with the process, however it ends.
+pub struct Claim(#[expect(dead_code, reason = "an open file holds its lock; nobody reads it")] File);
+
+/// Makes the state directory when there is none, and claims it: two managers over one state would contradict each other.
+pub fn claim(settings: &Settings) -> anyhow::Result<Claim> {
     state_dir(settings)?;
+    let path = settings.state_dir.join("lock");
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Claim(file)),
+        Err(TryLockError::WouldBlock) => {
+            let dir = settings.state_dir.display();
+            let text = format!(
+                "state.dir {dir} is in use: another `understudy serve` runs with it; stop that one first"
+            );
+            anyhow::bail!("{}", settings.problem(&t::STATE_DIR, text))
+        }
+        Err(TryLockError::Error(e)) => Err(e).with_context(|| format!("cannot lock {}", path.display())),
+    }
+}
+
+/// Finds or makes key and certificate.
+pub fn prepare(settings: &Settings) -> anyhow::Result<Credentials> {
     let key = if settings.api.key_is_ours {
         let is_new = !settings.api.key_file.exists();
         let key = ApiKey::read_or_create(&settings.api.key_file)?;

@@ -38,6 +38,7 @@ impl Serve {
         }
         log();
         let password = settings.password().map_err(Failure::usage)?;
+        let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
         let credentials = first_start::prepare(&settings).map_err(|e| Failure::failed(&e))?;
         let house = wiring::start(&settings, password, credentials).map_err(|e| Failure::failed(&e))?;
         serve(house)
