@@ -1,8 +1,8 @@
 //! The HTTP door: orders, status, journal and metrics, for operators, scripts and monitoring.
 //!
 //! Enters: requests from outside, trusted in nothing. Leaves: [`topology::order::Order`]s for whoever implements
-//! [`Control`], and one shape of answer ([`reply::Reply`]). This house decides nothing about the cluster; it checks who
-//! asks ([`key`]), understands what is asked ([`request`]) and says what came of it.
+//! [`Control`], and one shape of answer (`reply::Reply`). This house decides nothing about the cluster; it checks who
+//! asks (`key`), understands what is asked (`request`) and says what came of it.
 //!
 //! ```text
 //!   listeners ──> api ──> key: may they? ──> request: what do they want? ──> Control::order ──> reply

@@ -9,8 +9,9 @@ use crate::failover::case::{Case, Scope};
 use crate::failover::front::External;
 use crate::failover::progress::Progress;
 use crate::failover::result::Report;
+use crate::failover::run::{self, Ground};
 use crate::failover::understudy::Knobs;
-use crate::failover::{self, Driver, FailoverPlan, table};
+use crate::failover::{Driver, FailoverPlan, table};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::Protocol;
 use crate::stage::{ADVISED_EVS, Stage, StagePlan};
@@ -97,6 +98,9 @@ pub struct FailoverArgs {
     /// Measure the baseline alone
     #[arg(long, requires = "baseline")]
     pub baseline_only: bool,
+    /// A fresh cluster for each cell, not only for each proxy and writers setting
+    #[arg(long, conflicts_with = "stage")]
+    pub fresh_cells: bool,
     /// Understudy: whom to evict [default: Understudy's own]
     #[arg(long, value_enum)]
     pub evict: Option<Evict>,
@@ -121,7 +125,7 @@ pub struct FailoverArgs {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Keep result.json, report.html, table.txt and the proxies' configurations and logs here
+    /// Write result.json, report.html, table.txt and the proxies' logs here
     #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
 }
@@ -162,6 +166,7 @@ impl DemoArgs {
             restore_command: None,
             baseline: self.baseline,
             baseline_only: false,
+            fresh_cells: false,
             evict: None,
             probe_interval_ms: None,
             misses_max: None,
@@ -205,6 +210,7 @@ impl FailoverArgs {
             seed: self.seed,
             print_seconds: self.report_interval.is_some(),
             knobs: Knobs { evict, probe_interval_ms: self.probe_interval_ms, misses_max: self.misses_max },
+            fresh_cells: self.fresh_cells,
             understudy: !self.baseline_only && self.through.is_none(),
             haproxy: self.baseline == Some(Baseline::Haproxy),
             through: self.through.as_ref().map(|address| External {
@@ -221,27 +227,22 @@ impl FailoverArgs {
 /// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients
 /// were told, or when a cell broke off.
 pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
-    let work = WorkDir::new(args.out_dir.as_deref())?;
-    let plan = args.plan(work.path())?;
+    let work = WorkDir::new()?;
+    let plan = args.plan(&work.path)?;
     let progress = Progress::new(plan.steps());
-    let stage = match &args.stage {
-        Some(name) => Stage::attach(name)?,
-        None => {
-            let wanted = StagePlan {
-                name: format!("fo{}", std::process::id()),
-                galera_options: plan.galera_options.clone(),
-                ..StagePlan::default()
-            };
-            let teller = progress.clone();
-            Stage::up_telling(wanted, move |step| teller.now(step)).await?
-        }
+    let ground = match &args.stage {
+        Some(name) => Ground::Attached(Box::new(Stage::attach(name)?)),
+        None => Ground::Own(StagePlan {
+            name: format!("fo{}", std::process::id()),
+            galera_options: plan.galera_options.clone(),
+            ..StagePlan::default()
+        }),
     };
-    let report = failover::run(&stage, &plan, &progress).await;
-    progress.now("ending the cluster");
-    if args.stage.is_none() {
-        stage.down().await?;
-    }
+    let report = run::run(&ground, &plan, &progress).await;
     progress.end();
+    if let Some(dir) = &args.out_dir {
+        work.keep_logs(dir)?;
+    }
     let report = report?;
 
     let drawn = table::draw(&report);
@@ -283,35 +284,39 @@ fn write_all(args: &FailoverArgs, report: &Report, drawn: &str) -> anyhow::Resul
     Ok(())
 }
 
-/// Where configurations, logs and state lie while the run lasts; removed at its end unless the user named the place.
+/// Where configurations, keys and state lie while the run lasts; removed at its end, whatever that end is.
 struct WorkDir {
     path: PathBuf,
-    ours: bool,
 }
 
 impl WorkDir {
-    fn new(named: Option<&Path>) -> anyhow::Result<Self> {
-        let (path, ours) = match named {
-            Some(path) => (path.to_owned(), false),
-            None => (std::env::temp_dir().join(format!("understudy-failover-{}", std::process::id())), true),
-        };
+    fn new() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("understudy-failover-{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(builder.recursive(!ours), 0o700);
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).with_context(|| format!("cannot make the directory {}", path.display()))?;
-        let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
-        Ok(Self { path, ours })
+        Ok(Self { path })
     }
 
-    fn path(&self) -> &Path {
-        &self.path
+    /// Copies what the proxies said, and nothing that is secret, to `to`/logs.
+    fn keep_logs(&self, to: &Path) -> anyhow::Result<()> {
+        let entries =
+            std::fs::read_dir(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
+        for entry in entries.flatten() {
+            for log in ["understudy.log", "haproxy.log"] {
+                if let Ok(text) = std::fs::read_to_string(entry.path().join(log)) {
+                    let name = format!("{}.log", entry.file_name().to_string_lossy());
+                    super::output::write_text(&to.join("logs").join(name), &text)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        if self.ours
-            && let Err(error) = std::fs::remove_dir_all(&self.path)
-        {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }

@@ -220,6 +220,8 @@ pub struct Machine {
 /// The settings of the run, for the report's foot.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Conditions {
+    /// Which cells share a cluster.
+    pub cluster: String,
     /// Transactions a second of each client.
     pub rate: f64,
     /// Threads of each client.

@@ -291,6 +291,7 @@ fn conditions(out: &mut String, report: &Report) {
     for (name, version) in &machine.versions {
         row(name, version.clone());
     }
+    row("Cluster", format!("three nodes; {}", conditions.cluster));
     row(
         "Load",
         format!(

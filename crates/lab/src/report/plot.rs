@@ -1,7 +1,7 @@
 //! One repetition drawn over time, as inline SVG: throughput, latency, queue and concurrency, errors, and each node's own word,
 //! on one time axis that has its zero at the fault. Pure: a timeline in, text out.
 //!
-//! Invariant: every x comes from [`Frame::x`], so that all rows agree on time; what lies outside of the frame is cut, not moved.
+//! Invariant: every x comes from `Frame::x`, so that all rows agree on time; what lies outside of the frame is cut, not moved.
 
 use std::fmt::Write;
 use std::time::Duration;

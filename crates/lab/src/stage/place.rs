@@ -112,8 +112,10 @@ pub fn tidy_root() -> anyhow::Result<()> {
 pub fn stages(root: &Path) -> anyhow::Result<Vec<(PathBuf, Option<Record>)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root).with_context(|| format!("cannot read {}", root.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
+        let entry = entry?;
+        let path = entry.path();
+        // A stage's name cannot begin with a dot: those are not stages.
+        if path.is_dir() && !entry.file_name().as_encoded_bytes().starts_with(b".") {
             let record = read(&path).ok();
             found.push((path, record));
         }

@@ -1,0 +1,360 @@
+//! The order of a run: which proxy on which cluster, cell after cell; what breaks off costs only itself.
+//!
+//! Unless a running stage was named, each proxy and each `writers` setting gets a cluster of its own (`fresh_cells`: each
+//! cell does): what one manager leaves in a cluster (an evicted member that the group still remembers) must not be charged
+//! to the next.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+use super::case::{Case, Scope, Writers};
+use super::cell;
+use super::front::{External, Front};
+use super::progress::Progress;
+use super::result::{Cell, Conditions, Machine, Report, Who};
+use super::{Driver, FailoverPlan, haproxy, machine, table};
+use crate::fault::Fault;
+use crate::load::prepare;
+use crate::load::session::Target;
+use crate::load::sysbench::SysbenchPlan;
+use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
+use crate::stage::{Stage, StagePlan};
+
+/// Where it is measured.
+pub enum Ground {
+    /// Clusters of its own, each started for a part of the run and ended after it.
+    Own(StagePlan),
+    /// A stage that somebody else keeps.
+    Attached(Box<Stage>),
+}
+
+/// What a front is made from, so that it can be made again.
+#[derive(Clone, Debug)]
+enum Setup {
+    Haproxy(Writers),
+    Understudy(Writers),
+    External(External),
+}
+
+/// What is measured on one cluster.
+struct Part {
+    setup: Setup,
+    cells: Vec<(Case, Scope)>,
+}
+
+/// Runs all of it. A cell that cannot be measured, or breaks off, says why in the report.
+pub async fn run(ground: &Ground, plan: &FailoverPlan, progress: &Progress) -> anyhow::Result<Report> {
+    let mut report = Report { conditions: conditions(ground, plan), ..Report::default() };
+    let mut number = 0;
+    for part in parts(plan) {
+        let mut runner =
+            Runner { plan, progress, number: &mut number, cells: Vec::new(), machine: &mut report.machine };
+        let done = match ground {
+            Ground::Attached(stage) => runner.on(stage, &part).await,
+            Ground::Own(wanted) => runner.on_a_fresh_stage(wanted, &part).await,
+        };
+        let mut cells = runner.cells;
+        if let Err(error) = done {
+            progress.line(&format!("broke off: {error:#}"));
+            // The first cell without a figure carries the reason; those after it were never begun.
+            let begun =
+                |case, scope| cells.iter().any(|cell: &Cell| (cell.case, cell.scope) == (case, scope));
+            let missing: Vec<_> = part.cells.iter().filter(|(case, scope)| !begun(*case, *scope)).collect();
+            for (at, &&(case, scope)) in missing.iter().enumerate() {
+                let broke = format!("{}, {}: {error:#}", case.title().to_lowercase(), scope.title());
+                let (skipped, broke) = match at {
+                    0 => (None, Some(broke)),
+                    _ => (Some("never begun, see below".to_owned()), None),
+                };
+                let who = part.setup.who();
+                cells.push(Cell { case, scope, who, repetitions: Vec::new(), skipped, broke });
+            }
+            if missing.is_empty() {
+                return Err(error);
+            }
+        }
+        report.cells.append(&mut cells);
+    }
+    Ok(report)
+}
+
+/// Baseline and ours in turn, so that both see the machine in the same state.
+fn parts(plan: &FailoverPlan) -> Vec<Part> {
+    let all = |scopes: &dyn Fn(Scope) -> bool| -> Vec<(Case, Scope)> {
+        let scopes: Vec<Scope> = plan.scopes.iter().copied().filter(|scope| scopes(*scope)).collect();
+        plan.cases.iter().flat_map(|&case| scopes.iter().map(move |&scope| (case, scope))).collect()
+    };
+    if let Some(external) = &plan.through {
+        return vec![Part { setup: Setup::External(external.clone()), cells: all(&|_| true) }];
+    }
+    let mut parts = Vec::new();
+    for writers in [Writers::One, Writers::All] {
+        let cells = all(&|scope| scope.writers() == writers);
+        let whole: Vec<Vec<(Case, Scope)>> = match (cells.is_empty(), plan.fresh_cells) {
+            (true, _) => Vec::new(),
+            (false, true) => cells.into_iter().map(|cell| vec![cell]).collect(),
+            (false, false) => vec![cells],
+        };
+        for cells in whole {
+            if plan.haproxy {
+                parts.push(Part { setup: Setup::Haproxy(writers), cells: cells.clone() });
+            }
+            if plan.understudy {
+                parts.push(Part { setup: Setup::Understudy(writers), cells });
+            }
+        }
+    }
+    parts
+}
+
+impl Setup {
+    fn who(&self) -> Who {
+        match self {
+            Self::Haproxy(_) => Who::Haproxy,
+            Self::Understudy(_) => Who::Understudy,
+            Self::External(external) => Who::Through(external.address.clone()),
+        }
+    }
+
+    async fn start(
+        &self,
+        nodes: &[(String, String)],
+        plan: &FailoverPlan,
+        dir: &Path,
+    ) -> anyhow::Result<Front> {
+        match self {
+            Self::Haproxy(writers) => Front::haproxy(nodes, *writers, dir).await,
+            Self::Understudy(writers) => Front::understudy(nodes, *writers, &plan.knobs, dir).await,
+            Self::External(external) => Front::external(nodes, external.clone()).await,
+        }
+    }
+}
+
+/// One part of the run, under way.
+struct Runner<'a> {
+    plan: &'a FailoverPlan,
+    progress: &'a Progress,
+    /// Repetitions so far, over all parts.
+    number: &'a mut u64,
+    cells: Vec<Cell>,
+    machine: &'a mut Machine,
+}
+
+impl Runner<'_> {
+    async fn on_a_fresh_stage(&mut self, wanted: &StagePlan, part: &Part) -> anyhow::Result<()> {
+        let teller = self.progress.clone();
+        let stage = Stage::up_telling(wanted.clone(), move |step| teller.now(step)).await?;
+        let done = self.on(&stage, part).await;
+        self.progress.now("ending the cluster");
+        let ended = stage.down().await;
+        done.and(ended)
+    }
+
+    /// Every cell of the part. One that breaks off does not cost the others: the nodes are healed and the front is made anew.
+    async fn on(&mut self, stage: &Stage, part: &Part) -> anyhow::Result<()> {
+        let nodes: Vec<(String, String)> =
+            stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
+        prepare_stage(stage, self.plan, &nodes, self.progress).await?;
+        if self.machine.versions.is_empty() {
+            *self.machine = look_around(stage).await;
+        }
+        let name = table::name_of(&part.setup.who());
+        let mut front: Option<Front> = None;
+        for (at, &(case, scope)) in part.cells.iter().enumerate() {
+            let open = match front.take() {
+                Some(open) => open,
+                None => {
+                    self.progress.now(&format!("starting {name}"));
+                    let dir = self.plan.dir.join(format!(
+                        "{}-{}",
+                        name.to_lowercase().replace(':', "-"),
+                        *self.number + at as u64
+                    ));
+                    part.setup.start(&nodes, self.plan, &dir).await?
+                }
+            };
+            let mut cell = self.one_cell(stage, &open, case, scope).await;
+            front = match &mut cell.broke {
+                None => Some(open),
+                Some(broke) => {
+                    let mut open = open;
+                    if let Err(ended) = open.still_runs() {
+                        *broke = format!("{broke}; {ended:#}");
+                    }
+                    self.progress.line(&format!("broke off: {broke}"));
+                    drop(open);
+                    None
+                }
+            };
+            self.cells.push(cell);
+            if front.is_none() {
+                self.heal_all(stage).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn heal_all(&self, stage: &Stage) -> anyhow::Result<()> {
+        for node in stage.nodes() {
+            self.progress.now(&format!("healing {}", node.name));
+            let healed = stage.fault(&node.name, Fault::Heal).await;
+            healed.with_context(|| format!("cannot heal {} after a repetition broke off", node.name))?;
+        }
+        Ok(())
+    }
+
+    async fn one_cell(&mut self, stage: &Stage, front: &Front, case: Case, scope: Scope) -> Cell {
+        let mut cell = Cell {
+            case,
+            scope,
+            who: front.who(),
+            repetitions: Vec::new(),
+            skipped: cannot(stage, front, case, scope),
+            broke: None,
+        };
+        if cell.skipped.is_some() {
+            return cell;
+        }
+        for repetition in 0..self.plan.repetitions {
+            let of = format!("{}/{}", repetition + 1, self.plan.repetitions);
+            let name = table::name_of(&front.who());
+            let what = format!("{name}, {}, {} {of}", case.title().to_lowercase(), scope.title());
+            self.progress.now(&what);
+            *self.number += 1;
+            let at = cell::At { case, scope, repetition, number: *self.number };
+            let measured = cell::measure(stage, front, self.plan, at, self.progress).await;
+            self.progress.step();
+            match measured {
+                Ok(measured) => {
+                    let once = Cell { repetitions: vec![measured.clone()], ..cell.clone() };
+                    let [first, second] = table::lines(&once);
+                    self.progress.line(&format!("{what}: {first}, {}", second.trim_start()));
+                    cell.repetitions.push(measured);
+                }
+                Err(error) => {
+                    cell.broke = Some(format!("{what}: {error:#}"));
+                    return cell;
+                }
+            }
+        }
+        cell
+    }
+}
+
+/// Why a cell cannot be measured, if so.
+fn cannot(stage: &Stage, front: &Front, case: Case, scope: Scope) -> Option<String> {
+    match (case, front.writers()) {
+        (_, Writers::One) if scope.writers() == Writers::All => Some("it writes to one node".to_owned()),
+        (_, Writers::All) if scope.writers() == Writers::One => Some("it writes to all nodes".to_owned()),
+        (Case::Graceful, _) => front.cannot_remove(),
+        (Case::Vanish, _) if !stage.is_namespaced() => {
+            Some("nodes have no network of their own here (needs root)".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Tables, and the account of HAProxy's check.
+async fn prepare_stage(
+    stage: &Stage,
+    plan: &FailoverPlan,
+    nodes: &[(String, String)],
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let Some((first, address)) = nodes.first() else { bail!("the stage has no nodes") };
+    progress.now("making the load's tables");
+    let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
+    let own = plan.driver == Driver::Builtin;
+    prepare::tables(&target, plan.tables, plan.rows, own).await?;
+    if !own {
+        let sysbench = SysbenchPlan {
+            target: target.clone(),
+            tables: plan.tables,
+            rows: plan.rows,
+            threads: plan.threads,
+            rate: plan.rate,
+        };
+        sysbench.prepare().await?;
+    }
+    if plan.haproxy {
+        let sql = format!("CREATE USER IF NOT EXISTS '{}'@'%'", haproxy::CHECK_USER);
+        stage.run_in(first, &sql).await.context("cannot make the account of HAProxy's check")?;
+    }
+    // Every node must have applied all of it before the first connection prepares its statements there.
+    for (name, address) in nodes {
+        let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
+        let mut conn = Conn::new(target.opts()).await.with_context(|| format!("cannot log in to {name}"))?;
+        conn.query_drop("SET SESSION wsrep_sync_wait=15").await?;
+        let _: Option<u64> = conn.query_first("SELECT COUNT(*) FROM ledger").await?;
+        conn.disconnect().await?;
+    }
+    Ok(())
+}
+
+async fn look_around(stage: &Stage) -> Machine {
+    let mut machine =
+        machine::look(&[("HAProxy", "haproxy", &["-v"]), ("sysbench", "sysbench", &["--version"])]).await;
+    if let Some(node) = stage.nodes().first() {
+        let sql = "SELECT @@version, (SELECT variable_value FROM information_schema.global_status \
+                   WHERE variable_name = 'wsrep_provider_version')";
+        if let Ok(rows) = stage.run_in(&node.name, sql).await
+            && let Some([server, galera]) = rows.first().map(Vec::as_slice)
+        {
+            machine.versions.insert("MariaDB".into(), server.clone());
+            machine.versions.insert("Galera".into(), galera.clone());
+        }
+    }
+    machine.versions.insert("Understudy".into(), env!("CARGO_PKG_VERSION").into());
+    machine
+}
+
+fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
+    let haproxy = plan.haproxy.then(|| {
+        "option mysql-check every 1 s, down after 3 failures, up after 2 good ones, sessions of a server marked down are cut; \
+         one writer: the other servers as backup; all: leastconn; graceful: maint, 2 s for sessions to leave, then cut"
+            .to_owned()
+    });
+    let cluster = match ground {
+        Ground::Attached(_) => "one running cluster for all of it",
+        Ground::Own(_) if plan.fresh_cells => "a fresh cluster for each cell of each proxy",
+        Ground::Own(_) => "a fresh cluster for each proxy and writers setting",
+    };
+    Conditions {
+        cluster: cluster.into(),
+        rate: plan.rate,
+        threads: plan.threads,
+        arrivals: format!("{:?}", plan.arrivals).to_lowercase(),
+        protocol: format!("{:?}", plan.protocol).to_lowercase(),
+        driver: format!("{:?}", plan.driver).to_lowercase(),
+        warm_s: plan.warm_s,
+        after_s: plan.after_s(Case::NonGraceful),
+        galera_options: plan.galera_options.clone(),
+        knobs: plan.knobs.clone(),
+        haproxy,
+        at: machine::now_utc(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failover::tests::plan;
+
+    #[test]
+    fn the_baseline_goes_first_on_a_cluster_of_its_own() {
+        let parts = parts(&FailoverPlan { haproxy: true, ..plan() });
+        let names: Vec<String> =
+            parts.iter().map(|part| format!("{:?} {}", part.setup, part.cells.len())).collect();
+        assert_eq!(names, ["Haproxy(One) 10", "Understudy(One) 10", "Haproxy(All) 5", "Understudy(All) 5"]);
+    }
+
+    #[test]
+    fn fresh_cells_are_one_each_and_what_was_not_asked_for_is_left_out() {
+        let asked = FailoverPlan { fresh_cells: true, scopes: vec![Scope::Active], ..plan() };
+        let parts = parts(&asked);
+        assert_eq!((parts.len(), parts.iter().all(|part| part.cells.len() == 1)), (5, true));
+    }
+}
