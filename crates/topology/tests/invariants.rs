@@ -1,0 +1,302 @@
+//! Random facts in random order, against what must hold whatever comes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use topology::action::Action;
+use topology::brain::{Brain, Restored};
+use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
+use topology::order::{Order, OrderId};
+use topology::routes::{LaneState, ServerGreeting};
+use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
+use topology::{NodeId, Term};
+
+const NODES: u8 = 3;
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Event {
+    Wait(u64),
+    Up(u8),
+    Status(u8, u8),
+    Ended(u8, u8),
+    Failed(u8, u8),
+    Missed(u8),
+    Lost(u8),
+    Refused(u8, u16),
+    Quiet(u8),
+    Persisted(bool),
+    Evicted(bool),
+    Barrier(u8, bool),
+    Order(u8, u8, u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let node = 0..NODES;
+    prop_oneof![
+        6 => (1u64..400).prop_map(Event::Wait),
+        4 => node.clone().prop_map(Event::Up),
+        8 => (node.clone(), 0u8..10).prop_map(|(node, kind)| Event::Status(node, kind)),
+        3 => (node.clone(), 0u8..3).prop_map(|(node, how)| Event::Ended(node, how)),
+        6 => (node.clone(), 0u8..5).prop_map(|(node, how)| Event::Failed(node, how)),
+        3 => node.clone().prop_map(Event::Missed),
+        1 => node.clone().prop_map(Event::Lost),
+        1 => (node.clone(), prop_oneof![Just(1047), Just(1053), Just(1290)]).prop_map(|(node, errno)| Event::Refused(node, errno)),
+        4 => node.clone().prop_map(Event::Quiet),
+        6 => proptest::bool::weighted(0.8).prop_map(Event::Persisted),
+        2 => proptest::bool::weighted(0.8).prop_map(Event::Evicted),
+        6 => (node.clone(), proptest::bool::weighted(0.7)).prop_map(|(node, passed)| Event::Barrier(node, passed)),
+        2 => (0u8..5, node, 0u64..500).prop_map(|(kind, node, budget)| Event::Order(kind, node, budget)),
+    ]
+}
+
+/// The world as the test knows it, and what it demands of each action.
+struct World {
+    brain: Brain,
+    writers: Writers,
+    now: Duration,
+    linked: [bool; NODES as usize],
+    on_disk: Term,
+    published: Term,
+    epochs: BTreeMap<u8, u64>,
+    persists: VecDeque<Term>,
+    evicts: VecDeque<NodeId>,
+    barriers: BTreeMap<u8, Term>,
+    ordered: u64,
+    answered: BTreeSet<u64>,
+}
+
+impl World {
+    fn new(writers: Writers, evict: EvictPolicy, restored: Term) -> Self {
+        let node = |number: u8| NodeSettings {
+            name: format!("db{number}"),
+            address: format!("db{number}:3306"),
+            priority: 0,
+        };
+        let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
+        settings.evict = evict;
+        let writer = (restored.0 > 0).then_some(NodeId(1));
+        let restored_state =
+            Restored { term: restored, writer, sessions_max: vec![None; usize::from(NODES)] };
+        Self {
+            brain: Brain::new(settings, restored_state, Duration::ZERO),
+            writers,
+            now: Duration::ZERO,
+            linked: [false; NODES as usize],
+            on_disk: restored,
+            published: Term(0),
+            epochs: BTreeMap::new(),
+            persists: VecDeque::new(),
+            evicts: VecDeque::new(),
+            barriers: BTreeMap::new(),
+            ordered: 0,
+            answered: BTreeSet::new(),
+        }
+    }
+
+    fn tell(&mut self, fact: Fact) {
+        match &fact {
+            Fact::LinkUp { node, .. } => self.linked[usize::from(node.0)] = true,
+            Fact::LinkEnded { node, .. } => self.linked[usize::from(node.0)] = false,
+            Fact::Outcome(Outcome::Persisted { term }) => self.on_disk = self.on_disk.max(*term),
+            _ => {}
+        }
+        for (place, action) in self.brain.on(self.now, fact).into_iter().enumerate() {
+            self.demand(place, action);
+        }
+    }
+
+    fn demand(&mut self, place: usize, action: Action) {
+        match action {
+            Action::Publish(routes) => {
+                assert_eq!(place, 0, "routes come first, and once");
+                let open = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
+                assert!(self.writers == Writers::All || open <= 1, "two open lanes");
+                assert_eq!(routes.hold_because.is_none(), open > 0, "a reason exactly when held");
+                assert!(routes.term >= self.published, "the term went back");
+                assert!(
+                    routes.term <= self.on_disk,
+                    "term {} is not on disk ({})",
+                    routes.term,
+                    self.on_disk
+                );
+                assert!(open == 0 || routes.term > Term(0), "open without a decision");
+                self.published = routes.term;
+                for lane in &routes.lanes {
+                    let before = self.epochs.insert(lane.node.0, lane.epoch).unwrap_or(0);
+                    assert!(lane.epoch >= before, "an epoch went back");
+                }
+            }
+            Action::Persist { term, .. } => self.persists.push_back(term),
+            Action::Evict { victim, via, .. } => {
+                assert!(self.evicts.is_empty(), "two evictions at once");
+                assert_ne!(victim, via);
+                // Every view in this test has three members: two must be left.
+                let left =
+                    (0..NODES).filter(|node| *node != victim.0 && self.linked[usize::from(*node)]).count();
+                assert_eq!(left, 2, "an eviction that leaves no majority");
+                self.evicts.push_back(victim);
+            }
+            Action::Barrier { node, term, .. } => {
+                self.barriers.insert(node.0, term);
+            }
+            Action::Answer { id, .. } => {
+                assert!(self.answered.insert(id.0), "order {} was answered twice", id.0)
+            }
+            Action::Say(sentence) => assert!(!sentence.text.is_empty()),
+            Action::Confirm { .. }
+            | Action::Probe { .. }
+            | Action::ReadAccounts { .. }
+            | Action::Forget { .. } => {}
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        let fact = match event {
+            Event::Wait(ms) => {
+                self.now += Duration::from_millis(ms);
+                Fact::Tick
+            }
+            Event::Up(node) => {
+                let greeting =
+                    ServerGreeting { version: "x".into(), capabilities: u64::from(node) | 4, charset: 45 };
+                Fact::LinkUp { node: NodeId(node), greeting }
+            }
+            Event::Status(node, kind) => {
+                Fact::Status { node: NodeId(node), status: Box::new(status(node, kind)) }
+            }
+            Event::Ended(node, how) => {
+                let how = [LinkEnd::Closed, LinkEnd::Goodbye { errno: 1053 }, LinkEnd::Silent]
+                    [usize::from(how)]
+                .clone();
+                Fact::LinkEnded { node: NodeId(node), how }
+            }
+            Event::Failed(node, how) => {
+                let how = match how {
+                    0 | 1 => ConnectFailure::Refused,
+                    2 => ConnectFailure::Reset,
+                    3 => ConnectFailure::TimedOut,
+                    _ => ConnectFailure::Rejected { errno: 1045, message: "no".into() },
+                };
+                Fact::ConnectFailed { node: NodeId(node), how }
+            }
+            Event::Missed(node) => Fact::ProbeMissed { node: NodeId(node) },
+            Event::Lost(node) => Fact::TrafficLost { node: NodeId(node), how: ConnectFailure::Closed },
+            Event::Refused(node, errno) => Fact::TrafficRefused { node: NodeId(node), errno },
+            Event::Quiet(node) => {
+                let epoch = self.epochs.get(&node).copied().unwrap_or(0);
+                Fact::Quiesced { node: NodeId(node), epoch, term: self.published }
+            }
+            Event::Persisted(done) => {
+                let Some(term) = self.persists.pop_front() else { return };
+                let why = String::from("full");
+                Fact::Outcome(if done {
+                    Outcome::Persisted { term }
+                } else {
+                    Outcome::PersistFailed { term, why }
+                })
+            }
+            Event::Evicted(done) => {
+                let Some(victim) = self.evicts.pop_front() else { return };
+                let why = String::from("no");
+                Fact::Outcome(if done {
+                    Outcome::Evicted { victim, via: victim }
+                } else {
+                    Outcome::EvictFailed { victim, why }
+                })
+            }
+            Event::Barrier(node, passed) => {
+                let Some(term) = self.barriers.remove(&node) else { return };
+                let (node, why) = (NodeId(node), String::from("no"));
+                Fact::Outcome(if passed {
+                    Outcome::BarrierPassed { node, term }
+                } else {
+                    Outcome::BarrierFailed { node, term, why }
+                })
+            }
+            Event::Order(kind, node, budget_ms) => {
+                self.ordered += 1;
+                let (node, budget) = (NodeId(node), Duration::from_millis(budget_ms));
+                let order = match kind {
+                    0 => Order::Switchover { to: Some(node), budget },
+                    1 => Order::Switchover { to: None, budget },
+                    2 => Order::Drain { node, budget },
+                    3 => Order::Undrain { node },
+                    _ => Order::SetSessionsMax { node, sessions_max: Some(node.0.into()) },
+                };
+                Fact::Order { id: OrderId(self.ordered), order }
+            }
+        };
+        self.tell(fact);
+    }
+
+    /// Nobody speaks any more; only time passes, and the test forgets evictions that are never answered, as the brain does.
+    fn fall_silent(&mut self) {
+        self.evicts.clear();
+        for _ in 0..1500 {
+            self.now += Duration::from_millis(20);
+            for (place, action) in self.brain.on(self.now, Fact::Tick).into_iter().enumerate() {
+                if matches!(action, Action::Evict { .. }) {
+                    self.evicts.clear();
+                }
+                self.demand(place, action);
+            }
+        }
+    }
+}
+
+fn status(node: u8, kind: u8) -> GaleraStatus {
+    let mut status = GaleraStatus {
+        local_state: Some(4),
+        cluster_status: "Primary".into(),
+        cluster_size: u32::from(NODES),
+        conf_id: 3,
+        gcomm_uuid: format!("a-{node}"),
+        members: (0..NODES).map(|number| format!("db{number}:3306")).collect(),
+        ready: true,
+        connected: true,
+        ..GaleraStatus::default()
+    };
+    match kind {
+        6 => status.local_state = Some(2),
+        7 => status.read_only = true,
+        8 => {
+            status.cluster_status = "non-Primary".into();
+            status.ready = false;
+        }
+        9 => status.pxc_maint_mode = Some("MAINTENANCE".into()),
+        _ => {}
+    }
+    status
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_comes(
+        all in any::<bool>(),
+        evict in prop_oneof![Just(EvictPolicy::Proven), Just(EvictPolicy::Silent), Just(EvictPolicy::Never)],
+        restored in 0u64..3,
+        healthy_start in proptest::bool::weighted(0.8),
+        events in proptest::collection::vec(event(), 1..250),
+    ) {
+        let mut world = World::new(if all { Writers::All } else { Writers::One }, evict, Term(restored));
+        if healthy_start {
+            for node in 0..NODES {
+                world.happen(Event::Up(node));
+                world.happen(Event::Status(node, 0));
+            }
+            world.happen(Event::Persisted(true));
+            for node in 0..NODES {
+                world.happen(Event::Barrier(node, true));
+            }
+        }
+        for event in events {
+            world.happen(event);
+        }
+        world.fall_silent();
+        prop_assert_eq!(world.answered.len() as u64, world.ordered, "an order was never answered");
+    }
+}

@@ -1,0 +1,469 @@
+//! Runs the transcripts in `tests/transcripts/*.txt`: facts in, a line `----`, the exact decisions out.
+//!
+//! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
+//!
+//! ```text
+//!   cluster writers=one evict=proven nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [KEY=SECONDS ...]
+//!   auto persist barrier evict            these are answered at once, with success
+//!   0.100 all up                          every node: LinkUp and a Status
+//!   0.100 db1 status primary=no           what is changed stays changed for that node
+//!   0.100 group conf=4 members=db2,db3    the same for the members named
+//!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
+//!   0.100 persisted | persist-failed WHY | evicted | evict-failed WHY | tick | account NAME
+//!   0.100 order switchover db2 budget=1.0
+//!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use topology::action::Action;
+use topology::brain::{Brain, Restored};
+use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
+use topology::order::{Order, OrderId};
+use topology::routes::{LaneState, Routes, ServerGreeting};
+use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
+use topology::{NodeId, Term};
+
+#[test]
+fn transcripts() {
+    let bless = std::env::var_os("UNDERSTUDY_BLESS").is_some();
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut wrong = Vec::new();
+    for path in files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "txt")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (facts, expected) = text.split_once("----\n").unwrap_or((&text, ""));
+        let came = play(facts).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        if bless {
+            std::fs::write(path, format!("{facts}----\n{came}")).unwrap();
+        } else if came != expected {
+            let line = came
+                .lines()
+                .zip(expected.lines())
+                .position(|(a, b)| a != b)
+                .unwrap_or(expected.lines().count());
+            let at = |text: &str| text.lines().nth(line).unwrap_or("(nothing)").to_owned();
+            wrong.push(format!(
+                "{}: line {} of the decisions\n  came     {}\n  expected {}",
+                path.display(),
+                line + 1,
+                at(&came),
+                at(expected)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(!files.is_empty());
+}
+
+struct Stage {
+    brain: Brain,
+    names: Vec<String>,
+    now: Duration,
+    statuses: Vec<GaleraStatus>,
+    auto: Vec<String>,
+    persists: VecDeque<Term>,
+    evicts: VecDeque<NodeId>,
+    barriers: BTreeMap<NodeId, Term>,
+    asked: Vec<NodeId>,
+    routes: Option<std::sync::Arc<Routes>>,
+    orders: u64,
+    /// In a `run`: how often each question was asked beyond the first time.
+    folded: Option<BTreeMap<String, u32>>,
+    out: String,
+}
+
+fn play(script: &str) -> Result<String, String> {
+    let mut stage: Option<Stage> = None;
+    for (number, line) in script.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let done = match (words[0], &mut stage) {
+            ("cluster", _) => cluster(&words).map(|new| stage = Some(new)),
+            ("auto", Some(stage)) => {
+                stage.auto = words[1..].iter().map(ToString::to_string).collect();
+                Ok(())
+            }
+            (_, Some(stage)) => stage.line(&words),
+            _ => Err("the first line must be `cluster`".into()),
+        };
+        done.map_err(|why| format!("line {}: {line}: {why}", number + 1))?;
+    }
+    stage.map(|stage| stage.out).ok_or("no cluster".into())
+}
+
+fn cluster(words: &[&str]) -> Result<Stage, String> {
+    let given: BTreeMap<&str, &str> = words[1..].iter().filter_map(|word| word.split_once('=')).collect();
+    let names: Vec<String> =
+        given.get("nodes").unwrap_or(&"db1,db2,db3").split(',').map(Into::into).collect();
+    let writers = if given.get("writers") == Some(&"all") { Writers::All } else { Writers::One };
+    let node = |name: &String| NodeSettings {
+        name: name.clone(),
+        address: address(name),
+        priority: given.get("first").map_or(0, |first| u32::from(first == name)),
+    };
+    let mut settings = Settings::new("shop", writers, names.iter().map(node).collect());
+    settings.evict = match given.get("evict") {
+        Some(&"silent") => EvictPolicy::Silent,
+        Some(&"never") => EvictPolicy::Never,
+        _ => EvictPolicy::Proven,
+    };
+    if let Some(time) = given.get("probe_interval") {
+        settings.probe_interval = seconds(time)?;
+    }
+    if let Some(time) = given.get("leave_grace") {
+        settings.leave_grace = seconds(time)?;
+    }
+    settings.check()?;
+    let place = |name: &str| settings.node(name).ok_or(format!("no node {name}"));
+    let mut restored = Restored { sessions_max: vec![None; names.len()], ..Restored::default() };
+    restored.term = Term(given.get("term").map_or(Ok(0), |term| term.parse()).map_err(|_| "term?")?);
+    restored.writer = given.get("writer").map(|name| place(name)).transpose()?;
+    if let Some(name) = given.get("drained") {
+        restored.sessions_max[usize::from(place(name)?.0)] = Some(0);
+    }
+    let status = |number: usize| GaleraStatus {
+        local_state: Some(4),
+        local_state_comment: "Synced".into(),
+        cluster_status: "Primary".into(),
+        cluster_size: names.len() as u32,
+        conf_id: 3,
+        cluster_uuid: "group".into(),
+        gcomm_uuid: format!("{}-{number}", "a0"),
+        members: names.iter().map(|name| address(name)).collect(),
+        ready: true,
+        connected: true,
+        ..GaleraStatus::default()
+    };
+    Ok(Stage {
+        brain: Brain::new(settings, restored, Duration::ZERO),
+        statuses: (0..names.len()).map(status).collect(),
+        names,
+        now: Duration::ZERO,
+        auto: Vec::new(),
+        persists: VecDeque::new(),
+        evicts: VecDeque::new(),
+        barriers: BTreeMap::new(),
+        asked: Vec::new(),
+        routes: None,
+        orders: 0,
+        folded: None,
+        out: String::new(),
+    })
+}
+
+impl Stage {
+    fn line(&mut self, words: &[&str]) -> Result<(), String> {
+        self.now = self.now.max(seconds(words[0])?);
+        let (who, what) = (*words.get(1).ok_or("who?")?, words.get(2).copied().unwrap_or(""));
+        let rest = words.get(3..).unwrap_or(&[]).join(" ");
+        let fact = match who {
+            "tick" => Fact::Tick,
+            "account" => Fact::UnknownAccount { user: what.into() },
+            "persisted" => Fact::Outcome(Outcome::Persisted {
+                term: self.persists.pop_front().ok_or("nothing is written")?,
+            }),
+            "persist-failed" => {
+                let term = self.persists.pop_front().ok_or("nothing is written")?;
+                Fact::Outcome(Outcome::PersistFailed { term, why: words[2..].join(" ") })
+            }
+            "evicted" => {
+                let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
+                Fact::Outcome(Outcome::Evicted { victim, via: victim })
+            }
+            "evict-failed" => {
+                let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
+                Fact::Outcome(Outcome::EvictFailed { victim, why: words[2..].join(" ") })
+            }
+            "order" => self.order(&words[2..])?,
+            "run" => return self.run(&words[2..]),
+            "group" => {
+                let changes = words[2..].to_vec();
+                let members =
+                    changes.iter().find_map(|word| word.strip_prefix("members=")).ok_or("members?")?;
+                for name in members.split(',') {
+                    self.change(name, &changes)?;
+                }
+                return Ok(());
+            }
+            "all" => {
+                for node in 0..self.names.len() as u8 {
+                    self.up(NodeId(node));
+                }
+                return Ok(());
+            }
+            name => {
+                let node = self.node(name)?;
+                match what {
+                    "up" => {
+                        self.up(node);
+                        return Ok(());
+                    }
+                    "link" => Fact::LinkUp { node, greeting: greeting() },
+                    "status" => {
+                        self.change(name, &words[3..])?;
+                        self.status(node)
+                    }
+                    "ended" => Fact::LinkEnded { node, how: ended(&rest)? },
+                    "failed" => Fact::ConnectFailed { node, how: failed(&rest)? },
+                    "missed" => Fact::ProbeMissed { node },
+                    "lost" => Fact::TrafficLost { node, how: ConnectFailure::Reset },
+                    "refused" => Fact::TrafficRefused { node, errno: rest.parse().map_err(|_| "errno?")? },
+                    "quiet" => {
+                        let routes = self.routes.clone().ok_or("nothing is published")?;
+                        let epoch = routes.lane(node).ok_or("lane?")?.epoch;
+                        Fact::Quiesced { node, epoch, term: routes.term }
+                    }
+                    "passed" | "barrier-failed" => {
+                        let term = self.barriers.remove(&node).ok_or("no barrier is asked")?;
+                        Fact::Outcome(if what == "passed" {
+                            Outcome::BarrierPassed { node, term }
+                        } else {
+                            Outcome::BarrierFailed { node, term, why: rest }
+                        })
+                    }
+                    _ => return Err("what?".into()),
+                }
+            }
+        };
+        self.tell(fact);
+        Ok(())
+    }
+
+    fn up(&mut self, node: NodeId) {
+        self.tell(Fact::LinkUp { node, greeting: greeting() });
+        let status = self.status(node);
+        self.tell(status);
+    }
+
+    fn status(&self, node: NodeId) -> Fact {
+        Fact::Status { node, status: Box::new(self.statuses[usize::from(node.0)].clone()) }
+    }
+
+    fn change(&mut self, name: &str, changes: &[&str]) -> Result<(), String> {
+        let node = self.node(name)?;
+        let status = &mut self.statuses[usize::from(node.0)];
+        for (key, value) in changes.iter().filter_map(|word| word.split_once('=')) {
+            let on = matches!(value, "on" | "yes");
+            match key {
+                "state" => status.local_state = value.parse().ok(),
+                "comment" => status.local_state_comment = value.into(),
+                "primary" => status.cluster_status = if on { "Primary" } else { "non-Primary" }.into(),
+                "ready" => status.ready = on,
+                "conf" => status.conf_id = value.parse().map_err(|_| "conf?")?,
+                "uuid" => status.gcomm_uuid = value.into(),
+                "members" => {
+                    status.members = value.split(',').map(address).collect();
+                    status.cluster_size = status.members.len() as u32;
+                }
+                "read_only" => status.read_only = on,
+                "desync" => status.desync = on,
+                "reject" => status.reject_queries = on,
+                "maint" => status.pxc_maint_mode = Some(value.into()),
+                _ => return Err(format!("{key}?")),
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&mut self, words: &[&str]) -> Result<Fact, String> {
+        let budget = words
+            .iter()
+            .find_map(|word| word.strip_prefix("budget="))
+            .map_or(Ok(Duration::from_secs(1)), seconds)?;
+        let node = words.get(1).filter(|word| !word.contains('=')).map(|name| self.node(name)).transpose()?;
+        let must = || node.ok_or("which node?");
+        let order = match words[0] {
+            "switchover" => Order::Switchover { to: node, budget },
+            "drain" => Order::Drain { node: must()?, budget },
+            "undrain" => Order::Undrain { node: must()? },
+            "limit" => Order::SetSessionsMax {
+                node: must()?,
+                sessions_max: words.get(2).and_then(|limit| limit.parse().ok()),
+            },
+            _ => return Err("which order?".into()),
+        };
+        self.orders += 1;
+        Ok(Fact::Order { id: OrderId(self.orders), order })
+    }
+
+    /// The world goes on: ticks every 20 ms, and every 200 ms each node does what it is said to do.
+    fn run(&mut self, words: &[&str]) -> Result<(), String> {
+        let until = seconds(words[0])?;
+        let those = |key: &str| -> Result<Vec<NodeId>, String> {
+            let names = words.iter().find_map(|word| word.strip_prefix(key)).unwrap_or("");
+            names.split(',').filter(|name| !name.is_empty()).map(|name| self.node(name)).collect()
+        };
+        let (answering, missing, refusing) = (those("answering=")?, those("missing=")?, those("refusing=")?);
+        self.folded = Some(BTreeMap::new());
+        let mut ticks = 0;
+        while self.now + Duration::from_millis(20) <= until {
+            self.now += Duration::from_millis(20);
+            ticks += 1;
+            let round = ticks % 10 == 0;
+            let asked = std::mem::take(&mut self.asked);
+            for node in &answering {
+                if round || asked.contains(node) {
+                    let status = self.status(*node);
+                    self.tell(status);
+                }
+            }
+            for node in missing.iter().filter(|_| round) {
+                self.tell(Fact::ProbeMissed { node: *node });
+            }
+            for node in refusing.iter().filter(|_| round) {
+                self.tell(Fact::ConnectFailed { node: *node, how: ConnectFailure::Refused });
+            }
+            self.tell(Fact::Tick);
+        }
+        self.now = until;
+        for (line, times) in self.folded.take().unwrap_or_default() {
+            if times > 0 {
+                let _ = writeln!(self.out, "        ({line}: {times} more until {:.3})", until.as_secs_f64());
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, fact: Fact) {
+        let mut facts = VecDeque::from([fact]);
+        while let Some(fact) = facts.pop_front() {
+            for action in self.brain.on(self.now, fact) {
+                facts.extend(self.write(action));
+            }
+        }
+    }
+
+    /// Writes an action down; gives the fact that answers it, when that is `auto`.
+    fn write(&mut self, action: Action) -> Option<Fact> {
+        let name = |node: NodeId| self.names[usize::from(node.0)].clone();
+        let auto = |what: &str| self.auto.iter().any(|word| word == what);
+        let mut answer = None;
+        let line = match action {
+            Action::Confirm { node } => format!("confirm {}", name(node)),
+            Action::Probe { node } => {
+                self.asked.push(node);
+                format!("probe {}", name(node))
+            }
+            Action::Persist { term, writer, sessions_max } => {
+                let limits: Vec<String> = sessions_max
+                    .iter()
+                    .zip(&self.names)
+                    .filter_map(|(limit, name)| limit.map(|limit| format!(" {name}<={limit}")))
+                    .collect();
+                let writer = writer.map_or("-".into(), name);
+                if auto("persist") {
+                    answer = Some(Fact::Outcome(Outcome::Persisted { term }));
+                } else {
+                    self.persists.push_back(term);
+                }
+                format!("persist term {term} writer {writer}{}", limits.concat())
+            }
+            Action::Evict { victim, gcomm_uuid, via, .. } => {
+                let line = format!("evict {} ({gcomm_uuid}) via {}", name(victim), name(via));
+                if auto("evict") {
+                    answer = Some(Fact::Outcome(Outcome::Evicted { victim, via }));
+                } else {
+                    self.evicts.push_back(victim);
+                }
+                line
+            }
+            Action::Forget { node } => format!("forget the evicted on {}", name(node)),
+            Action::Barrier { node, term, .. } => {
+                let line = format!("barrier {} term {term}", name(node));
+                if auto("barrier") {
+                    answer = Some(Fact::Outcome(Outcome::BarrierPassed { node, term }));
+                } else {
+                    self.barriers.insert(node, term);
+                }
+                line
+            }
+            Action::ReadAccounts { node } => format!("read accounts from {}", name(node)),
+            Action::Publish(routes) => {
+                let lane = |state| match state {
+                    LaneState::Open => "open",
+                    LaneState::Draining => "draining",
+                    LaneState::Shut => "shut",
+                };
+                let lanes: Vec<String> = routes
+                    .lanes
+                    .iter()
+                    .map(|l| {
+                        let limit = l.sessions_max.map_or(String::new(), |limit| format!("<={limit}"));
+                        format!("{}:{}/{}{limit}", l.name, lane(l.state), l.epoch)
+                    })
+                    .collect();
+                let line = format!("routes term {} {}", routes.term, lanes.join(" "));
+                self.routes = Some(routes);
+                line
+            }
+            Action::Answer { id, reply } => match reply {
+                Ok(done) => format!("answer {} done: {}", id.0, done.sentence),
+                Err(refused) => format!("answer {} refused ({}): {}", id.0, refused.code, refused.sentence),
+            },
+            Action::Say(sentence) => format!("say {}: {}", sentence.level.word(), sentence.text),
+        };
+        if let Some(folded) = &mut self.folded
+            && (line.starts_with("probe ") || line.starts_with("confirm "))
+        {
+            let times = folded.entry(line.clone()).and_modify(|times| *times += 1).or_insert(0);
+            if *times > 0 {
+                return answer;
+            }
+        }
+        let _ = writeln!(self.out, "{:.3} {line}", self.now.as_secs_f64());
+        answer
+    }
+
+    fn node(&self, name: &str) -> Result<NodeId, String> {
+        // An unknown name is an unknown node: the brain must stand that, too.
+        let place = self.names.iter().position(|known| known == name);
+        place
+            .or((name == "nobody").then_some(99))
+            .map(|place| NodeId(place as u8))
+            .ok_or(format!("no node {name}"))
+    }
+}
+
+fn address(name: &str) -> String {
+    format!("{name}:3306")
+}
+
+fn greeting() -> ServerGreeting {
+    ServerGreeting { version: "5.5.5-10.11.19-MariaDB".into(), capabilities: 1, charset: 45 }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|time| Duration::try_from_secs_f64(time).ok())
+        .ok_or(format!("{text} is no time"))
+}
+
+fn ended(how: &str) -> Result<LinkEnd, String> {
+    Ok(match how.split_once(' ') {
+        Some(("goodbye", errno)) => LinkEnd::Goodbye { errno: errno.parse().map_err(|_| "errno?")? },
+        None if how == "closed" => LinkEnd::Closed,
+        None if how == "silent" => LinkEnd::Silent,
+        _ => return Err("how?".into()),
+    })
+}
+
+fn failed(how: &str) -> Result<ConnectFailure, String> {
+    Ok(match how.split_once(' ') {
+        Some(("rejected", errno)) => {
+            ConnectFailure::Rejected { errno: errno.parse().map_err(|_| "errno?")?, message: "no".into() }
+        }
+        None if how == "refused" => ConnectFailure::Refused,
+        None if how == "reset" => ConnectFailure::Reset,
+        None if how == "timeout" => ConnectFailure::TimedOut,
+        None if how == "unreachable" => ConnectFailure::Unreachable,
+        _ => return Err("how?".into()),
+    })
+}
