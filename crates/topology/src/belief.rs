@@ -68,6 +68,8 @@ pub(crate) struct Belief {
     /// One question of each kind in flight.
     pub confirm_asked: Option<Now>,
     pub probe_asked: Option<Now>,
+    /// Since it was lost, a survivor's view was without it: there is nothing to strike any more, until it served again.
+    pub left_view: bool,
     /// The gcomm uuid that was struck from the group.
     pub evicted_uuid: String,
     pub evict_tries: u32,
@@ -102,6 +104,7 @@ impl Belief {
             doubt_cleared: None,
             confirm_asked: None,
             probe_asked: None,
+            left_view: false,
             evicted_uuid: String::new(),
             evict_tries: 0,
             evict_after: Now::ZERO,

@@ -97,6 +97,7 @@ impl Brain {
         self.notice_stall();
         self.take_in(fact);
         self.core.judge_all();
+        self.core.note_departures();
         self.save();
         match &mut self.plan {
             Plan::One(plan) => plan.step(&mut self.core),

@@ -51,7 +51,7 @@ pub(crate) struct Warrant {
 impl Core {
     /// Some lost node may yet have to be evicted: survivors are asked until it is clear.
     pub(crate) fn eviction_pending(&self) -> bool {
-        self.evicting.is_none() && ids(&self.nodes).any(|id| self.guilty(id) && self.may_be_listed(id))
+        self.evicting.is_none() && ids(&self.nodes).any(|id| self.guilty(id))
     }
 
     /// The first eviction that is allowed now.
@@ -121,16 +121,34 @@ impl Core {
             .leaving_since
             .is_some_and(|since| self.now.saturating_sub(since) < self.settings.leave_grace);
         lost && !leaving
+            && !node.left_view
             && node.linked_once
             && !node.gcomm_uuid.is_empty()
             && node.gcomm_uuid != node.evicted_uuid
             && node.evict_tries < TRIES_MAX
     }
 
-    /// No survivor has yet said, after the loss, that it is out of the view.
-    fn may_be_listed(&self, id: NodeId) -> bool {
-        let since = self.node(id).lost_at.unwrap_or_default();
-        !ids(&self.nodes).any(|other| {
+    /// Keeps book of who left the view. A lost node that a survivor no longer lists has left for good: a node that comes back is in
+    /// the view long before it takes connections (it is being fed first), under its old name after a kill, and must not be
+    /// struck for that.
+    pub(crate) fn note_departures(&mut self) {
+        for id in ids(&self.nodes) {
+            let node = self.node(id);
+            if node.verdict.serves != Serves::No {
+                let node = self.node_mut(id);
+                node.left_view = false;
+                node.evicted_uuid.clear();
+                node.evict_tries = 0;
+            } else if matches!(node.verdict.state, NodeState::Dead | NodeState::Silent) && self.unlisted(id) {
+                self.node_mut(id).left_view = true;
+            }
+        }
+    }
+
+    /// A survivor says, after the loss, that it is out of the view.
+    fn unlisted(&self, id: NodeId) -> bool {
+        let since = self.node(id).lost_at.unwrap_or(self.now);
+        ids(&self.nodes).any(|other| {
             other != id
                 && self.survivor(other)
                 && self.node(other).answered_since(since)
