@@ -6,7 +6,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Login};
 use tokio::time::{Instant, sleep, timeout};
 use topology::account::Account;
-use topology::flavor::Flavor;
+use topology::flavor::{Flavor, join_period};
 
 /// An action's failure: the server's error number, when it gave one, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,47 +28,64 @@ impl Failed {
     }
 }
 
-/// Between two tries to clear a list, and how many there are.
-const FORGET_GAP: Duration = Duration::from_millis(500);
-const FORGET_TRIES: u32 = 10;
-const FORGET_DEADLINE: Duration = Duration::from_secs(2);
+/// Between two tries to set an option back, how many there are, and how long each may take.
+const SET_GAP: Duration = Duration::from_millis(500);
+const SET_TRIES: u32 = 10;
+const SET_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Strikes `gcomm_uuid` from the group, through the node at `address`; returns when that node is in a new view.
+/// Strikes `gcomm_uuid` from the group, through the node at `address`; returns when that node is in a new view. Whatever
+/// comes of it, the node gets its own join period back, beside and after this.
 pub(crate) async fn evict(
     address: &str,
     login: &Login,
     gcomm_uuid: &str,
     within: Duration,
 ) -> Result<(), Failed> {
-    in_time(within, async {
+    let mut period = None;
+    let done = in_time(within, async {
         let mut link = Link::connect(address, login, within).await?;
-        let statement = Flavor::of(&link.greeting.version)
+        let flavor = Flavor::of(&link.greeting.version);
+        let statement = flavor
             .evict(gcomm_uuid)
             .ok_or_else(|| Failed::because(format!("{gcomm_uuid:?} is no gcomm uuid")))?;
         let before = view(&mut link, within).await?;
+        let options = link.query(flavor.provider_options(), within).await?;
+        period = options.text(0, 0).and_then(join_period).and_then(|period| flavor.set_join_period(period));
         link.query(&statement, within).await?;
         view_after(&mut link, &before, within).await?;
         Ok(())
     })
-    .await
+    .await;
+    if let Some(statement) = period {
+        let (address, login) = (address.to_owned(), login.clone());
+        tokio::spawn(async move {
+            if let Err(Failed { why, .. }) = set_again(&address, &login, &statement).await {
+                tracing::warn!("{address} keeps a join period of 0.1 s ({why}); run there: {statement}");
+            }
+        });
+    }
+    done
 }
 
 /// Clears the list of evicted members of the node at `address`, trying again for some seconds.
 pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
+    set_again(address, login, Flavor::FORGET_EVICTED).await
+}
+
+/// Carries out a statement that may as well be carried out twice, trying again for some seconds.
+async fn set_again(address: &str, login: &Login, statement: &str) -> Result<(), Failed> {
     let mut tries = 0;
     loop {
-        let cleared = in_time(FORGET_DEADLINE, async {
-            let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
-            let statement = Flavor::of(&link.greeting.version).forget_evicted();
-            link.query(statement, FORGET_DEADLINE).await?;
+        let done = in_time(SET_DEADLINE, async {
+            Link::connect(address, login, SET_DEADLINE).await?.query(statement, SET_DEADLINE).await?;
             Ok(())
         })
         .await;
         tries += 1;
-        if cleared.is_ok() || tries == FORGET_TRIES {
-            return cleared;
+        if done.is_ok() || tries == SET_TRIES {
+            return done;
         }
-        sleep(FORGET_GAP).await;
+        sleep(SET_GAP).await;
     }
 }
 

@@ -42,7 +42,7 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
-    /// Clear the node's list of evicted members; answered by nothing. See [`crate::flavor::Flavor::forget_evicted`].
+    /// Clear the node's list of evicted members; answered by nothing. See [`crate::flavor::Flavor::FORGET_EVICTED`].
     Forget {
         /// Which node.
         node: NodeId,

@@ -176,6 +176,10 @@ impl Brain {
     fn link_up(&mut self, id: NodeId, greeting: ServerGreeting) {
         self.core.alive();
         let node = self.core.node_mut(id);
+        if node.verdict.serves == Serves::No {
+            // What it said in its former life says nothing about this one.
+            node.status = None;
+        }
         node.linked = true;
         node.linked_once = true;
         node.confirm_asked = None;

@@ -7,7 +7,7 @@
 //!     after the order, the longest write took 22 to 34 ms (6 runs, any victim). Through the other survivor: 1.0 s each time
 //!     (`evs.join_retrans_period`). So the representative is asked, and waited for a moment if it has not spoken yet.
 //!   - The name must be cleared from the lists of evicted members on every survivor as soon as the view has changed, see
-//!     [`crate::flavor::Flavor::forget_evicted`]; otherwise each later change of the view costs 5 s more.
+//!     [`crate::flavor::Flavor::FORGET_EVICTED`]; otherwise each later change of the view costs 5 s more.
 //!
 //! And never in the middle of an orderly stop:
 //!   - SIGTERM: the node is out of the survivors' view after 8 to 11 ms, no write of theirs takes longer than 10 ms, although

@@ -62,12 +62,36 @@ impl Flavor {
         "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status')"
     }
 
-    /// Strikes a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
+    /// Strikes a member from the group, and has this node repeat its part of the talk about the new view every 0.1 s, the least
+    /// that Galera takes. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
+    ///
+    /// Why the second: with writes on both survivors that talk sometimes sticks until it is repeated, after
+    /// evs.join_retrans_period, 1 s by default. Measured on Galera 26.4.23: 2 of 12 losses (kill, stop) cost 0.9 to 1.0 s with
+    /// the default, the worst of 20 was 0.05 s with 0.1 s. It is read before, [`Flavor::provider_options`], and put back
+    /// after, [`Flavor::set_join_period`].
     pub fn evict(self, gcomm_uuid: &str) -> Option<String> {
         let sane = !gcomm_uuid.is_empty()
             && gcomm_uuid.len() <= 64
             && gcomm_uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-        sane.then(|| format!("SET GLOBAL wsrep_provider_options = 'evs.evict={gcomm_uuid}'"))
+        sane.then(|| {
+            format!(
+                "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period={JOIN_PERIOD_MIN}; evs.evict={gcomm_uuid}'"
+            )
+        })
+    }
+
+    /// One row, one column: `name = value; name = value; ...`, to be read with [`join_period`].
+    pub fn provider_options(self) -> &'static str {
+        "SELECT @@GLOBAL.wsrep_provider_options"
+    }
+
+    /// Puts the join period back. `None` when `period` is no ISO 8601 duration, or what [`Flavor::evict`] sets anyway.
+    pub fn set_join_period(self, period: &str) -> Option<String> {
+        let sane = period.starts_with('P')
+            && period.len() <= 32
+            && period.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+        (sane && period != JOIN_PERIOD_MIN)
+            .then(|| format!("SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period={period}'"))
     }
 
     /// Clears a member's list of evicted ones. While a name is on the list (24 h, evs.view_forget_timeout), every later change of the
@@ -75,9 +99,17 @@ impl Flavor {
     /// restarted. Measured on MariaDB 10.11.19, kill -9 and eviction: the second time 6.0 s with the first one's name still on
     /// the list, as fast as the first when it was cleared; a frozen node that was evicted and forgotten is synced again 2 to 4 s
     /// after it wakes, by itself.
-    pub fn forget_evicted(self) -> &'static str {
-        "SET GLOBAL wsrep_provider_options = 'evs.evict='"
-    }
+    pub const FORGET_EVICTED: &str = "SET GLOBAL wsrep_provider_options = 'evs.evict='";
+}
+
+const JOIN_PERIOD_MIN: &str = "PT0.1S";
+
+/// The value of `evs.join_retrans_period` among the provider's options.
+pub fn join_period(options: &str) -> Option<&str> {
+    options
+        .split(';')
+        .filter_map(|pair| pair.split_once('='))
+        .find_map(|(name, value)| (name.trim() == "evs.join_retrans_period").then(|| value.trim()))
 }
 
 #[cfg(test)]
@@ -88,6 +120,17 @@ mod tests {
     fn the_version_tells_the_family() {
         assert_eq!(Flavor::of("5.5.5-10.11.19-MariaDB-0+deb12u1"), Flavor::MariaDb);
         assert_eq!(Flavor::of("8.0.36-28.1"), Flavor::MySql);
+    }
+
+    #[test]
+    fn the_join_period_is_read_and_put_back() {
+        let options = "evs.evict = ; evs.join_retrans_period = PT1S; gcache.size = 128M";
+        assert_eq!(join_period(options), Some("PT1S"));
+        assert_eq!(join_period("evs.evict = "), None);
+        let sql = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT1S'";
+        assert_eq!(Flavor::MariaDb.set_join_period("PT1S").as_deref(), Some(sql));
+        assert_eq!(Flavor::MariaDb.set_join_period("PT0.1S"), None);
+        assert_eq!(Flavor::MariaDb.set_join_period("PT1S'; DROP"), None);
     }
 
     #[test]

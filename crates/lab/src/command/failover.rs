@@ -95,6 +95,9 @@ pub struct FailoverArgs {
     /// Measure this too, in the same run
     #[arg(long, value_enum)]
     pub baseline: Option<Baseline>,
+    /// How often each of its cells [default: as often as the others]
+    #[arg(long, requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub baseline_repetitions: Option<u32>,
     /// Measure the baseline alone
     #[arg(long, requires = "baseline")]
     pub baseline_only: bool,
@@ -165,6 +168,7 @@ impl DemoArgs {
             graceful_command: None,
             restore_command: None,
             baseline: self.baseline,
+            baseline_repetitions: None,
             baseline_only: false,
             fresh_cells: false,
             evict: None,
@@ -198,6 +202,7 @@ impl FailoverArgs {
             cases: or_all(&self.cases),
             scopes: if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes.clone() },
             repetitions: self.repetitions,
+            baseline_repetitions: self.baseline_repetitions.unwrap_or(self.repetitions),
             rate: self.rate,
             threads: self.threads,
             arrivals: self.arrivals,

@@ -50,6 +50,8 @@ pub struct FailoverPlan {
     pub scopes: Vec<Scope>,
     /// Of each cell.
     pub repetitions: u32,
+    /// How often each cell of HAProxy.
+    pub baseline_repetitions: u32,
     /// Transactions a second of each client.
     pub rate: f64,
     /// Threads of each client.
@@ -104,8 +106,9 @@ impl FailoverPlan {
 
     /// Steps of the whole run, for the bar.
     pub fn steps(&self) -> u64 {
-        let fronts = u64::from(self.understudy || self.through.is_some()) + u64::from(self.haproxy);
-        self.cases.len() as u64 * self.scopes.len() as u64 * u64::from(self.repetitions) * fronts
+        let ours = if self.understudy || self.through.is_some() { self.repetitions } else { 0 };
+        let haproxys = if self.haproxy { self.baseline_repetitions } else { 0 };
+        self.cases.len() as u64 * self.scopes.len() as u64 * u64::from(ours + haproxys)
     }
 }
 
@@ -119,6 +122,7 @@ pub(crate) mod tests {
             cases: Case::ALL.to_vec(),
             scopes: Scope::ALL.to_vec(),
             repetitions: 1,
+            baseline_repetitions: 1,
             rate: 30.0,
             threads: 4,
             arrivals: Arrivals::Poisson,
@@ -142,8 +146,8 @@ pub(crate) mod tests {
 
     #[test]
     fn silent_faults_are_watched_longer_and_the_bar_counts_both_proxies() {
-        let plan = FailoverPlan { haproxy: true, repetitions: 2, ..plan() };
+        let plan = FailoverPlan { haproxy: true, repetitions: 3, ..plan() };
         assert!(plan.after_s(Case::Vanish) > plan.after_s(Case::NonGraceful));
-        assert_eq!(plan.steps(), 5 * 3 * 2 * 2);
+        assert_eq!(plan.steps(), 5 * 3 * (3 + 1));
     }
 }

@@ -218,8 +218,12 @@ impl Runner<'_> {
         if cell.skipped.is_some() {
             return cell;
         }
-        for repetition in 0..self.plan.repetitions {
-            let of = format!("{}/{}", repetition + 1, self.plan.repetitions);
+        let count = match cell.who {
+            Who::Haproxy => self.plan.baseline_repetitions,
+            _ => self.plan.repetitions,
+        };
+        for repetition in 0..count {
+            let of = format!("{}/{count}", repetition + 1);
             let name = table::name_of(&front.who());
             let what = format!("{name}, {}, {} {of}", case.title().to_lowercase(), scope.title());
             self.progress.now(&what);

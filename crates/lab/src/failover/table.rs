@@ -107,18 +107,30 @@ pub fn draw(report: &Report) -> String {
         }
     }
     out += &rule("└", "┴", "┘");
-    let most = report.cells.iter().map(|cell| cell.repetitions.len()).max().unwrap_or(0);
-    let runs = if most == 1 {
-        "one run".to_owned()
-    } else {
-        format!("up to {most} runs, median and worst; errors over all of them")
-    };
+    let runs = runs_of(report);
     let _ = writeln!(out, "Each cell: {runs}. {COLUMNS_MEAN}");
     let _ = writeln!(out, "{FIGURES_MEAN}");
     for broke in report.broken() {
         let _ = writeln!(out, "Broke off: {broke}");
     }
     out
+}
+
+/// How often the cells were measured, by whom.
+fn runs_of(report: &Report) -> String {
+    let mut most: Vec<(String, usize)> = Vec::new();
+    for cell in &report.cells {
+        let (name, runs) = (name_of(&cell.who), cell.repetitions.len());
+        match most.iter_mut().find(|(of, _)| *of == name) {
+            Some((_, before)) => *before = runs.max(*before),
+            None => most.push((name, runs)),
+        }
+    }
+    if most.iter().all(|(_, runs)| *runs <= 1) {
+        return "one run".to_owned();
+    }
+    let each: Vec<String> = most.iter().map(|(name, runs)| format!("{name} {runs}")).collect();
+    format!("runs: {}; median and worst, errors over all of them", each.join(", "))
 }
 
 /// Exactly `width` characters; what does not fit ends with an ellipsis.
