@@ -1,7 +1,7 @@
 //! The one owner of the brain: facts, orders and time go in, actions are carried out, in the order in which they come. Nothing
 //! here waits for anything but the next message.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -57,6 +57,8 @@ pub(crate) struct Cycle {
 #[derive(Default)]
 struct Desk {
     answers: HashMap<OrderId, oneshot::Sender<OrderReply>>,
+    /// Given out when the view shows what they tell.
+    replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
     advice: BTreeMap<(NodeId, Topic), String>,
     /// A node's name among the members -> its configured address.
@@ -103,6 +105,11 @@ impl Cycle {
             if busy || desk.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {
                 self.show(&mut desk);
             }
+            // Only now: whoever hears of a success and looks finds it.
+            for (answer, reply) in desk.replies.drain(..) {
+                // Whoever ordered may have gone; the journal has it.
+                let _ = answer.send(reply);
+            }
         }
         self.close(desk).await;
     }
@@ -124,12 +131,15 @@ impl Cycle {
             Note::Reading(node, mut reading) => {
                 // A node may announce itself under another name than the configuration has; the brain knows only the latter.
                 let address = &self.settings.nodes[usize::from(node.0)].address;
-                if let Some(incoming) = reading.incoming
+                let members = &mut reading.status.members;
+                if !tells_apart(members) {
+                    members.clear();
+                } else if let Some(incoming) = reading.incoming
                     && incoming != *address
                 {
                     desk.aliases.insert(incoming, address.clone());
                 }
-                for member in &mut reading.status.members {
+                for member in members {
                     if let Some(address) = desk.aliases.get(member) {
                         member.clone_from(address);
                     }
@@ -164,6 +174,19 @@ impl Cycle {
                                 (Fact::Outcome(Outcome::EvictFailed { victim, why }), advice)
                             }
                         }
+                    });
+                }
+                Action::Hurry { node, view, within } => {
+                    let (address, login, name) =
+                        (self.address(node), self.login.clone(), self.name(node).to_owned());
+                    acts.spawn(async move {
+                        // A node that could not be hurried is as fast as Galera makes it.
+                        if let Err(Failed { why, .. }) = act::hurry(&address, &login, view, within).await {
+                            tracing::debug!(
+                                "{name} could not be hurried, or did not get its own pace back: {why}"
+                            );
+                        }
+                        (Fact::Tick, None)
                     });
                 }
                 Action::Forget { node } => {
@@ -202,8 +225,7 @@ impl Cycle {
                 }
                 Action::Answer { id, reply } => {
                     if let Some(answer) = desk.answers.remove(&id) {
-                        // Whoever ordered may have gone; the journal has it.
-                        let _ = answer.send(reply);
+                        desk.replies.push((answer, reply));
                     }
                 }
                 Action::Say(sentence) => sentences.push(sentence),
@@ -310,6 +332,13 @@ impl Cycle {
             let _ = tokio::time::timeout(FLUSH_DEADLINE, written).await;
         }
     }
+}
+
+/// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO, and
+/// several may say the same: then only the size of the view speaks.
+fn tells_apart(members: &[String]) -> bool {
+    let distinct: HashSet<&String> = members.iter().collect();
+    distinct.len() == members.len() && members.iter().all(|member| member.contains(':'))
 }
 
 fn unix_ms() -> u64 {

@@ -44,6 +44,8 @@ pub(crate) struct Belief {
     pub address: String,
     pub priority: u32,
     pub sessions_max: Option<u32>,
+    /// The limit before it was drained: undraining gives it back. Not kept over a restart.
+    pub sessions_max_before: Option<u32>,
 
     /// The kept-open link stands.
     pub linked: bool,
@@ -59,6 +61,9 @@ pub(crate) struct Belief {
     /// A Primary view has named the node's address, so that its absence from one means something.
     pub listed_once: bool,
     pub counts: Counts,
+    /// New connections that failed in a row while the kept link stood, and how the last one did.
+    pub shut_out: u32,
+    pub shut_out_why: String,
     /// When the present trouble began.
     pub lost_at: Option<Now>,
     /// It said itself that it stops: it leaves the group alone.
@@ -67,6 +72,8 @@ pub(crate) struct Belief {
     pub doubt_cleared: Option<Now>,
     /// One question of each kind in flight.
     pub confirm_asked: Option<Now>,
+    /// While new connections fail, the next is tried then.
+    pub confirm_after: Now,
     pub probe_asked: Option<Now>,
     /// Since it was lost, a survivor's view was without it: there is nothing to strike any more, until it served again.
     pub left_view: bool,
@@ -74,6 +81,8 @@ pub(crate) struct Belief {
     pub evicted_uuid: String,
     pub evict_tries: u32,
     pub evict_after: Now,
+    /// The group was hurried for the present loss.
+    pub hurried: bool,
 
     pub verdict: Verdict,
     pub since: Now,
@@ -89,6 +98,7 @@ impl Belief {
             address: address.to_owned(),
             priority,
             sessions_max,
+            sessions_max_before: None,
             linked: false,
             linked_once: false,
             greeting: None,
@@ -98,16 +108,20 @@ impl Belief {
             gcomm_uuid: String::new(),
             listed_once: false,
             counts: Counts::default(),
+            shut_out: 0,
+            shut_out_why: String::new(),
             lost_at: None,
             leaving_since: None,
             doubt: None,
             doubt_cleared: None,
             confirm_asked: None,
+            confirm_after: Now::ZERO,
             probe_asked: None,
             left_view: false,
             evicted_uuid: String::new(),
             evict_tries: 0,
             evict_after: Now::ZERO,
+            hurried: false,
             verdict: Verdict {
                 state: NodeState::Unknown,
                 serves: Serves::No,
@@ -118,6 +132,14 @@ impl Belief {
             lane: LaneState::Shut,
             epoch: 0,
         }
+    }
+
+    /// Sets the limit of sessions; 0 drains, and remembers what there was.
+    pub fn limit(&mut self, sessions_max: Option<u32>) {
+        if sessions_max == Some(0) && !self.drained() {
+            self.sessions_max_before = self.sessions_max;
+        }
+        self.sessions_max = sessions_max;
     }
 
     pub fn drained(&self) -> bool {
@@ -131,7 +153,12 @@ impl Belief {
 
     /// May be chosen as writer, and its word is fresh.
     pub fn electable(&self) -> bool {
-        self.verdict.serves == Serves::Well && self.doubt.is_none() && self.linked && self.counts.misses == 0
+        self.verdict.serves == Serves::Well && self.present()
+    }
+
+    /// It works and its word is fresh, whatever else there is to say.
+    pub fn present(&self) -> bool {
+        self.verdict.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
     }
 
     /// Its last word came after `moment`.

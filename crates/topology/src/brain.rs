@@ -31,6 +31,9 @@ use crate::{NodeId, Term};
 /// first alarm report late.
 const ALARM_GAP: Duration = Duration::from_millis(100);
 
+/// While a node's new connections fail, the next one is tried after this long.
+const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
+
 /// So long after its loss the writer's successor is sought by asking, not by waiting for the next round of probes.
 const JUST_LOST: Duration = Duration::from_secs(1);
 
@@ -56,7 +59,6 @@ pub struct Brain {
     accounts: Arc<Accounts>,
     accounts_asked: Option<Now>,
     accounts_wanted: bool,
-    version: u64,
     published: Option<Arc<Routes>>,
 }
 
@@ -84,7 +86,6 @@ impl Brain {
             accounts: Arc::default(),
             accounts_asked: None,
             accounts_wanted: true,
-            version: 0,
             published: None,
         }
     }
@@ -104,6 +105,7 @@ impl Brain {
             Plan::All(plan) => plan.step(&mut self.core),
         }
         self.evict();
+        self.core.hurry();
         self.ask();
         self.read_accounts();
         self.publish();
@@ -132,6 +134,7 @@ impl Brain {
         {
             return;
         }
+        let fact = if self.core.settings.events { fact } else { without_events(fact) };
         match fact {
             Fact::LinkUp { node, greeting } => self.link_up(node, greeting),
             Fact::LinkEnded { node, how } => self.link_ended(node, &how),
@@ -157,8 +160,8 @@ impl Brain {
                 }
                 self.alarm(node, why, false);
             }
-            Fact::Quiesced { node, epoch, term } => {
-                let quiet = Quiet { node, epoch, term };
+            Fact::Quiesced { node, epoch, term, version } => {
+                let quiet = Quiet { node, epoch, term, version };
                 match &mut self.plan {
                     Plan::One(plan) => plan.quiesced(quiet, &self.core),
                     Plan::All(plan) => plan.quiesced(quiet, &self.core),
@@ -182,6 +185,7 @@ impl Brain {
         }
         node.linked = true;
         node.linked_once = true;
+        node.shut_out = 0;
         node.confirm_asked = None;
         node.rejected = None;
         node.counts.answered();
@@ -193,11 +197,14 @@ impl Brain {
     }
 
     fn link_ended(&mut self, id: NodeId, how: &LinkEnd) {
-        let now = self.core.now;
+        let (now, events) = (self.core.now, self.core.settings.events);
         let node = self.core.node_mut(id);
         let stood = node.linked;
         node.linked = false;
         node.probe_asked = None;
+        if !events && *how != LinkEnd::Silent {
+            return;
+        }
         let why = match how {
             LinkEnd::Closed => "its link was closed without a word".to_owned(),
             LinkEnd::Goodbye { errno } => {
@@ -223,6 +230,11 @@ impl Brain {
         let (now, enough) = (self.core.now, self.core.settings.refusals_max);
         let node = self.core.node_mut(id);
         node.confirm_asked = None;
+        if node.linked {
+            self.shut_out(id, &how);
+            return;
+        }
+        let node = self.core.node_mut(id);
         node.probe_asked = None;
         match how {
             ConnectFailure::Refused | ConnectFailure::Reset => {
@@ -244,6 +256,29 @@ impl Brain {
                 node.rejected = Some((0, what));
             }
             ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => self.miss(id),
+        }
+    }
+
+    /// A new connection failed while the kept link stands. That is no sign of death, whatever it is (a filter for new connections, a full
+    /// queue of them, a name server that hangs): the link's own answers tell whether the node lives.
+    fn shut_out(&mut self, id: NodeId, how: &ConnectFailure) {
+        let (now, enough) = (self.core.now, self.core.settings.refusals_max);
+        let node = self.core.node_mut(id);
+        node.confirm_after = now + SHUT_OUT_GAP;
+        if let ConnectFailure::Rejected { .. } = how {
+            // The server speaks: it lives, and it is full, or does not want us.
+            if let Some(doubt) = &mut node.doubt {
+                doubt.wants_link = false;
+            }
+            return;
+        }
+        node.shut_out = node.shut_out.saturating_add(1);
+        node.shut_out_why = failure(how);
+        if node.shut_out >= enough
+            && let Some(doubt) = &mut node.doubt
+        {
+            // No more new ones are waited for: the kept link's next answer ends the doubt.
+            doubt.wants_link = false;
         }
     }
 
@@ -309,7 +344,9 @@ impl Brain {
         if node.verdict.serves == Serves::No {
             return;
         }
-        let late = node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
+        // Known already: that new connections fail is no news, and no reason to hold again.
+        let known = wants_link && node.shut_out >= core.settings.refusals_max;
+        let late = known || node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
         if node.lane == LaneState::Shut || late {
             core.ask_probe(id);
             return;
@@ -374,6 +411,12 @@ impl Brain {
     /// sooner than the lost node itself whether it has left.
     fn ask(&mut self) {
         let core = &mut self.core;
+        for id in ids(&core.nodes) {
+            let node = core.node(id);
+            if node.shut_out > 0 && node.linked && node.confirm_after <= core.now {
+                core.ask_confirm(id);
+            }
+        }
         let just_lost = core.writer.is_some_and(|writer| {
             let node = core.node(writer);
             let recent = node.lost_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_LOST);
@@ -438,9 +481,10 @@ impl Brain {
         if same {
             return;
         }
-        self.version += 1;
+        self.core.version += 1;
+        let core = &self.core;
         let routes = Arc::new(Routes {
-            version: self.version,
+            version: core.version,
             term: core.term,
             lanes,
             hold_because: hold,
@@ -539,6 +583,7 @@ impl Brain {
             return;
         }
         let before = core.node(node).sessions_max;
+        let sessions_max = if undrain { core.node(node).sessions_max_before } else { sessions_max };
         if undrain && before != Some(0) || before == sessions_max {
             let text = if undrain {
                 format!("{name} was not drained")
@@ -549,6 +594,7 @@ impl Brain {
             return;
         }
         let done = match sessions_max {
+            Some(limit) if undrain => format!("{name} takes sessions again, at most {limit}"),
             Some(limit) => format!("{name} takes at most {limit} sessions"),
             None if undrain => format!("{name} takes sessions again"),
             None => format!("{name} has no limit of sessions any more"),
@@ -560,7 +606,7 @@ impl Brain {
     fn change(&mut self, running: Running, node: NodeId, sessions_max: Option<u32>, done: String) {
         let core = &mut self.core;
         let before = core.node(node).sessions_max;
-        core.node_mut(node).sessions_max = sessions_max;
+        core.node_mut(node).limit(sessions_max);
         let (term, writer) = (core.disk.asked.max(core.term), core.writer);
         let ticket = core.persist(term, writer);
         core.saving = Some(Saving { running, ticket, done, node, before });
@@ -579,6 +625,9 @@ impl Brain {
                 let text =
                     format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
                 core.node_mut(saving.node).sessions_max = saving.before;
+                // A write that was given up may yet happen: what holds is written after it.
+                let (term, writer) = (core.disk.asked.max(core.term), core.writer);
+                core.persist(term, writer);
                 core.say(Level::Error, text.clone());
                 core.refuse(saving.running.id, "store", text);
                 core.judge_all();
@@ -624,7 +673,7 @@ impl Brain {
             cluster: core.settings.cluster.clone(),
             writers: core.settings.writers,
             term: core.term,
-            version: self.version,
+            version: core.version,
             writer: core.writer.map(|id| core.name(id).to_owned()),
             gate: if core.any_open() { Gate::Open } else { Gate::Held },
             hold_because: (!core.any_open()).then(|| core.hold.clone()),
@@ -634,6 +683,17 @@ impl Brain {
             now_ms: now.as_millis() as u64,
             started_unix_ms: 0,
         }
+    }
+}
+
+/// What is left of a fact when only missed probes count.
+fn without_events(fact: Fact) -> Fact {
+    match fact {
+        Fact::ConnectFailed { node, how: ConnectFailure::Refused | ConnectFailure::Reset } => {
+            Fact::ConnectFailed { node, how: ConnectFailure::TimedOut }
+        }
+        Fact::TrafficLost { .. } | Fact::TrafficRefused { .. } => Fact::Tick,
+        other => other,
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct Core {
     pub evicting: Option<(NodeId, Now)>,
     /// When the last one ended: the next needs a status that is newer.
     pub evict_ended: Option<Now>,
+    /// Of the routes that were published last.
+    pub version: u64,
     pub out: Vec<Action>,
     pub decisions: VecDeque<Decision>,
     /// When any node last gave a sign of life.
@@ -95,6 +97,7 @@ impl Core {
             hold: "no node has been checked yet".into(),
             evicting: None,
             evict_ended: None,
+            version: 0,
             out: Vec::new(),
             decisions: VecDeque::new(),
             last_sign: now,

@@ -2,7 +2,7 @@
 //! beliefs always elect the same node.
 
 use crate::NodeId;
-use crate::belief::Belief;
+use crate::belief::{Belief, Serves};
 
 /// The best of the nodes that may be chosen and that `allowed` lets pass.
 pub(crate) fn elect(
@@ -19,6 +19,24 @@ pub(crate) fn elect(
     candidates().min_by_key(|id| (u32::MAX - nodes[usize::from(id.0)].priority, *id))
 }
 
+/// The best of those that work at all: better a donor or a node in maintenance than nobody. A drained node takes no sessions and
+/// is never taken.
+pub(crate) fn elect_any(nodes: &[Belief], allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    let node = |id: &NodeId| &nodes[usize::from(id.0)];
+    ids(nodes)
+        .filter(|id| node(id).present() && !node(id).drained() && allowed(*id))
+        .min_by_key(|id| (rank(node(id)), u32::MAX - node(id).priority, *id))
+}
+
+fn rank(node: &Belief) -> u8 {
+    match node.verdict.serves {
+        Serves::Well => 0,
+        Serves::Stays => 1,
+        Serves::Leaves => 2,
+        Serves::No => 3,
+    }
+}
+
 /// All ids, in the configuration's order.
 pub(crate) fn ids(nodes: &[Belief]) -> impl Iterator<Item = NodeId> + use<> {
     let count = u8::try_from(nodes.len()).unwrap_or(u8::MAX);
@@ -28,7 +46,6 @@ pub(crate) fn ids(nodes: &[Belief]) -> impl Iterator<Item = NodeId> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::belief::Serves;
     use std::time::Duration;
 
     fn node(priority: u32, serves: Serves) -> Belief {
@@ -46,5 +63,14 @@ mod tests {
         assert_eq!(elect(&nodes, Some(NodeId(3)), |_| true), Some(NodeId(1)));
         assert_eq!(elect(&nodes, None, |id| id != NodeId(1)), Some(NodeId(2)));
         assert_eq!(elect(&nodes, None, |id| id == NodeId(3)), None);
+    }
+
+    #[test]
+    fn better_a_donor_than_nobody() {
+        let mut nodes = [node(9, Serves::Leaves), node(0, Serves::Stays), node(9, Serves::No)];
+        assert_eq!(elect_any(&nodes, |_| true), Some(NodeId(1)));
+        assert_eq!(elect_any(&nodes, |id| id != NodeId(1)), Some(NodeId(0)));
+        nodes[0].sessions_max = Some(0);
+        assert_eq!(elect_any(&nodes, |id| id != NodeId(1)), None);
     }
 }

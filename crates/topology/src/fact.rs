@@ -33,8 +33,10 @@ pub enum Fact {
     TrafficLost { node: NodeId, how: ConnectFailure },
     /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...).
     TrafficRefused { node: NodeId, errno: u16 },
-    /// No transaction runs any more on a lane that was told to drain. Never dropped.
-    Quiesced { node: NodeId, epoch: u64, term: Term },
+    /// No transaction runs any more on a lane that was told to drain. Never dropped. `version` is that of the routes the proxy
+    /// had taken up when it saw the lane quiet ([`crate::routes::Routes::version`]): routes of a later version that drain the
+    /// same lane have not been looked at yet. Said anew for each routes taken up, so a repetition means nothing.
+    Quiesced { node: NodeId, epoch: u64, term: Term, version: u64 },
     /// A client named an account that is not known: perhaps it is new.
     UnknownAccount { user: String },
     // ---- what came of an action

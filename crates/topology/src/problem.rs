@@ -96,7 +96,8 @@ const TABLE: &[Problem] = &[
         matches: |s| {
             s.node.listed_once
                 && s.group.is_some_and(|group| {
-                    group.conf_id > s.status.conf_id
+                    !group.members.is_empty()
+                        && group.conf_id > s.status.conf_id
                         && group.cluster_uuid == s.status.cluster_uuid
                         && !group.members.contains(&s.node.address)
                 })
@@ -179,6 +180,13 @@ const TABLE: &[Problem] = &[
                 s.status.pxc_maint_mode.as_deref().unwrap_or("")
             )
         },
+    },
+    Problem {
+        name: "shut_out",
+        state: NodeState::Refused,
+        serves: Serves::Leaves,
+        matches: |s| s.node.shut_out >= s.settings.refusals_max,
+        sentence: |s| format!("answers, but takes no new connections: {}", s.node.shut_out_why),
     },
     Problem {
         name: "drained",
@@ -301,6 +309,7 @@ mod tests {
             verdict(|_, s| s.pxc_maint_mode = Some("SHUTDOWN".into())),
             ("maintenance", Draining, Serves::Leaves)
         );
+        assert_eq!(verdict(|b, _| b.shut_out = 2), ("shut_out", Refused, Serves::Leaves));
         assert_eq!(verdict(|b, _| b.sessions_max = Some(0)), ("drained", Draining, Serves::Leaves));
     }
 }

@@ -59,6 +59,9 @@ pub struct Settings {
     pub probe_interval: Duration,
     /// Missed probes in a row that make a node silent.
     pub misses_max: u32,
+    /// Whether events count at once: a link that ends, a connection that is refused, a statement that breaks. Without them only
+    /// missed probes count, and a refused one is a missed one: the arithmetic of a load balancer's checks, to compare with.
+    pub events: bool,
     /// Refused or reset connections in a row that make a node dead.
     pub refusals_max: u32,
     /// How long a node that stops in good order may take to leave the group before it may be evicted.
@@ -93,6 +96,7 @@ impl Settings {
             evict: EvictPolicy::default(),
             probe_interval: Duration::from_millis(200),
             misses_max: 3,
+            events: true,
             refusals_max: 2,
             leave_grace: Duration::from_secs(1),
             barrier_deadline: Duration::from_secs(3),

@@ -59,6 +59,7 @@ struct World {
     linked: [bool; NODES as usize],
     on_disk: Term,
     published: Term,
+    version: u64,
     epochs: BTreeMap<u8, u64>,
     persists: VecDeque<Term>,
     evicts: VecDeque<NodeId>,
@@ -86,6 +87,7 @@ impl World {
             linked: [false; NODES as usize],
             on_disk: restored,
             published: Term(0),
+            version: 0,
             epochs: BTreeMap::new(),
             persists: VecDeque::new(),
             evicts: VecDeque::new(),
@@ -123,6 +125,7 @@ impl World {
                 );
                 assert!(open == 0 || routes.term > Term(0), "open without a decision");
                 self.published = routes.term;
+                self.version = routes.version;
                 for lane in &routes.lanes {
                     let before = self.epochs.insert(lane.node.0, lane.epoch).unwrap_or(0);
                     assert!(lane.epoch >= before, "an epoch went back");
@@ -148,7 +151,8 @@ impl World {
             Action::Confirm { .. }
             | Action::Probe { .. }
             | Action::ReadAccounts { .. }
-            | Action::Forget { .. } => {}
+            | Action::Forget { .. }
+            | Action::Hurry { .. } => {}
         }
     }
 
@@ -186,7 +190,7 @@ impl World {
             Event::Refused(node, errno) => Fact::TrafficRefused { node: NodeId(node), errno },
             Event::Quiet(node) => {
                 let epoch = self.epochs.get(&node).copied().unwrap_or(0);
-                Fact::Quiesced { node: NodeId(node), epoch, term: self.published }
+                Fact::Quiesced { node: NodeId(node), epoch, term: self.published, version: self.version }
             }
             Event::Persisted(done) => {
                 let Some(term) = self.persists.pop_front() else { return };

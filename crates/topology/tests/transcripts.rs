@@ -3,7 +3,7 @@
 //! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
 //!
 //! ```text
-//!   cluster writers=one evict=proven nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [KEY=SECONDS ...]
+//!   cluster writers=one evict=proven nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
 //!   auto persist barrier evict            these are answered at once, with success
 //!   0.100 all up                          every node: LinkUp and a Status
 //!   0.100 db1 status primary=no           what is changed stays changed for that node
@@ -117,6 +117,7 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
     if let Some(time) = given.get("probe_interval") {
         settings.probe_interval = seconds(time)?;
     }
+    settings.events = given.get("events") != Some(&"off");
     if let Some(time) = given.get("leave_grace") {
         settings.leave_grace = seconds(time)?;
     }
@@ -218,7 +219,7 @@ impl Stage {
                     "quiet" => {
                         let routes = self.routes.clone().ok_or("nothing is published")?;
                         let epoch = routes.lane(node).ok_or("lane?")?.epoch;
-                        Fact::Quiesced { node, epoch, term: routes.term }
+                        Fact::Quiesced { node, epoch, term: routes.term, version: routes.version }
                     }
                     "passed" | "barrier-failed" => {
                         let term = self.barriers.remove(&node).ok_or("no barrier is asked")?;
@@ -375,6 +376,7 @@ impl Stage {
                 line
             }
             Action::Forget { node } => format!("forget the evicted on {}", name(node)),
+            Action::Hurry { node, .. } => format!("hurry {}", name(node)),
             Action::Barrier { node, term, .. } => {
                 let line = format!("barrier {} term {term}", name(node));
                 if auto("barrier") {

@@ -43,6 +43,8 @@ struct Entry {
     tries: u32,
     /// Leaves by itself (maintenance): its transactions may end until then.
     leave_until: Option<Now>,
+    /// Its draining began under routes later than these.
+    leave_after: u64,
 }
 
 /// A drain that an operator ordered.
@@ -51,6 +53,8 @@ struct Leaving {
     node: NodeId,
     until: Now,
     quiet: bool,
+    /// Only a quiet seen under routes later than these counts.
+    after: u64,
     before: Option<u32>,
     ticket: Ticket,
     order: Running,
@@ -81,10 +85,10 @@ impl All {
             return;
         }
         if let Some(leaving) = self.leaving.as_mut().filter(|leaving| leaving.node == quiet.node) {
-            leaving.quiet = true;
+            leaving.quiet |= quiet.version > leaving.after;
         }
         let entry = &mut self.entries[usize::from(quiet.node.0)];
-        if entry.leave_until.is_some() {
+        if entry.leave_until.is_some() && quiet.version > entry.leave_after {
             entry.leave_until = Some(core.now);
         }
     }
@@ -239,6 +243,9 @@ impl All {
         let now = core.now;
         core.set_lane(id, LaneState::Draining);
         let entry = &mut self.entries[usize::from(id.0)];
+        if entry.leave_until.is_none() {
+            entry.leave_after = core.version;
+        }
         let until = *entry.leave_until.get_or_insert(now + Settings::HANDOVER_BUDGET);
         if now >= until {
             *entry = Entry::default();
@@ -292,7 +299,7 @@ impl All {
             return;
         }
         let before = core.node(node).sessions_max;
-        core.node_mut(node).sessions_max = Some(0);
+        core.node_mut(node).limit(Some(0));
         let ticket = core.persist(self.term, None);
         if core.node(node).lane == LaneState::Open {
             core.set_lane(node, LaneState::Draining);
@@ -300,7 +307,8 @@ impl All {
         let quiet = core.node(node).lane == LaneState::Shut;
         core.say(Level::Info, order.what.clone());
         let until = core.now + budget;
-        self.leaving = Some(Leaving { node, until, quiet, before, ticket, order });
+        let after = core.version;
+        self.leaving = Some(Leaving { node, until, quiet, after, before, ticket, order });
     }
 
     fn finish_drain(&mut self, core: &mut Core) {

@@ -72,4 +72,6 @@ pub(crate) struct Quiet {
     pub node: NodeId,
     pub epoch: u64,
     pub term: Term,
+    /// Of the routes that the lane was seen under.
+    pub version: u64,
 }

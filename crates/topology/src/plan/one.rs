@@ -20,7 +20,7 @@ use super::{Barrier, Quiet, back_off};
 use crate::belief::Serves;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
-use crate::election::{elect, ids};
+use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
 use crate::problem::seconds;
 use crate::routes::LaneState;
@@ -30,6 +30,8 @@ use crate::{NodeId, Term};
 
 /// The best candidate's word is waited for so long after the loss, before the next best that has spoken is taken.
 const WORD_WAIT: Duration = Duration::from_millis(60);
+/// So long a node that is well, and just being asked, is preferred to one that is not.
+const SECOND_BEST_WAIT: Duration = Duration::from_millis(500);
 /// An undone handover that nobody ordered is tried again after this long.
 const HANDOVER_GAP: Duration = Duration::from_secs(30);
 
@@ -37,6 +39,8 @@ pub(crate) struct One {
     phase: Phase,
     /// A handover nobody ordered waits until then.
     not_before: Now,
+    /// The writer did not serve and nobody could follow it: when it comes back, it has to pass the barrier like any other.
+    shaken: bool,
 }
 
 enum Phase {
@@ -73,13 +77,15 @@ enum Kind {
     Handover {
         until: Now,
         quiet: bool,
+        /// Only a quiet seen under routes later than these counts: an earlier draining may have been quiet, too.
+        after: u64,
     },
 }
 
 impl One {
     pub fn new(core: &Core) -> Self {
         let patience = core.settings.probe_interval * (core.settings.misses_max + 1);
-        Self { phase: Phase::Starting { until: core.now + patience }, not_before: Now::ZERO }
+        Self { phase: Phase::Starting { until: core.now + patience }, not_before: Now::ZERO, shaken: false }
     }
 
     /// What runs now.
@@ -102,9 +108,10 @@ impl One {
             && run.from == Some(quiet.node)
             && core.node(quiet.node).epoch == quiet.epoch
             && core.term == quiet.term
-            && let Kind::Handover { quiet, .. } = &mut run.kind
+            && let Kind::Handover { quiet: seen, after, .. } = &mut run.kind
+            && quiet.version > *after
         {
-            *quiet = true;
+            *seen = true;
         }
     }
 
@@ -137,7 +144,8 @@ impl One {
         let sitting = core.writer.filter(|id| core.node(*id).sound() && !core.node(*id).drained());
         // The restored writer is kept without waiting for the others; a new one is chosen when all have been heard, or time is up.
         let choice = sitting.or_else(|| {
-            (!waiting || core.now >= until).then(|| elect(&core.nodes, None, |_| true)).flatten()
+            let heard = !waiting || core.now >= until;
+            heard.then(|| elect_any(&core.nodes, |_| true)).flatten()
         });
         let Some(to) = choice else {
             self.phase = Phase::Starting { until };
@@ -181,6 +189,17 @@ impl One {
             core.set_lane(writer, LaneState::Draining);
             return false;
         }
+        if self.shaken && node.verdict.serves != Serves::No {
+            self.shaken = false;
+            let text = format!(
+                "{} is back, and still the writer: it is asked whether it has applied everything",
+                node.name
+            );
+            core.hold(Level::Info, text);
+            let run = Move::new(core, None, writer, core.term, Kind::Start);
+            self.phase = Phase::Moving(Box::new(run));
+            return true;
+        }
         match node.verdict.serves {
             Serves::Well | Serves::Stays => {
                 self.open(core, writer);
@@ -222,11 +241,11 @@ impl One {
         }
         // The successor must have spoken after the loss: what took the writer may have taken it, too.
         let lost = core.node(writer).lost_at.unwrap_or(core.now);
-        let mut to = elect(&core.nodes, None, |id| id != writer);
+        let mut to = successor(core, lost, |id| id != writer);
         if to.is_some_and(|best| !core.node(best).answered_since(lost)) {
             let waiting = core.now.saturating_sub(lost) < WORD_WAIT;
             let spoke = |id| id != writer && core.node(id).answered_since(lost);
-            to = if waiting { None } else { elect(&core.nodes, None, spoke) };
+            to = if waiting { None } else { successor(core, lost, spoke) };
             if to.is_none() {
                 core.hold = format!(
                     "{} {}: its successor is being asked",
@@ -241,8 +260,10 @@ impl One {
             let text = format!("no node can write: {}", core.why_nobody());
             core.hold(Level::Error, text);
             core.set_lane(writer, LaneState::Draining);
+            self.shaken = true;
             return false;
         };
+        self.shaken = false;
         let term = core.next_term();
         let because = format!("{} {}", core.name(writer), core.node(writer).verdict.reason);
         self.start_failover(core, writer, to, term, &because);
@@ -278,7 +299,8 @@ impl One {
             core.set_lane(from, LaneState::Draining);
         }
         let until = core.now + budget;
-        let mut run = Move::new(core, from, to, term, Kind::Handover { until, quiet: false });
+        let mut run =
+            Move::new(core, from, to, term, Kind::Handover { until, quiet: false, after: core.version });
         run.order = order;
         run.answer_by = until;
         run.undrain = undrain;
@@ -323,7 +345,7 @@ impl One {
         // The candidate is not what it was.
         let candidate = core.node(run.to);
         let gone = candidate.verdict.serves == Serves::No
-            || (run.kind != Kind::Start && candidate.verdict.serves == Serves::Leaves);
+            || (matches!(run.kind, Kind::Handover { .. }) && candidate.verdict.serves == Serves::Leaves);
         if gone {
             let why = candidate.verdict.reason.clone();
             if core.silent_alone(run.to) {
@@ -408,8 +430,8 @@ impl One {
             return self.undo(core, run, "not_writable");
         }
         let from = run.from;
-        let other = elect(&core.nodes, None, |id| id != failed && Some(id) != from)
-            .or_else(|| elect(&core.nodes, None, |id| id != failed));
+        let other = elect_any(&core.nodes, |id| id != failed && Some(id) != from)
+            .or_else(|| elect_any(&core.nodes, |id| id != failed));
         let again = core.node(failed).sound();
         let Some(to) = other.or(again.then_some(failed)) else {
             let text = format!("no node can write: {}", core.why_nobody());
@@ -500,7 +522,7 @@ impl One {
         let Some(writer) = self.may_order(core, order) else { return true };
         let Some(to) = self.pick(core, order, writer, None, "last_node") else { return true };
         let before = core.node(node).sessions_max;
-        core.node_mut(node).sessions_max = Some(0);
+        core.node_mut(node).limit(Some(0));
         let because = order.what.clone();
         self.hand_over(core, to, budget, Some(order.clone()), Some((node, before)), &because);
         true
@@ -552,6 +574,17 @@ impl One {
         }
         picked
     }
+}
+
+/// Who follows a writer lost at `lost`. One that only stays (a donor) or should leave is taken when no node is well, or when the
+/// well ones have not spoken up in a while.
+fn successor(core: &Core, lost: Now, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    let well = elect(&core.nodes, None, &allowed);
+    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).verdict.serves == Serves::Well);
+    if well.is_some() || (coming && core.now.saturating_sub(lost) < SECOND_BEST_WAIT) {
+        return well;
+    }
+    elect_any(&core.nodes, allowed)
 }
 
 /// The eviction that belongs to a failover, if it is allowed at this moment; and its part of the sentence.
