@@ -131,8 +131,9 @@ impl Cycle {
             Note::Reading(node, mut reading) => {
                 // A node may announce itself under another name than the configuration has; the brain knows only the latter.
                 let address = &self.settings.nodes[usize::from(node.0)].address;
+                let size = reading.status.cluster_size as usize;
                 let members = &mut reading.status.members;
-                if !tells_apart(members) {
+                if members.len() != size || !tells_apart(members) {
                     members.clear();
                 } else if let Some(incoming) = reading.incoming
                     && incoming != *address
@@ -334,8 +335,9 @@ impl Cycle {
     }
 }
 
-/// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO, and
-/// several may say the same: then only the size of the view speaks.
+/// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO,
+/// several may say the same, and a member that came back without a restart may be missing from the names of a view that has it
+/// (seen on MariaDB 10.11.19): then only the size of the view speaks.
 fn tells_apart(members: &[String]) -> bool {
     let distinct: HashSet<&String> = members.iter().collect();
     distinct.len() == members.len() && members.iter().all(|member| member.contains(':'))

@@ -254,8 +254,9 @@ impl Core {
     /// Judges every node anew; says what changed.
     pub fn judge_all(&mut self) {
         self.group = self.newest_view();
+        self.question_absent();
         for id in ids(&self.nodes) {
-            let verdict = judge(self.node(id), &self.settings, self.group.as_ref());
+            let verdict = judge(self.node(id), &self.settings, self.group.as_ref(), self.now);
             let now = self.now;
             let node = self.node_mut(id);
             // A definite verdict ends the doubt: it was confirmed.
@@ -289,13 +290,41 @@ impl Core {
             .iter()
             .filter(|node| node.linked && node.doubt.is_none() && node.primary() && node.counts.misses == 0)
             .filter_map(|node| node.status.as_ref().map(|status| (node, status)))
-            .max_by_key(|(_, status)| status.conf_id)
+            .max_by_key(|(_, status)| (status.conf_id, !status.members.is_empty()))
             .map(|(node, status)| GroupView {
                 told_by: node.name.clone(),
                 conf_id: status.conf_id,
                 cluster_uuid: status.cluster_uuid.clone(),
                 members: status.members.clone(),
+                since: match &self.group {
+                    Some(old)
+                        if (old.conf_id, &old.cluster_uuid) == (status.conf_id, &status.cluster_uuid) =>
+                    {
+                        old.since
+                    }
+                    _ => self.now,
+                },
             })
+    }
+
+    /// A node that the newest view does not have gets nothing new until it has said which view it is in.
+    fn question_absent(&mut self) {
+        let Some(group) = &self.group else { return };
+        let absent: Vec<NodeId> = ids(&self.nodes)
+            .filter(|id| {
+                let node = self.node(*id);
+                node.verdict.serves != Serves::No
+                    && node.linked
+                    && node.doubt.is_none()
+                    && group.lacks(node)
+                    && !node.answered_since(group.since)
+            })
+            .collect();
+        let why = format!("{}'s view {} does not have it", group.told_by, group.conf_id);
+        for id in absent {
+            self.doubt(id, why.clone(), false);
+            self.ask_probe(id);
+        }
     }
 
     /// Somebody other than `id` gave a sign of life after `moment`: then the silence is the node's, not ours.

@@ -3,8 +3,10 @@
 //!
 //! Enters: a node's belief and the newest view of the group. Leaves: a verdict.
 
+use std::time::Duration;
+
 use crate::belief::{Belief, Serves, Verdict};
-use crate::fact::GaleraStatus;
+use crate::fact::{GaleraStatus, Now};
 use crate::settings::Settings;
 use crate::view::NodeState;
 
@@ -15,7 +17,24 @@ pub(crate) struct GroupView {
     pub conf_id: u64,
     pub cluster_uuid: String,
     pub members: Vec<String>,
+    /// When this view was first heard of.
+    pub since: Now,
 }
+
+impl GroupView {
+    /// The view is newer than the node's own, and does not have it.
+    pub fn lacks(&self, node: &Belief) -> bool {
+        let Some(status) = &node.status else { return false };
+        node.listed_once
+            && !self.members.is_empty()
+            && self.conf_id > status.conf_id
+            && self.cluster_uuid == status.cluster_uuid
+            && !self.members.contains(&node.address)
+    }
+}
+
+/// A node that others' view does not have is waited for so long, to say which view it is in.
+const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
 
 /// What a row may look at.
 struct Sight<'a> {
@@ -23,6 +42,7 @@ struct Sight<'a> {
     status: &'a GaleraStatus,
     settings: &'a Settings,
     group: Option<&'a GroupView>,
+    now: Now,
 }
 
 struct Problem {
@@ -93,14 +113,14 @@ const TABLE: &[Problem] = &[
         name: "left",
         state: NodeState::Refused,
         serves: Serves::No,
+        // Its own last word may be older than that view: it is asked, and has a moment to say which view it is in.
         matches: |s| {
-            s.node.listed_once
-                && s.group.is_some_and(|group| {
-                    !group.members.is_empty()
-                        && group.conf_id > s.status.conf_id
-                        && group.cluster_uuid == s.status.cluster_uuid
-                        && !group.members.contains(&s.node.address)
-                })
+            s.group.is_some_and(|group| {
+                group.lacks(s.node)
+                    && (s.node.leaving_since.is_some()
+                        || s.node.answered_since(group.since)
+                        || s.now > group.since + LEFT_WORD_WAIT)
+            })
         },
         sentence: |s| match s.group {
             Some(group) => {
@@ -220,9 +240,9 @@ const TABLE: &[Problem] = &[
 ];
 
 /// What `node` is, and why.
-pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView>) -> Verdict {
+pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView>, now: Now) -> Verdict {
     let nothing = GaleraStatus::default();
-    let sight = Sight { node, status: node.status.as_ref().unwrap_or(&nothing), settings, group };
+    let sight = Sight { node, status: node.status.as_ref().unwrap_or(&nothing), settings, group, now };
     match TABLE.iter().find(|problem| (problem.matches)(&sight)) {
         Some(problem) => Verdict {
             state: problem.state,
@@ -251,7 +271,6 @@ fn shown(text: &str) -> &str {
 mod tests {
     use super::*;
     use crate::settings::{NodeSettings, Writers};
-    use std::time::Duration;
 
     fn good() -> GaleraStatus {
         GaleraStatus {
@@ -276,8 +295,9 @@ mod tests {
             conf_id: 4,
             cluster_uuid: String::new(),
             members: vec!["h:2".into()],
+            since: Duration::ZERO,
         };
-        let verdict = judge(&belief, &settings, Some(&group));
+        let verdict = judge(&belief, &settings, Some(&group), Duration::from_secs(1));
         (verdict.problem, verdict.state, verdict.serves)
     }
 
