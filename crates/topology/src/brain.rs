@@ -153,11 +153,7 @@ impl Brain {
             }
             Fact::TrafficRefused { node, errno } => {
                 let why = format!("traffic was refused with error {errno}");
-                // 1053: the server says itself that it stops. 1047: it has left the group, or is about to.
-                if matches!(errno, 1047 | 1053) {
-                    let now = self.core.now;
-                    self.core.node_mut(node).leaving_since.get_or_insert(now);
-                }
+                // Any client can make a node say any error (SIGNAL): that it leaves is believed of its own status and link only.
                 self.alarm(node, why, false);
             }
             Fact::Quiesced { node, epoch, term, version } => {
