@@ -50,13 +50,15 @@ pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -
 /// What a fault did to the service, in the two phases of one repetition.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Effect {
-    /// Longest gap between acknowledged commits (both clients) while all was well, ms.
+    /// Longest gap between acknowledged commits (all clients together) while all was well, ms. Told, never subtracted.
     pub gap_quiet_ms: f64,
+    /// The gap that arrivals alone give on average: 1 / the sum of the clients' rates, ms.
+    pub gap_expected_ms: f64,
     /// The same, from the fault on, ms.
     pub gap_ms: f64,
     /// Where that gap began, since the start of the load, ms.
     pub gap_from_ms: f64,
-    /// `gap_ms` less `gap_quiet_ms`, not below 0: what the arrivals do not explain.
+    /// `gap_ms` less `gap_expected_ms`, not below 0.
     pub outage_ms: f64,
     /// Median latency of the quiet phase (from due to done), ms.
     pub latency_quiet_ms: f64,
@@ -67,8 +69,9 @@ pub struct Effect {
     pub latency_p99_ms: f64,
 }
 
-/// Measures `ops` around a fault at `fault`; the load ran from `quiet_from` until `until`.
-pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration) -> Effect {
+/// Measures `ops` around a fault at `fault`; the load ran from `quiet_from` until `until`, with `rate` transactions a second
+/// of all clients together.
+pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration, rate: f64) -> Effect {
     let mut acknowledged: Vec<Duration> =
         ops.iter().filter(|op| op.outcome == Outcome::Ok).map(|op| op.done).collect();
     acknowledged.sort_unstable();
@@ -83,11 +86,13 @@ pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration
     let median = quantile(&mut calm, 0.5).unwrap_or_default();
     let p99 = quantile(&mut struck, 0.99).unwrap_or_default();
     let worst = struck.last().copied();
+    let (gap_ms, gap_expected_ms) = (ms(after.length()), rounded(1e3 / rate.max(1e-3)));
     Effect {
         gap_quiet_ms: ms(quiet.length()),
-        gap_ms: ms(after.length()),
+        gap_expected_ms,
+        gap_ms,
         gap_from_ms: ms(after.from),
-        outage_ms: ms(after.length().saturating_sub(quiet.length())),
+        outage_ms: rounded((gap_ms - gap_expected_ms).max(0.0)),
         latency_quiet_ms: ms(median),
         hold_ms_max: worst.map(|worst| ms(worst.saturating_sub(median))),
         latency_p99_ms: ms(p99),
@@ -96,7 +101,11 @@ pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration
 
 /// Milliseconds, to the microsecond.
 pub fn ms(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e3
+    rounded(time.as_secs_f64() * 1e3)
+}
+
+fn rounded(ms: f64) -> f64 {
+    (ms * 1e3).round() / 1e3
 }
 
 /// Transactions of `client` that ended badly from `from` on, by the code of their last error.
@@ -205,14 +214,19 @@ mod tests {
     }
 
     #[test]
-    fn outage_is_what_arrivals_do_not_explain() {
+    fn outage_is_the_gap_beyond_the_expected_one_and_not_beyond_the_quiet_phases_worst() {
         let mut ops: Vec<Op> = (0..50).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)).collect();
         ops.extend((50..60).map(|i| op(i * 100, i * 100, 6000, Outcome::Ok)));
         ops.extend((60..70).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)));
-        let effect = effect(&ops, at(500), at(5000), at(7000));
-        assert!((effect.gap_quiet_ms - 100.0).abs() < 1e-6);
+        ops.retain(|op| op.id != 2000);
+        let effect = effect(&ops, at(500), at(5000), at(7000), 10.0);
+        assert!((effect.gap_quiet_ms - 200.0).abs() < 1e-6, "one arrival is missing at 2000");
+        assert!((effect.gap_expected_ms - 100.0).abs() < 1e-6, "10 a second");
         assert!((effect.gap_ms - 1090.0).abs() < 1e-6, "4910 to 6000");
-        assert!((effect.outage_ms - 990.0).abs() < 1e-6);
+        assert!(
+            (effect.outage_ms - 990.0).abs() < 1e-6,
+            "less the expected 100, whatever the quiet phase had"
+        );
         let hold_ms_max = effect.hold_ms_max.unwrap();
         assert!((hold_ms_max - 990.0).abs() < 1e-6, "due 5000, done 6000, usual 10");
     }

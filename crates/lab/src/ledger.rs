@@ -14,7 +14,7 @@ pub const LEDGER_DDL: &str = "CREATE TABLE IF NOT EXISTS ledger (\
     attempt INT NOT NULL, \
     KEY op (op)) ENGINE=InnoDB";
 
-/// The two kinds of client.
+/// The kinds of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Client {
@@ -22,6 +22,9 @@ pub enum Client {
     Naive,
     /// Reconnects and repeats the transaction until it knows what came of it.
     Retrying,
+    /// Writes single rows and reads them back; no part of the load, so that no figure of time has it.
+    #[value(skip)]
+    Probe,
 }
 
 impl Client {
@@ -30,6 +33,7 @@ impl Client {
         match self {
             Self::Naive => "naive",
             Self::Retrying => "retrying",
+            Self::Probe => "probe",
         }
     }
 }

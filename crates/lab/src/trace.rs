@@ -16,6 +16,9 @@
 //!   [17s] tps 5    first second with commits again                       outage: 18 s
 //! ```
 //!
+//! A mark between two runs that says how long nothing was reported (the lab's own loop writes such marks) counts with that time
+//! instead of 2 s. A run that ended without a single line counts as a restart like any other.
+//!
 //! A bad second that still had a commit is not an outage: it is named as the worst second, and the outage is "sub-second".
 
 use std::fmt;
@@ -65,10 +68,42 @@ pub struct Second {
 pub struct Trace {
     /// The form of the first report line.
     pub form: Form,
-    /// One entry a sysbench process; never empty, no run is empty.
+    /// One entry a sysbench process that reported something; never empty, no run is empty.
     pub runs: Vec<Vec<Second>>,
+    /// What lies before each run, and after the last one: one entry more than `runs`.
+    pub breaks: Vec<Break>,
     /// Lines that begin as a report does and cannot be read, from 1.
     pub unreadable: Vec<usize>,
+}
+
+/// Between two runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Break {
+    /// sysbench processes that ended there.
+    pub restarts: u32,
+    /// Time that no reported second covers, s.
+    pub unreported_s: f64,
+}
+
+impl Break {
+    fn add(&mut self, other: Self) {
+        self.restarts += other.restarts;
+        self.unreported_s += other.unreported_s;
+    }
+
+    /// One restart, as far as its mark tells.
+    fn by_mark(line: &str) -> Self {
+        let unreported_s = number_after(line, RESTARTED).unwrap_or(f64::from(RESTART_COST_S));
+        Self { restarts: 1, unreported_s }
+    }
+}
+
+/// The seed's mark between two runs.
+const RESTARTED: &str = "( sysbench restarted )";
+
+/// The same, with the time since the last report line (or mark), to stand just before the next run.
+pub fn restart_mark(since: std::time::Duration) -> String {
+    format!("{RESTARTED} {:.2} s without a report", since.as_secs_f64())
 }
 
 /// Why a text is not a trace.
@@ -123,11 +158,14 @@ impl Outage {
 impl Trace {
     /// Reads a whole trace.
     pub fn parse(text: &str) -> Result<Self, NotATrace> {
-        let mut trace = Self { form: Form::V05Early, runs: Vec::new(), unreadable: Vec::new() };
+        let mut trace =
+            Self { form: Form::V05Early, runs: Vec::new(), breaks: Vec::new(), unreadable: Vec::new() };
         let mut restarted = true;
+        let mut between = Break::default();
         for (index, line) in text.lines().enumerate() {
             if line.contains("sysbench restarted") {
                 restarted = true;
+                between.add(Break::by_mark(line));
                 continue;
             }
             let Some((at_s, rest)) = report_head(line) else { continue };
@@ -151,53 +189,71 @@ impl Trace {
                 trace.form = form;
             }
             if restarted || back {
+                if !restarted {
+                    between.add(Break::by_mark(""));
+                }
                 trace.runs.push(Vec::new());
+                trace.breaks.push(std::mem::take(&mut between));
                 restarted = false;
             }
             if let Some(run) = trace.runs.last_mut() {
                 run.push(second);
             }
         }
+        trace.breaks.push(between);
         if trace.runs.is_empty() { Err(NotATrace) } else { Ok(trace) }
     }
 
-    /// How often sysbench had to be started again.
+    /// How often sysbench ended and had to be started again.
     pub fn restarts(&self) -> u32 {
-        self.runs.len().saturating_sub(1) as u32
+        self.breaks.iter().map(|between| between.restarts).sum()
     }
 
-    /// All seconds in order; the flag is true for the first one of a new process.
-    fn seconds(&self) -> impl Iterator<Item = (bool, &Second)> {
-        let runs = self.runs.iter().enumerate();
-        runs.flat_map(|(r, run)| run.iter().enumerate().map(move |(i, second)| (r > 0 && i == 0, second)))
+    /// Whether the last second had commits, and sysbench has not ended since.
+    pub fn flows(&self) -> bool {
+        let last = self.runs.last().and_then(|run| run.last());
+        last.is_some_and(|second| second.tps > 0.0)
+            && self.breaks.last().is_none_or(|after| after.restarts == 0)
+    }
+
+    /// All seconds in order, each with what lies between it and the one before.
+    fn seconds(&self) -> impl Iterator<Item = (Break, &Second)> {
+        let runs = self.runs.iter().zip(&self.breaks);
+        runs.flat_map(|(run, before)| {
+            run.iter()
+                .enumerate()
+                .map(move |(i, second)| (if i == 0 { *before } else { Break::default() }, second))
+        })
     }
 
     /// The longest outage of the trace.
     pub fn outage(&self) -> Outage {
-        let seconds: Vec<(bool, &Second)> = self.seconds().collect();
+        let seconds: Vec<(Break, &Second)> = self.seconds().collect();
         let errors_reported = seconds.iter().map(|(_, s)| s.errors).sum();
         let mut best: Option<(u32, u32, u32, usize, Option<usize>)> = None;
         let mut last_good: Option<usize> = None;
-        let (mut zero, mut restarts) = (0, 0);
-        let mut close = |good: Option<usize>, end: Option<usize>, zero: u32, restarts: u32| {
-            let total = zero + restarts * RESTART_COST_S;
+        let (mut zero, mut silent) = (0, Break::default());
+        let mut close = |good: Option<usize>, end: Option<usize>, zero: u32, silent: Break| {
+            // The trace knows whole seconds; what a mark measured is rounded only here.
+            let total = zero + silent.unreported_s.round() as u32;
             if let Some(from) = good
                 && total > best.map_or(0, |b| b.0)
             {
-                best = Some((total, zero, restarts, from, end));
+                best = Some((total, zero, silent.restarts, from, end));
             }
         };
-        for (index, (fresh, second)) in seconds.iter().enumerate() {
-            restarts += u32::from(*fresh);
+        for (index, (between, second)) in seconds.iter().enumerate() {
+            silent.add(*between);
             if second.tps > 0.0 {
-                close(last_good, Some(index), zero, restarts);
-                (zero, restarts) = (0, 0);
+                close(last_good, Some(index), zero, silent);
+                (zero, silent) = (0, Break::default());
                 last_good = Some(index);
             } else {
                 zero += 1;
             }
         }
-        close(last_good, None, zero, restarts);
+        silent.add(self.breaks.last().copied().unwrap_or_default());
+        close(last_good, None, zero, silent);
 
         let Some((total, zero_lines, restarts, from, end)) = best else {
             return Outage {
@@ -238,7 +294,7 @@ impl Trace {
 }
 
 /// The second with the fewest commits, when it stands out.
-fn worst_second(seconds: &[(bool, &Second)]) -> Option<Second> {
+fn worst_second(seconds: &[(Break, &Second)]) -> Option<Second> {
     let mut tps: Vec<f64> = seconds.iter().map(|(_, s)| s.tps).collect();
     tps.sort_by(f64::total_cmp);
     let median = *tps.get(tps.len() / 2)?;
@@ -272,7 +328,7 @@ impl fmt::Display for Outage {
                 let (n, s) = (self.restarts, if self.restarts == 1 { "" } else { "s" });
                 write!(
                     f,
-                    ", {n} restart{s} of sysbench (the second it cut off and the loop's sleep, 2 s each)"
+                    ", {n} restart{s} of sysbench (the second it cut off and the loop's sleep, 2 s each unless its mark says)"
                 )?;
             }
             if let Some(good) = self.last_good_s {
@@ -445,6 +501,25 @@ mod tests {
             (2, None),
             "a slow start is no outage, an unended one is"
         );
+    }
+
+    #[test]
+    fn runs_that_never_reported_count_and_a_mark_may_say_how_long() {
+        let line = |s, tps| {
+            format!(
+                "[ {s}s] threads: 4, tps: {tps}, reads/s: 1.00, writes/s: 1.00, response time: 1.00ms (95%)\n"
+            )
+        };
+        let mark = |ms| restart_mark(std::time::Duration::from_millis(ms)) + "\nFATAL: error 2013\n";
+        let text = line(1, "9.00") + &mark(1900) + &mark(1040) + &mark(1040) + &line(1, "5.00");
+        let trace = Trace::parse(&text).unwrap();
+        assert_eq!((trace.runs.len(), trace.restarts(), trace.flows()), (2, 3, true));
+        let outage = trace.outage();
+        assert_eq!((outage.seconds, outage.restarts, outage.first_good_s), (4, 3, Some(1)), "3.98 s");
+
+        let open = Trace::parse(&(line(1, "9.00") + &mark(1900) + &mark(1100))).unwrap();
+        assert_eq!((open.restarts(), open.flows()), (2, false));
+        assert_eq!((open.outage().seconds, open.outage().first_good_s), (3, None));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::failover::understudy::Knobs;
 use crate::failover::{Driver, FailoverPlan, table};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::Protocol;
+use crate::stage::process::Identity;
 use crate::stage::{ADVISED_EVS, Stage, StagePlan};
 
 /// The kinds of cluster there are
@@ -104,6 +105,9 @@ pub struct FailoverArgs {
     /// A fresh cluster for each cell, not only for each proxy and writers setting
     #[arg(long, conflicts_with = "stage")]
     pub fresh_cells: bool,
+    /// Understudy: only missed checks count, as with a load balancer
+    #[arg(long)]
+    pub checks_only: bool,
     /// Understudy: whom to evict [default: Understudy's own]
     #[arg(long, value_enum)]
     pub evict: Option<Evict>,
@@ -171,6 +175,7 @@ impl DemoArgs {
             baseline_repetitions: None,
             baseline_only: false,
             fresh_cells: false,
+            checks_only: false,
             evict: None,
             probe_interval_ms: None,
             misses_max: None,
@@ -214,7 +219,12 @@ impl FailoverArgs {
             after_s: self.after_s,
             seed: self.seed,
             print_seconds: self.report_interval.is_some(),
-            knobs: Knobs { evict, probe_interval_ms: self.probe_interval_ms, misses_max: self.misses_max },
+            knobs: Knobs {
+                checks_only: self.checks_only,
+                evict,
+                probe_interval_ms: self.probe_interval_ms,
+                misses_max: self.misses_max,
+            },
             fresh_cells: self.fresh_cells,
             understudy: !self.baseline_only && self.through.is_none(),
             haproxy: self.baseline == Some(Baseline::Haproxy),
@@ -230,7 +240,7 @@ impl FailoverArgs {
 }
 
 /// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients
-/// were told, or when a cell broke off.
+/// were told, when a client did not read its own write, or when a cell broke off.
 pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     let work = WorkDir::new()?;
     let plan = args.plan(&work.path)?;
@@ -258,7 +268,7 @@ pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     }
     if report.understudy_broke_its_word() {
         eprintln!(
-            "the ledger and the nodes contradict each other: see lost, doubled, phantom and differing nodes above"
+            "what clients were told does not hold: see lost, doubled, phantom, differing nodes and stale reads above"
         );
         return Ok(ExitCode::FAILURE);
     }
@@ -289,6 +299,9 @@ fn write_all(args: &FailoverArgs, report: &Report, drawn: &str) -> anyhow::Resul
     Ok(())
 }
 
+/// The name of its directory; the number of its process follows.
+const WORK_DIR: &str = "understudy-failover-";
+
 /// Where configurations, keys and state lie while the run lasts; removed at its end, whatever that end is.
 struct WorkDir {
     path: PathBuf,
@@ -296,11 +309,28 @@ struct WorkDir {
 
 impl WorkDir {
     fn new() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("understudy-failover-{}", std::process::id()));
+        Self::sweep();
+        let path = std::env::temp_dir().join(format!("{WORK_DIR}{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).with_context(|| format!("cannot make the directory {}", path.display()))?;
         Ok(Self { path })
+    }
+
+    /// Removes what runs that were killed left: directories of ours whose process is gone. What cannot be removed stays.
+    fn sweep() {
+        use std::os::unix::fs::MetadataExt;
+        let own = rustix::process::geteuid().as_raw();
+        for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix(WORK_DIR)?.parse::<u32>().ok());
+            let ours = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == own);
+            if let Some(pid) = pid.filter(|_| ours)
+                && Identity::of(pid).is_none_or(|process| !process.is_alive())
+            {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     /// Copies what the proxies said, and nothing that is secret, to `to`/logs.

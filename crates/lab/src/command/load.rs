@@ -11,6 +11,9 @@ use crate::load::session::{Protocol, Target};
 use crate::load::{ClientPlan, Load, LoadPlan, prepare};
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
 
+/// The probe's ledger keys begin so far above the clients'.
+const PROBE_FROM: u64 = 900_000_000;
+
 /// Runs the seed's load against an address and prints a line each second
 #[derive(Debug, clap::Args)]
 pub struct LoadArgs {
@@ -22,7 +25,7 @@ pub struct LoadArgs {
     /// Its password
     #[arg(long, env = "UNDERSTUDY_LAB_PASSWORD", default_value = APP_PASSWORD, hide_env_values = true)]
     pub password: String,
-    /// Schema; its tables sbtest1.., ledger and probe are made when missing
+    /// Schema; its tables sbtest1.. and ledger are made when missing
     #[arg(long, default_value = APP_SCHEMA)]
     pub schema: String,
     /// Which clients
@@ -65,6 +68,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
     let target = Target::parse(&args.address, &args.user, &args.password, &args.schema)?;
     prepare::tables(&target, args.tables, args.table_size, true).await?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let op_first = now.as_secs() * 1_000_000_000;
     let client = |&client: &Client| ClientPlan { client, threads: args.threads, rate: args.rate };
     let load = Load::start(LoadPlan {
         target,
@@ -74,9 +78,9 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         tables: args.tables,
         rows: args.table_size,
         seed: args.seed,
-        op_first: now.as_secs() * 1_000_000_000,
+        op_first,
         patience: Duration::from_secs(60),
-        probe: args.probe,
+        probe: args.probe.then_some(op_first + PROBE_FROM),
         tell: Some(Arc::new(|line| println!("{line}"))),
     })
     .await?;

@@ -17,10 +17,26 @@ pub fn write_json(path: &Path, json: &serde_json::Value) -> anyhow::Result<()> {
     write_text(path, &format!("{json:#}\n"))
 }
 
+/// What a rate (a second) and a time (s) may be: a day is long enough, and both ends stay far from what a clock can hold.
+const RANGE: std::ops::RangeInclusive<f64> = 0.001..=100_000.0;
+
 /// A number above 0, for rates and seconds.
 pub fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err("must be a number above 0".into()),
+        Ok(number) if RANGE.contains(&number) => Ok(number),
+        _ => Err(format!("must be a number from {} to {}", RANGE.start(), RANGE.end())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_seconds_stay_where_clocks_can_hold_them() {
+        assert_eq!([positive("0.001"), positive("30"), positive("1e5")], [Ok(0.001), Ok(30.0), Ok(1e5)]);
+        for bad in ["0", "-1", "1e300", "1e-300", "inf", "nan", "x", ""] {
+            assert!(positive(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.json {
         let json = serde_json::json!({
             "form": trace.form, "restarts": trace.restarts(), "outage": outage, "unreadable_lines": trace.unreadable,
-            "runs": trace.runs,
+            "runs": trace.runs, "breaks": trace.breaks,
         });
         super::output::write_json(path, &json)?;
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::case::{Case, Scope};
 use super::front::Front;
 use super::progress::Progress;
-use super::result::{Repetition, Timeline};
+use super::result::{BySysbench, Repetition, Timeline};
 use super::understudy::Ordered;
 use super::watch::NodeWatch;
 use super::{Driver, FailoverPlan};
@@ -33,6 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(30);
 /// Ledger keys of one repetition.
 const OPS: u64 = 1_000_000;
+/// Of these, the probe's begin here; it writes some 20 a second.
+const PROBE_FROM: u64 = 900_000;
+/// A node may take so long to give its ledger, with a pause after each refusal.
+const LEDGER_WITHIN: Duration = Duration::from_secs(60);
+const LEDGER_PAUSE: Duration = Duration::from_millis(500);
 /// The drawing's resolution.
 const BUCKET: Duration = Duration::from_millis(100);
 /// How many errors are kept in full.
@@ -71,7 +76,7 @@ pub async fn measure(
 
     // Keys are new also when an earlier run left its rows in the same cluster.
     let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000 + number * OPS;
-    let load = Load::start(load_plan(front, plan, op_first, progress)).await?;
+    let load = Load::start(load_plan(front, plan, op_first, repetition, progress)?).await?;
     let (began, began_wall) = (load.began(), SystemTime::now());
     let watch = NodeWatch::start(nodes, began);
     let sysbench = match plan.driver {
@@ -86,7 +91,7 @@ pub async fn measure(
     let fault_at = began.elapsed();
     let (order, stopped) = strike(stage, front, case, scope, &victim, began).await?;
     follow(&load, began + fault_at + settled, whole, progress).await;
-    wait_for_commits(&load).await;
+    wait_for_commits(&load, sysbench.as_ref()).await;
 
     let sysbench = match sysbench {
         Some(sysbench) => Some(sysbench.stop().await?),
@@ -102,7 +107,9 @@ pub async fn measure(
         front.restore(&victim).await.with_context(|| format!("cannot let {victim} take traffic again"))?;
     }
     let rows = read_ledgers(stage, plan, op_first).await?;
-    let verdict = checker::check(&run.ops, &rows);
+    let probed = run.probe.iter().flat_map(|probe| probe.writes.clone());
+    let history: Vec<Op> = run.ops.iter().cloned().chain(probed).collect();
+    let verdict = checker::check(&history, &rows);
 
     let journal = match front.api() {
         Some(api) => api.journal(began_wall).await.unwrap_or_default(),
@@ -123,8 +130,10 @@ pub async fn measure(
         nodes: words,
         journal,
     };
-    let sysbench = sysbench.map(|text| Trace::parse(&text).map(|trace| trace.outage())).transpose()?;
-    Ok(repetition_of(victim, &run, fault_at, verdict, order, sysbench, heal_ms, timeline))
+    let sysbench = sysbench.map(|text| Trace::parse(&text).map(|trace| BySysbench::of(&trace))).transpose();
+    let sysbench = sysbench.context("sysbench reported nothing")?;
+    let rate = rate_of_all(plan);
+    Ok(repetition_of(victim, &run, rate, fault_at, verdict, order, sysbench, heal_ms, timeline))
 }
 
 /// Does to the node what the case says. Returns the graceful order, and when the server was told to stop.
@@ -164,13 +173,13 @@ async fn follow(load: &Load, until: Instant, whole_s: f64, progress: &Progress) 
 }
 
 /// A load that still stands still is waited for, so that the figure is the outage and not the length of the run.
-async fn wait_for_commits(load: &Load) {
+async fn wait_for_commits(load: &Load, sysbench: Option<&Sysbench>) {
     let deadline = Instant::now() + PATIENCE;
     let mut before = load.acknowledged();
     while Instant::now() < deadline {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let now = load.acknowledged();
-        if now > before {
+        if now > before && sysbench.is_none_or(Sysbench::flows) {
             return;
         }
         before = now;
@@ -181,25 +190,53 @@ fn node_target(address: &str, user: &str, password: &str) -> anyhow::Result<Targ
     Target::parse(address, user, password, "")
 }
 
-fn load_plan(front: &Front, plan: &FailoverPlan, op_first: u64, progress: &Progress) -> LoadPlan {
-    let clients = match plan.driver {
-        Driver::Builtin => vec![Client::Naive, Client::Retrying],
-        Driver::Sysbench => vec![Client::Retrying],
-    };
+/// The lab's own clients that make transactions.
+fn clients(plan: &FailoverPlan) -> &'static [Client] {
+    match plan.driver {
+        Driver::Builtin => &[Client::Naive, Client::Retrying],
+        Driver::Sysbench => &[Client::Retrying],
+    }
+}
+
+/// Transactions a second of all of them together.
+fn rate_of_all(plan: &FailoverPlan) -> f64 {
+    plan.rate * clients(plan).len() as f64
+}
+
+fn load_plan(
+    front: &Front,
+    plan: &FailoverPlan,
+    op_first: u64,
+    repetition: u32,
+    progress: &Progress,
+) -> anyhow::Result<LoadPlan> {
     let threads = plan.threads;
-    LoadPlan {
+    // The longest that it can last, over both cases' waits.
+    let seconds = plan.warm_s + plan.after_s(Case::Vanish) + PATIENCE.as_secs_f64() + 60.0;
+    if rate_of_all(plan) * seconds * 1.5 > PROBE_FROM as f64 {
+        bail!(
+            "{} transactions a second over {seconds:.0} s are more than the {PROBE_FROM} ledger keys of a repetition: \
+             a lower --rate or a shorter --after-s is needed",
+            rate_of_all(plan)
+        );
+    }
+    Ok(LoadPlan {
         target: front.target.clone(),
-        clients: clients.into_iter().map(|client| ClientPlan { client, threads, rate: plan.rate }).collect(),
+        clients: clients(plan)
+            .iter()
+            .map(|&client| ClientPlan { client, threads, rate: plan.rate })
+            .collect(),
         arrivals: plan.arrivals,
         protocol: plan.protocol,
         tables: plan.tables,
         rows: plan.rows,
-        seed: plan.seed.wrapping_add(op_first),
+        // Nothing of the clock or of the order of cells: every proxy gets the same arrivals.
+        seed: plan.seed.wrapping_add(u64::from(repetition)),
         op_first,
         patience: Duration::from_secs(60),
-        probe: true,
+        probe: Some(op_first + PROBE_FROM),
         tell: if plan.driver == Driver::Builtin { plan.tell(progress) } else { None },
-    }
+    })
 }
 
 /// The real sysbench through `front`.
@@ -219,55 +256,79 @@ async fn read_ledgers(stage: &Stage, plan: &FailoverPlan, op_first: u64) -> anyh
     for node in stage.nodes() {
         let mut target = node_target(&node.address.to_string(), APP_USER, APP_PASSWORD)?;
         APP_SCHEMA.clone_into(&mut target.schema);
-        let read = async {
-            let mut conn = Conn::new(target.opts()).await?;
-            conn.query_drop("SET SESSION wsrep_sync_wait=1").await?;
-            let sql = format!("SELECT op FROM ledger WHERE op BETWEEN {op_first} AND {}", op_first + OPS - 1);
-            let ops: Vec<u64> = conn.query(sql).await?;
-            let tables: Vec<String> = (1..=plan.tables).map(|t| format!("sbtest{t}")).collect();
-            let sums: Vec<(String, Option<u64>)> =
-                conn.query(format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
-            conn.disconnect().await?;
-            Ok::<_, mysql_async::Error>(NodeRows {
-                node: node.name.clone(),
-                ops,
-                checksum: format!("{sums:?}"),
-            })
+        let deadline = Instant::now() + LEDGER_WITHIN;
+        let rows = loop {
+            let read =
+                tokio::time::timeout_at(deadline, read_ledger(&node.name, &target, plan.tables, op_first));
+            let read = read.await.with_context(|| {
+                format!("{} did not give its ledger within {} s", node.name, LEDGER_WITHIN.as_secs())
+            })?;
+            match read {
+                Ok(rows) => break rows,
+                // A causal read fails (1205) while the group agrees on a view, as it may once more after a node has come
+                // back. Reading again changes nothing that is judged.
+                Err(_) if Instant::now() + LEDGER_PAUSE < deadline => tokio::time::sleep(LEDGER_PAUSE).await,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot read the ledger of {}", node.name));
+                }
+            }
         };
-        let rows = tokio::time::timeout(Duration::from_secs(30), read)
-            .await
-            .with_context(|| format!("{} did not give its ledger within 30 s", node.name))?
-            .with_context(|| format!("cannot read the ledger of {}", node.name))?;
         all.push(rows);
     }
     Ok(all)
+}
+
+async fn read_ledger(
+    node: &str,
+    target: &Target,
+    tables: u32,
+    op_first: u64,
+) -> mysql_async::Result<NodeRows> {
+    let mut conn = Conn::new(target.opts()).await?;
+    conn.query_drop("SET SESSION wsrep_sync_wait=1").await?;
+    let sql = format!("SELECT op FROM ledger WHERE op BETWEEN {op_first} AND {}", op_first + OPS - 1);
+    let ops: Vec<u64> = conn.query(sql).await?;
+    let tables: Vec<String> = (1..=tables).map(|t| format!("sbtest{t}")).collect();
+    let sums: Vec<(String, Option<u64>)> =
+        conn.query(format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
+    conn.disconnect().await?;
+    Ok(NodeRows { node: node.to_owned(), ops, checksum: format!("{sums:?}") })
 }
 
 #[expect(clippy::too_many_arguments, reason = "one record put together from its parts, in one place")]
 fn repetition_of(
     victim: String,
     run: &Run,
+    rate: f64,
     fault: Duration,
     verdict: checker::Verdict,
     order: Option<Ordered>,
-    sysbench: Option<crate::trace::Outage>,
+    sysbench: Option<BySysbench>,
     heal_ms: f64,
     timeline: Timeline,
 ) -> Repetition {
     let ops = &run.ops;
     let bad = |op: &&Op| op.outcome != Outcome::Ok;
+    let probe = run.probe.clone().unwrap_or_default();
     let mut troubles: Vec<Trouble> = ops.iter().flat_map(|op| op.troubles.clone()).collect();
+    troubles.extend(probe.troubles.iter().cloned());
     troubles.sort_by_key(|trouble| trouble.at);
     troubles.truncate(TROUBLES_KEPT);
-    let probe = run.probe.clone().unwrap_or_default();
+    let mut effect = effect(ops, SETTLE, fault, run.arrivals_ended, rate);
+    let mut errors_naive_by_code = errors_by_code(ops, Client::Naive, fault);
+    if let Some(sysbench) = &sysbench {
+        // It is the client that never retries: its word stands in the place of ours.
+        effect.outage_ms = sysbench.outage_ms();
+        errors_naive_by_code = sysbench.errors_by_code();
+    }
     Repetition {
         victim,
-        effect: effect(ops, SETTLE, fault, run.arrivals_ended),
-        errors_naive_by_code: errors_by_code(ops, Client::Naive, fault),
+        effect,
+        errors_naive_by_code,
         errors_retrying_by_code: errors_by_code(ops, Client::Retrying, fault),
         errors_quiet: ops.iter().filter(bad).filter(|op| op.done < fault).count() as u64,
         retries: ops.iter().map(|op| u64::from(op.attempts.saturating_sub(1))).sum(),
-        unknown: ops.iter().filter(|op| op.outcome == Outcome::Unknown).count() as u64,
+        unknown: ops.iter().filter(|op| op.outcome == Outcome::Unknown).count() as u64 + probe.unknown(),
         transactions: ops.len() as u64,
         verdict,
         stale_reads: probe.stale_reads,

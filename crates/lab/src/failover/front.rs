@@ -12,6 +12,7 @@ use mysql_async::prelude::Queryable;
 use tokio::time::Instant;
 
 use super::case::{Scope, Writers};
+use super::clustercheck::Responder;
 use super::haproxy::{self, Runtime};
 use super::result::Who;
 use super::understudy::{Api, Knobs, Ordered, Place, program};
@@ -50,6 +51,8 @@ pub struct Front {
     writers: Writers,
     kind: Kind,
     log: Option<PathBuf>,
+    // What HAProxy's checks ask; they answer as long as it lives.
+    checks: Vec<Responder>,
     // In this order: the process ends before its keeper does.
     process: Option<Owned>,
     keeper: Option<Keeper>,
@@ -81,13 +84,20 @@ impl Front {
         let listen = free_address()?;
         let socket = dir.join("haproxy.sock");
         let config = dir.join("haproxy.cfg");
-        std::fs::write(&config, haproxy::config(nodes, writers, &listen, &socket))
+        let (mut checks, mut checked) = (Vec::new(), Vec::new());
+        for (name, address) in nodes {
+            let check = Responder::start(Target::parse(address, haproxy::CHECK_USER, "", "")?).await?;
+            checked.push((name.clone(), address.clone(), check.port));
+            checks.push(check);
+        }
+        std::fs::write(&config, haproxy::config(&checked, writers, &listen, &socket))
             .with_context(|| format!("cannot write {}", config.display()))?;
         let log = dir.join("haproxy.log");
         let args = ["-db".to_owned(), "-f".into(), config.display().to_string()];
-        let front = Self::of(&listen, nodes, writers, Kind::Haproxy(Runtime { socket }))?
+        let mut front = Self::of(&listen, nodes, writers, Kind::Haproxy(Runtime { socket }))?
             .with_process(Path::new("haproxy"), &args, log)
             .context("cannot start HAProxy: is the package haproxy installed?")?;
+        front.checks = checks;
         front.wait_ready("HAProxy").await?;
         Ok(front)
     }
@@ -110,7 +120,16 @@ impl Front {
 
     fn of(address: &str, nodes: &[(String, String)], writers: Writers, kind: Kind) -> anyhow::Result<Self> {
         let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
-        Ok(Self { target, nodes: nodes.to_vec(), writers, kind, log: None, process: None, keeper: None })
+        Ok(Self {
+            target,
+            nodes: nodes.to_vec(),
+            writers,
+            kind,
+            log: None,
+            checks: Vec::new(),
+            process: None,
+            keeper: None,
+        })
     }
 
     /// The proxy's own process: it ends with this value, and with this program however that ends.
@@ -221,8 +240,9 @@ impl Front {
             Kind::Understudy(api) if scope == Scope::Active => api.switchover(None).await,
             Kind::Understudy(api) => api.drain(node).await,
             Kind::Haproxy(runtime) => {
-                runtime.take_out(node, HAPROXY_GRACE).await?;
-                Ok(Ordered { took_ms: ms(began.elapsed()), message: "maint, then sessions cut".into() })
+                let cut = runtime.take_out(node, HAPROXY_GRACE).await?;
+                let message = format!("drain, then {cut} sessions cut, then maint");
+                Ok(Ordered { took_ms: ms(began.elapsed()), message })
             }
             Kind::External(external) => {
                 let command = external.graceful.as_deref().unwrap_or_default();

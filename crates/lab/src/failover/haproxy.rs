@@ -1,9 +1,10 @@
 //! HAProxy as the baseline, set up as the seed set up its load balancer: checks every 1 s, dead after 3.
 //!
-//! Its check is `option mysql-check` with an account without rights: a login each second. `writers = "one"` is one server with
-//! the others as `backup`; `writers = "all"` is `leastconn`. Sessions of a server marked down are cut, so that clients learn
-//! of it. Graceful goes through the runtime socket: `maint`, two seconds for sessions to leave (long-lived ones do not), then
-//! they are cut: HAProxy cannot move a session.
+//! Its check is the seed's too: clustercheck by HTTP (see [`super::clustercheck`]), so that a donor or a node without the
+//! primary component is down for it. `writers = "one"` is one server with the others as `backup`; `writers = "all"` is
+//! `leastconn`. Sessions of a server marked down are cut, so that clients learn of it. Graceful goes through the runtime
+//! socket: `drain`, two seconds for sessions to leave (long-lived ones do not), then they are cut, since HAProxy cannot move a
+//! session, and `maint`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,8 +18,8 @@ use super::case::Writers;
 /// The account of the check: no password (the check cannot send one), no rights.
 pub const CHECK_USER: &str = "haproxy_check";
 
-/// The configuration file.
-pub fn config(nodes: &[(String, String)], writers: Writers, listen: &str, socket: &Path) -> String {
+/// The configuration file. `nodes`: name, `host:port`, and the port of its check on this side.
+pub fn config(nodes: &[(String, String, u16)], writers: Writers, listen: &str, socket: &Path) -> String {
     use std::fmt::Write;
     let balance = match writers {
         Writers::One => "first",
@@ -27,14 +28,14 @@ pub fn config(nodes: &[(String, String)], writers: Writers, listen: &str, socket
     let mut text = format!(
         "global\n    stats socket {} mode 600 level admin\n    maxconn 2000\n\n\
          defaults\n    mode tcp\n    timeout connect 5s\n    timeout client 1h\n    timeout server 1h\n    timeout check 1s\n\n\
-         listen mysql\n    bind {listen}\n    balance {balance}\n    option mysql-check user {CHECK_USER}\n    \
+         listen mysql\n    bind {listen}\n    balance {balance}\n    option httpchk\n    \
          default-server inter 1s fall 3 rise 2 on-marked-down shutdown-sessions\n",
         socket.display()
     );
-    for (index, (name, address)) in nodes.iter().enumerate() {
+    for (index, (name, address, check)) in nodes.iter().enumerate() {
         let backup = if writers == Writers::One && index > 0 { " backup" } else { "" };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "    server {name} {address} check{backup}");
+        let _ = writeln!(text, "    server {name} {address} check addr 127.0.0.1 port {check}{backup}");
     }
     text
 }
@@ -67,23 +68,41 @@ impl Runtime {
         servers(&self.command("show stat").await?)
     }
 
-    /// Takes a node out: no new sessions, `grace` for the ones there, then they are cut.
-    pub async fn take_out(&self, node: &str, grace: Duration) -> anyhow::Result<()> {
-        self.command(&format!("set server mysql/{node} state maint")).await?;
+    /// Takes a node out: no new sessions, `grace` for the ones there, then they are cut. Returns how many were.
+    ///
+    /// `drain` and not `maint` comes first, to be fair: a server in maintenance counts as marked down, and with
+    /// `on-marked-down shutdown-sessions` (which the crash cells need) that cuts every session at once, without any grace.
+    pub async fn take_out(&self, node: &str, grace: Duration) -> anyhow::Result<u32> {
+        self.order(&format!("set server mysql/{node} state drain")).await?;
         let deadline = tokio::time::Instant::now() + grace;
-        while tokio::time::Instant::now() < deadline {
-            if self.servers().await?.iter().any(|(name, _, sessions)| name == node && *sessions == 0) {
-                return Ok(());
+        let left = loop {
+            let servers = self.servers().await?;
+            let left = servers.iter().find(|(name, _, _)| name == node).map(|(_, _, sessions)| *sessions);
+            let left = left.with_context(|| format!("HAProxy knows no server {node}"))?;
+            if left == 0 || tokio::time::Instant::now() >= deadline {
+                break left;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        if left > 0 {
+            self.order(&format!("shutdown sessions server mysql/{node}")).await?;
         }
-        self.command(&format!("shutdown sessions server mysql/{node}")).await?;
+        self.order(&format!("set server mysql/{node} state maint")).await?;
+        Ok(left)
+    }
+
+    /// A command that has nothing to say when it was done.
+    async fn order(&self, command: &str) -> anyhow::Result<()> {
+        let said = self.command(command).await?;
+        if !said.trim().is_empty() {
+            bail!("HAProxy was told {command:?} and said: {}", said.trim());
+        }
         Ok(())
     }
 
     /// Lets it take sessions again, when its checks say so.
     pub async fn take_in(&self, node: &str) -> anyhow::Result<()> {
-        self.command(&format!("set server mysql/{node} state ready")).await.map(drop)
+        self.order(&format!("set server mysql/{node} state ready")).await
     }
 }
 
@@ -117,11 +136,12 @@ mod tests {
 
     #[test]
     fn one_writer_has_backups_and_all_writers_have_none() {
-        let nodes: Vec<(String, String)> =
-            ["db1", "db2"].map(|n| (n.to_owned(), format!("{n}:3306"))).to_vec();
+        let nodes =
+            [("db1", 9001), ("db2", 9002)].map(|(n, check)| (n.to_owned(), format!("{n}:3306"), check));
         let one = config(&nodes, Writers::One, "127.0.0.1:1", Path::new("/x"));
         assert!(
-            one.contains("server db1 db1:3306 check\n") && one.contains("server db2 db2:3306 check backup\n")
+            one.contains("server db1 db1:3306 check addr 127.0.0.1 port 9001\n")
+                && one.contains("server db2 db2:3306 check addr 127.0.0.1 port 9002 backup\n")
         );
         assert!(one.contains("inter 1s fall 3"), "the seed's checks");
         let all = config(&nodes, Writers::All, "127.0.0.1:1", Path::new("/x"));

@@ -10,6 +10,7 @@
 
 pub mod case;
 pub mod cell;
+pub mod clustercheck;
 pub mod front;
 pub mod haproxy;
 pub mod http;

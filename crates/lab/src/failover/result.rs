@@ -40,7 +40,7 @@ pub struct Repetition {
     pub errors_quiet: u64,
     /// Tries that the retrying client had to repeat.
     pub retries: u64,
-    /// Transactions whose end the client does not know.
+    /// Transactions (and the probe's writes) whose end the client does not know.
     pub unknown: u64,
     /// Transactions that fell due.
     pub transactions: u64,
@@ -54,8 +54,9 @@ pub struct Repetition {
     pub probe_errors: BTreeMap<String, u64>,
     /// What the graceful order said, and how long it took.
     pub order: Option<super::understudy::Ordered>,
-    /// The real sysbench's verdict, when it was the driver.
-    pub sysbench: Option<crate::trace::Outage>,
+    /// The real sysbench's verdict, when it was the driver: then `outage_ms` and the naive errors are its, and the gaps and
+    /// the hold are of the retrying client.
+    pub sysbench: Option<BySysbench>,
     /// The first errors in full.
     pub troubles: Vec<Trouble>,
     /// From the heal order until the node was synced again, ms.
@@ -74,6 +75,37 @@ impl Repetition {
     /// Errors of the retrying client.
     pub fn errors_retrying(&self) -> u64 {
         self.errors_retrying_by_code.values().sum()
+    }
+}
+
+/// What the real sysbench's own trace says of one repetition, its quiet phase included.
+#[derive(Clone, Debug, Serialize)]
+pub struct BySysbench {
+    /// Its longest time without a commit, in whole seconds, and what it looked like.
+    pub outage: crate::trace::Outage,
+    /// How often it ended by itself.
+    pub restarts: u32,
+    /// Errors that it reported and went on after.
+    pub errors_reported: u64,
+}
+
+impl BySysbench {
+    /// Reads it out of a trace.
+    pub fn of(trace: &crate::trace::Trace) -> Self {
+        let outage = trace.outage();
+        let errors_reported = outage.errors_reported.round() as u64;
+        Self { restarts: trace.restarts(), errors_reported, outage }
+    }
+
+    /// The outage, ms; its last three digits are always 0.
+    pub fn outage_ms(&self) -> f64 {
+        f64::from(self.outage.seconds) * 1e3
+    }
+
+    /// What an application would have seen, under names that say whose word it is.
+    pub fn errors_by_code(&self) -> BTreeMap<String, u64> {
+        let found = [("sysbench died", u64::from(self.restarts)), ("reported", self.errors_reported)];
+        found.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n)).collect()
     }
 }
 
@@ -129,6 +161,12 @@ pub struct Summary {
     pub hold_ms_median: Option<f64>,
     /// Worst raw gap between acknowledged commits.
     pub gap_ms_worst: f64,
+    /// What was subtracted: the gap that arrivals alone give on average.
+    pub gap_expected_ms: f64,
+    /// Median of the longest gaps of the quiet phases.
+    pub gap_quiet_ms: f64,
+    /// Outage and errors are by the real sysbench's own trace.
+    pub by_sysbench: bool,
     /// Errors of the client that never retries, all repetitions.
     pub errors_naive: u64,
     /// The same by code.
@@ -153,6 +191,8 @@ pub struct Summary {
     pub stale_reads: u64,
     /// Of so many reads.
     pub probe_reads: u64,
+    /// Statements and connects of the probe that failed.
+    pub probe_errors: u64,
     /// The slowest graceful order.
     pub order_ms_max: Option<f64>,
 }
@@ -179,6 +219,9 @@ impl Cell {
             hold_ms_max: reps.iter().filter_map(|r| r.effect.hold_ms_max).reduce(f64::max),
             hold_ms_median: median(reps.iter().filter_map(|r| r.effect.hold_ms_max)),
             gap_ms_worst: worst(&|r| r.effect.gap_ms),
+            gap_expected_ms: worst(&|r| r.effect.gap_expected_ms),
+            gap_quiet_ms: median(reps.iter().map(|r| r.effect.gap_quiet_ms)).unwrap_or(0.0),
+            by_sysbench: reps.iter().any(|r| r.sysbench.is_some()),
             errors_naive: add(&Repetition::errors_naive),
             errors_naive_by_code: by_code(&|r| &r.errors_naive_by_code),
             errors_retrying: add(&Repetition::errors_retrying),
@@ -191,6 +234,7 @@ impl Cell {
             unknown: add(&|r| r.unknown),
             stale_reads: add(&|r| r.stale_reads),
             probe_reads: add(&|r| r.probe_reads),
+            probe_errors: add(&|r| r.probe_errors.values().sum()),
             order_ms_max: reps.iter().filter_map(|r| r.order.as_ref()).map(|o| o.took_ms).reduce(f64::max),
         }
     }
@@ -259,9 +303,16 @@ pub struct Report {
 
 /// What the figures mean; stands in the JSON, below the table and in the HTML.
 pub const FIGURES_MEAN: &str = "Outage is the longest gap between acknowledged commits of both clients from the fault on, less \
-the longest gap of the quiet phase before it; hold is the worst latency of an acknowledged transaction from the fault on, counted \
+the expected arrival gap (1 / the sum of the clients' rates); with random arrivals some longer gaps come by themselves, so the \
+quiet phase's longest gap is told beside it and never subtracted. Hold is the worst latency of an acknowledged transaction from the fault on, counted \
 from when it fell due, less the quiet median. Errors are those of a client that never retries: each transaction that ended badly, \
-one error. Lost: acknowledged and missing on a node afterwards. Doubled: more than once on a node.";
+one error. Lost: acknowledged and missing on a node afterwards. Doubled: more than once on a node. \
+Unknown: the client could not know the end; not an error of its own.";
+
+/// What else the figures mean when the real sysbench made the load.
+pub const SYSBENCH_MEANS: &str = "The client that never retries was the real sysbench: outage and errors are by its own trace \
+(whole seconds without a commit over the whole repetition; how often it died and had to be started again, and errors it \
+reported). Hold, gaps and the ledger are of the lab's retrying client and its probe.";
 
 impl Report {
     /// The cells of one row and column, in the order they were measured.
@@ -269,10 +320,16 @@ impl Report {
         self.cells.iter().filter(move |cell| cell.case == case && cell.scope == scope)
     }
 
-    /// True when a ledger contradicts what a client was told through Understudy.
+    /// What this report's figures mean.
+    pub fn figures_mean(&self) -> String {
+        let sysbench = self.cells.iter().flat_map(|cell| &cell.repetitions).any(|rep| rep.sysbench.is_some());
+        if sysbench { format!("{FIGURES_MEAN} {SYSBENCH_MEANS}") } else { FIGURES_MEAN.to_owned() }
+    }
+
+    /// True when a ledger contradicts what a client was told through Understudy, or a client did not read its own write.
     pub fn understudy_broke_its_word(&self) -> bool {
         let ours = self.cells.iter().filter(|cell| cell.who != Who::Haproxy);
-        ours.flat_map(|cell| &cell.repetitions).any(|rep| !rep.verdict.is_good())
+        ours.flat_map(|cell| &cell.repetitions).any(|rep| !rep.verdict.is_good() || rep.stale_reads > 0)
     }
 
     /// Everything that broke off, as sentences.
@@ -304,7 +361,7 @@ impl Report {
             }
         }
         serde_json::json!({
-            "machine": self.machine, "conditions": self.conditions, "figures_mean": FIGURES_MEAN, "cells": cells,
+            "machine": self.machine, "conditions": self.conditions, "figures_mean": self.figures_mean(), "cells": cells,
         })
     }
 }
@@ -414,5 +471,24 @@ pub(crate) mod tests {
         assert_eq!(cell["seed_says"], "4 seconds (errors)");
         assert_eq!(cell["haproxy"]["errors_naive"], 8);
         assert!(!report().understudy_broke_its_word());
+    }
+
+    #[test]
+    fn a_stale_read_breaks_the_word_of_ours_and_not_of_the_baselines() {
+        let mut report = report();
+        report.cells[0].repetitions[0].stale_reads = 1;
+        assert!(!report.understudy_broke_its_word(), "HAProxy never gave it");
+        report.cells[1].repetitions[0].stale_reads = 1;
+        assert!(report.understudy_broke_its_word());
+    }
+
+    #[test]
+    fn with_sysbench_its_own_trace_speaks() {
+        let line = "[ 1s ] thds: 4 tps: 9.00 qps: 1.00 (r/w/o: 1.00/0.00/0.00) lat (ms,95%): 1.00 err/s: 1.00 reconn/s: 0.00\n";
+        let text = format!("{line}( sysbench restarted )\n{line}");
+        let by = BySysbench::of(&crate::trace::Trace::parse(&text).unwrap());
+        assert!((by.outage_ms() - 2000.0).abs() < 1e-9);
+        let errors = by.errors_by_code();
+        assert_eq!((errors["sysbench died"], errors["reported"]), (1, 2));
     }
 }

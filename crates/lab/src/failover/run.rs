@@ -234,8 +234,9 @@ impl Runner<'_> {
             match measured {
                 Ok(measured) => {
                     let once = Cell { repetitions: vec![measured.clone()], ..cell.clone() };
-                    let [first, second] = table::lines(&once);
-                    self.progress.line(&format!("{what}: {first}, {}", second.trim_start()));
+                    let lines = table::lines(&once);
+                    let told: Vec<&str> = lines.iter().map(|line| line.trim_start()).collect();
+                    self.progress.line(&format!("{what}: {}", told.join(", ")));
                     cell.repetitions.push(measured);
                 }
                 Err(error) => {
@@ -317,8 +318,9 @@ async fn look_around(stage: &Stage) -> Machine {
 
 fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
     let haproxy = plan.haproxy.then(|| {
-        "option mysql-check every 1 s, down after 3 failures, up after 2 good ones, sessions of a server marked down are cut; \
-         one writer: the other servers as backup; all: leastconn; graceful: maint, 2 s for sessions to leave, then cut"
+        "clustercheck by HTTP (one login and wsrep_local_state = 4 each time) every 1 s, down after 3 failures, up after 2 good \
+         ones, sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn; graceful: \
+         drain, 2 s for sessions to leave, then those left are cut, then maint"
             .to_owned()
     });
     let cluster = match ground {

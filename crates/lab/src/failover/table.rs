@@ -4,7 +4,8 @@
 use std::fmt::Write;
 
 use super::case::{COLUMNS_MEAN, Case, Scope, seed_says};
-use super::result::{Cell, FIGURES_MEAN, Report, Summary, Who};
+use super::result::{Cell, Report, Summary, Who};
+use crate::figures::quantile;
 
 const HEAD: usize = 15;
 const WIDE: usize = 40;
@@ -42,31 +43,59 @@ pub fn hold(sum: &Summary) -> String {
     sum.hold_ms_max.map_or_else(|| "without end".into(), time)
 }
 
-/// The two lines of one measured cell.
-pub fn lines(cell: &Cell) -> [String; 2] {
+/// A cell's outage; sysbench knows whole seconds only.
+fn outage(sum: &Summary, ms: f64) -> String {
+    match sum.by_sysbench {
+        false => time(ms),
+        true if ms == 0.0 => "below 1 s".into(),
+        true => format!("{:.0} s", ms / 1e3),
+    }
+}
+
+/// What is not usual in a cell: everything that should be 0 and is not.
+fn warnings(sum: &Summary) -> Vec<String> {
+    let counts = [
+        (sum.phantom as u64, "phantom"),
+        (sum.nodes_that_differ as u64, "nodes that differ"),
+        (sum.stale_reads, "stale reads"),
+        (sum.unknown, "unknown"),
+        (sum.errors_retrying, "errors of the retrying client"),
+        (sum.probe_errors, "errors of the probe"),
+        (sum.errors_quiet, "errors before the fault"),
+    ];
+    counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("  {what}: {n}")).collect()
+}
+
+/// The lines of one cell: two when it was measured, and one more for each thing that should not be.
+pub fn lines(cell: &Cell) -> Vec<String> {
     if let Some(why) = &cell.skipped {
-        return ["not measured:".into(), format!("  {why}")];
+        return vec!["not measured:".into(), format!("  {why}")];
     }
     if cell.repetitions.is_empty() {
-        return ["broke off, see below".into(), String::new()];
+        return vec!["broke off, see below".into()];
     }
     let sum = cell.summary();
-    let mut first = time(sum.outage_ms);
+    let mut first = outage(&sum, sum.outage_ms);
     if sum.repetitions > 1 {
-        let _ = write!(first, " (worst {})", time(sum.outage_ms_worst));
+        let _ = write!(first, " (worst {})", outage(&sum, sum.outage_ms_worst));
     }
-    let _ = write!(first, ", {}", errors(&sum));
-    let mut second = format!("  hold {}, lost {}, doubled {}", hold(&sum), sum.lost, sum.doubled);
-    if sum.phantom > 0 {
-        let _ = write!(second, ", phantom {}", sum.phantom);
+    // Codes may be many: what does not fit beside the outage gets a line of its own.
+    let errors = errors(&sum);
+    let mut lines = if first.chars().count() + errors.chars().count() + 2 <= WIDE {
+        vec![format!("{first}, {errors}")]
+    } else {
+        vec![first, format!("  {errors}")]
+    };
+    lines.push(format!("  hold {}, lost {}, doubled {}", hold(&sum), sum.lost, sum.doubled));
+    lines.extend(warnings(&sum));
+    if cell.broke.is_some() {
+        lines.push(format!("  broke off after {}, see below", runs(sum.repetitions)));
     }
-    if sum.nodes_that_differ > 0 {
-        let _ = write!(second, ", {} nodes differ", sum.nodes_that_differ);
-    }
-    if sum.stale_reads > 0 {
-        let _ = write!(second, ", stale reads {}", sum.stale_reads);
-    }
-    [first, second]
+    lines
+}
+
+fn runs(n: usize) -> String {
+    if n == 1 { "1 run".into() } else { format!("{n} runs") }
 }
 
 /// The whole table.
@@ -99,21 +128,37 @@ pub fn draw(report: &Report) -> String {
         for who in whos {
             let cells = Scope::ALL.map(|scope| {
                 let cell = report.at(case, scope).find(|cell| cell.who == *who);
-                cell.map_or(["-".to_owned(), String::new()], lines)
+                cell.map_or_else(|| vec!["-".to_owned()], lines)
             });
             let name = format!("  {}", name_of(who));
-            out += &row([&name, &cells[0][0], &cells[1][0], &cells[2][0]]);
-            out += &row(["", &cells[0][1], &cells[1][1], &cells[2][1]]);
+            for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0) {
+                let [one, two, three] =
+                    [0, 1, 2].map(|column| cells[column].get(at).map_or("", String::as_str));
+                out += &row([if at == 0 { &name } else { "" }, one, two, three]);
+            }
         }
     }
     out += &rule("└", "┴", "┘");
     let runs = runs_of(report);
     let _ = writeln!(out, "Each cell: {runs}. {COLUMNS_MEAN}");
-    let _ = writeln!(out, "{FIGURES_MEAN}");
+    let _ = writeln!(out, "{}{}", report.figures_mean(), quiet_gaps(report));
     for broke in report.broken() {
         let _ = writeln!(out, "Broke off: {broke}");
     }
     out
+}
+
+/// What to hold the outages against: the gaps of this run while nothing was wrong.
+fn quiet_gaps(report: &Report) -> String {
+    let reps = || report.cells.iter().flat_map(|cell| &cell.repetitions).map(|rep| &rep.effect);
+    let mut us: Vec<u64> = reps().map(|effect| (effect.gap_quiet_ms * 1e3).round() as u64).collect();
+    let expected = reps().map(|effect| effect.gap_expected_ms).fold(0.0, f64::max);
+    let (Some(median), Some(worst)) = (quantile(&mut us, 0.5), us.last()) else { return String::new() };
+    let [median, worst] = [median, *worst].map(|us| time(us as f64 / 1e3));
+    format!(
+        " Expected gap in this run: {}; longest gaps of its quiet phases: median {median}, worst {worst}.",
+        time(expected)
+    )
 }
 
 /// How often the cells were measured, by whom.
@@ -167,6 +212,44 @@ mod tests {
         }
         assert!(!table.contains("Vanished"), "rows that were not run are not drawn");
         assert!(table.contains("Active means that"));
+    }
+
+    #[test]
+    fn what_should_be_0_and_is_not_stands_in_its_cell() {
+        let mut report = report();
+        let ours = &mut report.cells[1];
+        ours.broke = Some("Understudy, non-graceful 4/4: the node did not come back".into());
+        let rep = &mut ours.repetitions[0];
+        (rep.unknown, rep.errors_quiet, rep.stale_reads) = (2, 3, 4);
+        rep.errors_retrying_by_code.insert("1213".into(), 5);
+        rep.probe_errors.insert("2013".into(), 6);
+        let table = draw(&report);
+        for words in [
+            "unknown: 2",
+            "errors before the fault: 3",
+            "stale reads: 4",
+            "errors of the retrying client: 5",
+            "errors of the probe: 6",
+            "broke off after 3 runs, see below",
+            "Broke off: Understudy, non-graceful 4/4",
+        ] {
+            assert!(table.contains(words), "{words}\n{table}");
+        }
+        assert!(lines(&report.cells[0]).len() == 2, "nothing to warn of there");
+    }
+
+    #[test]
+    fn sysbenchs_figures_do_not_pretend_to_be_finer_than_they_are() {
+        let mut cell = report().cells.swap_remove(1);
+        let second = "[ 1s ] thds: 4 tps: 9.00 qps: 1.00 (r/w/o: 1.00/0.00/0.00) lat (ms,95%): 1.00 err/s: 0.00 reconn/s: 0.00\n";
+        let trace = crate::trace::Trace::parse(second).unwrap();
+        for rep in &mut cell.repetitions {
+            rep.sysbench = Some(crate::failover::result::BySysbench::of(&trace));
+        }
+        cell.repetitions[0].effect.outage_ms = 3000.0;
+        cell.repetitions[1].effect.outage_ms = 0.0;
+        cell.repetitions[2].effect.outage_ms = 0.0;
+        assert!(lines(&cell)[0].starts_with("below 1 s (worst 3 s), "), "{:?}", lines(&cell));
     }
 
     #[test]

@@ -18,6 +18,8 @@ const ORDER_PATIENCE: Duration = Duration::from_secs(40);
 /// The settings that the lab varies; everything else keeps Understudy's own default.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Knobs {
+    /// `monitor.detect = "checks"`.
+    pub checks_only: bool,
     /// `monitor.evict`: "proven", "silent", "never".
     pub evict: Option<String>,
     /// `monitor.interval_ms`.
@@ -71,6 +73,9 @@ impl Place<'_> {
             self.monitor_user,
             quoted(&self.password_file())
         );
+        if knobs.checks_only {
+            let _ = writeln!(text, "detect = \"checks\"");
+        }
         if let Some(evict) = &knobs.evict {
             let _ = writeln!(text, "evict = \"{evict}\"");
         }
@@ -266,9 +271,16 @@ mod tests {
         );
         assert!(!plain.contains("evict") && !plain.contains("misses_max"), "defaults are Understudy's own");
         assert!(plain.contains(r#"key_file = "/run/x \"y\"/api.key""#), "paths are quoted: {plain}");
-        let slow = Knobs { evict: Some("never".into()), probe_interval_ms: Some(1000), misses_max: Some(3) };
+        let slow = Knobs {
+            checks_only: true,
+            evict: Some("never".into()),
+            probe_interval_ms: Some(1000),
+            misses_max: Some(3),
+        };
         let slow = place(&nodes).config(&slow);
-        assert!(slow.contains("evict = \"never\"\ninterval_ms = 1000\nmisses_max = 3\n"));
+        assert!(
+            slow.contains("detect = \"checks\"\nevict = \"never\"\ninterval_ms = 1000\nmisses_max = 3\n")
+        );
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub struct LoadPlan {
     pub op_first: u64,
     /// How long a transaction may take before its client gives up.
     pub patience: Duration,
-    /// Run the probe that reads its own writes.
-    pub probe: bool,
+    /// Run the probe that reads its own writes; its first ledger key, above all that the clients will use.
+    pub probe: Option<u64>,
     /// Takes sysbench's lines, two a second and client; `None`: none are made.
     pub tell: Option<second::Tell>,
 }
@@ -122,10 +122,10 @@ impl Load {
             })?);
         }
         let probe = match plan.probe {
-            true => Some(
-                probe::Probe::connect(&plan.target, plan.op_first).await.context("the probe cannot begin")?,
-            ),
-            false => None,
+            Some(first) => {
+                Some(probe::Probe::connect(&plan.target, first).await.context("the probe cannot begin")?)
+            }
+            None => None,
         };
 
         let (stop, signal) = watch::channel(Stage::Running);
@@ -147,8 +147,9 @@ impl Load {
                 op_step: plan.clients.len() as u64,
                 began,
             }));
+            // Far from the seeds of the threads and of the next repetition, which are `seed` plus and xor small numbers.
             let schedule =
-                arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed.wrapping_add(index as u64));
+                arrivals::Schedule::new(plan.arrivals, who.rate, plan.seed ^ ((index as u64 + 1) << 56));
             tasks.spawn(Arc::clone(&pool).generate(schedule, signal.clone()));
             for session in sessions.drain(..who.threads as usize) {
                 let seed = plan.seed ^ (u64::from(lane) << 32);
@@ -189,11 +190,17 @@ impl Load {
             let _ = self.stop.send(Stage::Ended);
             while self.tasks.join_next().await.is_some() {}
         }
-        let _ = self.stop.send(Stage::Ended);
-        let probe = match self.probe.take() {
-            Some(task) => task.await.ok(),
+        let mut probe = self.probe.take();
+        // It ends its round by itself; cut off in the middle, its last write would be of unknown end for no reason.
+        let mut seen = match &mut probe {
+            Some(task) => tokio::time::timeout_at(deadline, task).await.ok(),
             None => None,
         };
+        let _ = self.stop.send(Stage::Ended);
+        if let (None, Some(task)) = (&seen, probe) {
+            seen = Some(task.await);
+        }
+        let probe = seen.and_then(Result::ok);
         let mut ops: Vec<Op> = self.pools.iter().flat_map(|pool| pool.take_history()).collect();
         ops.sort_by_key(|op| op.id);
         Run { ops, probe, began: self.began, arrivals_ended }

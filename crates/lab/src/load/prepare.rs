@@ -1,4 +1,4 @@
-//! Makes the load's tables: sbtest1..N as sysbench makes them, the ledger, the probe's table.
+//! Makes the load's tables: sbtest1..N as sysbench makes them, and the ledger.
 
 use anyhow::Context;
 use mysql_async::Conn;
@@ -6,7 +6,6 @@ use mysql_async::prelude::Queryable;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::probe::PROBE_DDL;
 use super::session::Target;
 use super::transaction::groups;
 use crate::ledger::LEDGER_DDL;
@@ -21,7 +20,6 @@ pub async fn tables(target: &Target, tables: u32, rows: u32, sbtest: bool) -> an
         format!("cannot log in to {}:{} to make the load's tables", target.host, target.port)
     })?;
     conn.query_drop(LEDGER_DDL).await.context("cannot make the ledger")?;
-    conn.query_drop(PROBE_DDL).await.context("cannot make the probe's table")?;
     let mut filled = false;
     let mut rng = StdRng::seed_from_u64(1);
     for table in 1..=if sbtest { tables } else { 0 } {

@@ -2,6 +2,9 @@
 //! and begins each round by reading what it wrote in the round before. What was acknowledged and is not there is stale.
 //!
 //! After an error it connects anew and first reads its last acknowledged row, as an application would that comes back.
+//!
+//! Its rows are rows of the ledger under keys of its own, each tried once: they stand under the checker (lost, doubled,
+//! phantom) like everybody's, and here without BEGIN and COMMIT around them. A key is never used again, whatever came of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +14,9 @@ use mysql_async::{Conn, Error};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::session::{self, Target};
+use super::session::{self, Phase, Target};
 use super::{Stage, reached};
-use crate::ledger::Trouble;
-
-/// The probe's table.
-pub const PROBE_DDL: &str = "CREATE TABLE IF NOT EXISTS probe (run BIGINT UNSIGNED NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (run, n)) ENGINE=InnoDB";
+use crate::ledger::{Client, Op, Outcome, Trouble};
 
 /// Between two rounds.
 const PACE: Duration = Duration::from_millis(50);
@@ -36,37 +36,49 @@ pub struct ProbeReport {
     pub errors_by_code: BTreeMap<String, u64>,
     /// The first few errors in full.
     pub troubles: Vec<Trouble>,
+    /// Every write that was sent, for the checker.
+    #[serde(skip)]
+    pub writes: Vec<Op>,
+}
+
+impl ProbeReport {
+    /// Writes whose end the probe does not know.
+    pub fn unknown(&self) -> u64 {
+        self.writes.iter().filter(|op| op.outcome == Outcome::Unknown).count() as u64
+    }
 }
 
 pub(super) struct Probe {
     target: Target,
-    run: u64,
     conn: Option<Conn>,
-    /// The last row whose write was acknowledged; -1 before the first.
-    written: i64,
+    /// The key of the next write.
+    next: u64,
+    /// The last row whose write was acknowledged.
+    written: Option<u64>,
+    /// A write that was sent and has no answer yet.
+    sent: Option<Op>,
     report: ProbeReport,
 }
 
 impl Probe {
-    pub async fn connect(target: &Target, run: u64) -> Result<Self, Error> {
+    /// `first`: its first key in the ledger; all above must be free.
+    pub async fn connect(target: &Target, first: u64) -> Result<Self, Error> {
         let conn = Some(Conn::new(target.opts()).await?);
-        Ok(Self { target: target.clone(), run, conn, written: -1, report: ProbeReport::default() })
+        let report = ProbeReport::default();
+        Ok(Self { target: target.clone(), conn, next: first, written: None, sent: None, report })
     }
 
     pub async fn run(mut self, began: Instant, mut signal: watch::Receiver<Stage>) -> ProbeReport {
         let mut ended = signal.clone();
         let rounds = async {
-            let mut next = 0;
             loop {
-                let paused = match self.round(began, next).await {
+                let paused = match self.round(began).await {
                     Ok(()) => PACE,
                     Err(error) => {
                         self.note(began, &error);
                         PAUSE
                     }
                 };
-                // A write that was not acknowledged may have landed: its number is not used again.
-                next += 1;
                 tokio::select! {
                     biased;
                     () = reached(&mut signal, Stage::Draining) => break,
@@ -79,30 +91,43 @@ impl Probe {
             () = rounds => {}
             () = reached(&mut ended, Stage::Ended) => {}
         }
+        self.answered(began, Outcome::Unknown);
         self.report
     }
 
-    async fn round(&mut self, began: Instant, n: i64) -> Result<(), Error> {
+    async fn round(&mut self, began: Instant) -> Result<(), Error> {
         if self.conn.is_none() {
             self.conn = Some(Conn::new(self.target.opts()).await?);
         }
-        if self.written >= 0 {
-            self.read_back(began).await?;
-        }
-        let sql = format!("INSERT INTO probe (run, n) VALUES ({}, {n})", self.run);
-        if let Some(conn) = &mut self.conn {
-            conn.query_drop(sql).await?;
-        }
-        self.written = n;
+        self.read_back(began).await?;
+        let Some(conn) = &mut self.conn else { return Ok(()) };
+        let at = began.elapsed();
+        let (id, client) = (self.next, Client::Probe);
+        // A write that was not acknowledged may have landed: its key is not used again.
+        self.next += 1;
+        let sql = format!("INSERT INTO ledger (op, client, attempt) VALUES ({id}, '{}', 1)", client.name());
+        let outcome = Outcome::Unknown;
+        self.sent =
+            Some(Op { id, client, due: at, sent: at, done: at, outcome, attempts: 1, troubles: vec![] });
+        conn.query_drop(sql).await?;
+        self.answered(began, Outcome::Ok);
+        self.written = Some(id);
         self.read_back(began).await
     }
 
+    /// Writes down what came of the write under way, if there is one.
+    fn answered(&mut self, began: Instant, outcome: Outcome) {
+        if let Some(op) = self.sent.take() {
+            self.report.writes.push(Op { done: began.elapsed(), outcome, ..op });
+        }
+    }
+
     async fn read_back(&mut self, began: Instant) -> Result<(), Error> {
-        let sql = format!("SELECT COUNT(*) FROM probe WHERE run={} AND n={}", self.run, self.written);
-        let Some(conn) = &mut self.conn else { return Ok(()) };
+        let (Some(conn), Some(written)) = (&mut self.conn, self.written) else { return Ok(()) };
+        let sql = format!("SELECT COUNT(*) FROM ledger WHERE op={written}");
         let found: Option<u64> = conn.query_first(sql).await?;
         self.report.reads += 1;
-        if found != Some(1) {
+        if found.unwrap_or(0) == 0 {
             self.report.stale_reads += 1;
             self.report.stale_at.push(began.elapsed());
         }
@@ -111,7 +136,9 @@ impl Probe {
 
     fn note(&mut self, began: Instant, error: &Error) {
         self.conn = None;
-        let (code, _, message) = session::tell(error);
+        let (code, state, message) = session::tell(error);
+        // Without a transaction the write is its own COMMIT.
+        self.answered(began, session::outcome_of(Phase::Committing, state.as_deref()));
         *self.report.errors_by_code.entry(code.clone()).or_insert(0) += 1;
         if self.report.troubles.len() < 20 {
             self.report.troubles.push(Trouble { at: began.elapsed(), code, during: "probe", message });

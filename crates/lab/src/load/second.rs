@@ -81,7 +81,7 @@ pub(super) async fn report_each(pool: Arc<Pool>, tell: Tell, mut signal: watch::
         for line in figures.lines() {
             match pool.client() {
                 Client::Naive => tell(&line),
-                Client::Retrying => tell(&format!("retrying {line}")),
+                other => tell(&format!("{} {line}", other.name())),
             }
         }
     }

@@ -1,19 +1,22 @@
 //! The real sysbench (1.0) as the load, in the seed's restart loop: run, and when it ends by itself, sleep 1, run again.
 //!
-//! The loop lives here, not in a shell, so that it ends by process id and never leaves anything behind. Its output is kept
-//! as one trace with the seed's own mark between two runs.
+//! The loop lives here, not in a shell, so that it ends by process id and never leaves anything behind, also when this program
+//! is killed. Its output is kept as one trace with the seed's own mark between two runs; the mark also says how long nothing
+//! had been reported then, since a run that cannot connect ends without a line, after an instant or after a timeout.
 
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::second::Tell;
 use super::session::Target;
+use crate::stage::process::{Keeper, Owned};
+use crate::trace::{Trace, restart_mark};
 
 /// What sysbench is asked for: the seed's command line in 1.0's words.
 #[derive(Clone, Debug)]
@@ -63,18 +66,39 @@ impl SysbenchPlan {
 
     /// Lets sysbench make its tables anew.
     pub async fn prepare(&self) -> anyhow::Result<()> {
+        let keeper = Keeper::new()?;
         for command in ["cleanup", "prepare"] {
-            let run = Command::new("sysbench").args(self.args(command)).kill_on_drop(true).output();
-            let out = tokio::time::timeout(Duration::from_secs(120), run)
+            let mut child = start(&keeper, &self.args(command))?;
+            let (out, err) = child.output();
+            let said = Mutex::new(String::new());
+            let keep = |line: &str| {
+                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                said.push_str(line);
+                said.push('\n');
+            };
+            let out = follow(out.map(ChildStdout::from_std).transpose()?, &keep);
+            let err = follow(err.map(ChildStderr::from_std).transpose()?, &keep);
+            let run = async { tokio::join!(out, err, child.ended()).2 };
+            let status = tokio::time::timeout(Duration::from_secs(120), run)
                 .await
                 .context("sysbench took more than 120 s to make its tables")?
-                .context("cannot start sysbench: is the package installed?")?;
-            if !out.status.success() {
-                bail!("sysbench {command} failed: {}", String::from_utf8_lossy(&out.stdout).trim());
+                .context("cannot wait for sysbench")?;
+            if !status.success() {
+                bail!(
+                    "sysbench {command} failed: {}",
+                    said.lock().unwrap_or_else(PoisonError::into_inner).trim()
+                );
             }
         }
         Ok(())
     }
+}
+
+/// A sysbench that dies with this program, however that ends.
+fn start(keeper: &Keeper, args: &[String]) -> anyhow::Result<Owned> {
+    let mut command = std::process::Command::new("sysbench");
+    command.args(args);
+    keeper.spawn_piped(&command).context("cannot start sysbench: is the package installed?")
 }
 
 /// The loop, running. Dropping it kills sysbench.
@@ -93,6 +117,12 @@ impl Sysbench {
         Self { text, stop, task }
     }
 
+    /// Whether the last second it reported had commits.
+    pub fn flows(&self) -> bool {
+        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        Trace::parse(&text).is_ok_and(|trace| trace.flows())
+    }
+
     /// Ends it and returns all it printed.
     pub async fn stop(self) -> anyhow::Result<String> {
         let _ = self.stop.send(true);
@@ -107,7 +137,13 @@ async fn restart_loop(
     tell: Option<Tell>,
     mut stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    let keeper = Keeper::new()?;
+    // When the last report line came, or the last mark was set: the mark after it says what the trace does not show.
+    let seen = Mutex::new(Instant::now());
     let keep = |line: &str| {
+        if line.trim_start().starts_with('[') {
+            *seen.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
         if let Some(tell) = &tell {
             tell(line);
         }
@@ -116,24 +152,26 @@ async fn restart_loop(
         text.push('\n');
     };
     loop {
-        let mut child = Command::new("sysbench")
-            .args(plan.args("run"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start sysbench: is the package installed?")?;
-        let out = follow(child.stdout.take(), &keep);
-        let err = follow(child.stderr.take(), &keep);
+        // Dropped, it is killed and waited for.
+        let mut child = start(&keeper, &plan.args("run"))?;
+        let (out, err) = child.output();
+        let out = follow(out.map(ChildStdout::from_std).transpose()?, &keep);
+        let err = follow(err.map(ChildStderr::from_std).transpose()?, &keep);
         tokio::select! {
-            ended = async { tokio::join!(out, err, child.wait()).2 } => { ended?; }
-            () = told(&mut stop) => return end(&mut child).await,
+            ended = async { tokio::join!(out, err, child.ended()).2 } => { ended.context("cannot wait for sysbench")?; }
+            () = told(&mut stop) => return Ok(()),
         }
-        keep("( sysbench restarted )");
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            () = told(&mut stop) => return Ok(()),
+            () = told(&mut stop) => {}
+        }
+        let since = {
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *seen, Instant::now()).elapsed()
+        };
+        keep(&restart_mark(since));
+        if *stop.borrow() {
+            return Ok(());
         }
     }
 }
@@ -141,10 +179,6 @@ async fn restart_loop(
 /// Completes when the loop is to end; its owner's disappearance is such a word too.
 async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-async fn end(child: &mut Child) -> anyhow::Result<()> {
-    child.kill().await.context("cannot end sysbench")
 }
 
 async fn follow(from: Option<impl AsyncRead + Unpin>, keep: &impl Fn(&str)) {

@@ -8,7 +8,7 @@ pub mod plot;
 use std::fmt::Write;
 
 use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
-use crate::failover::result::{Cell, FIGURES_MEAN, Repetition, Report, Who};
+use crate::failover::result::{Cell, Repetition, Report, Who};
 use crate::failover::table::{errors, hold, name_of, time};
 use crate::failover::watch::Word;
 
@@ -28,7 +28,7 @@ pub fn page(report: &Report) -> String {
     head(&mut out, report);
     table(&mut out, report);
     put(&mut out, format_args!("<p class=\"soft\">{}</p>", escape(COLUMNS_MEAN)));
-    put(&mut out, format_args!("<p class=\"soft\">{}</p>", escape(FIGURES_MEAN)));
+    put(&mut out, format_args!("<p class=\"soft\">{}</p>", escape(&report.figures_mean())));
     for case in Case::ALL {
         for scope in Scope::ALL {
             section(&mut out, report, case, scope);
@@ -51,7 +51,7 @@ fn head(out: &mut String, report: &Report) {
         format_args!(
             "<p class=\"soft\">A real three-node Galera cluster on one machine, measured {}. Open-loop load: {} transactions a second \
          ({} arrivals, {} statements) from {} threads that never retry, and as much again from {} that do.</p>",
-            escape(&conditions.at),
+            escape(&moment(&conditions.at)),
             conditions.rate,
             escape(&conditions.arrivals),
             escape(&conditions.protocol),
@@ -59,6 +59,14 @@ fn head(out: &mut String, report: &Report) {
             conditions.threads,
         ),
     );
+}
+
+/// `2026-01-31T12:00:00Z` as people write it; anything else as it is.
+fn moment(at: &str) -> String {
+    match at.split_once('T') {
+        Some((day, time)) if time.len() == 9 && time.is_ascii() => format!("{day}, {} UTC", &time[..5]),
+        _ => at.to_owned(),
+    }
 }
 
 fn class_of(who: &Who) -> &'static str {
@@ -90,6 +98,9 @@ fn table(out: &mut String, report: &Report) {
             voice(out, "seed", "the seed", says.unwrap_or("not measured"), &bar, "");
             let mut cells: Vec<&Cell> = report.at(case, scope).collect();
             cells.sort_by_key(|cell| cell.who != Who::Haproxy);
+            if cells.is_empty() {
+                out.push_str("<small class=\"soft\">not in this run</small>");
+            }
             for cell in cells {
                 cell_voice(out, cell, most);
             }
@@ -131,7 +142,9 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
         (sum.phantom as u64, "phantom"),
         (sum.nodes_that_differ as u64, "nodes differ"),
         (sum.stale_reads, "stale reads"),
+        (sum.unknown, "unknown"),
         (sum.errors_retrying, "errors of the retrying client"),
+        (sum.probe_errors, "errors of the probe"),
         (sum.errors_quiet, "errors before the fault"),
     ] {
         if n > 0 {
@@ -144,6 +157,9 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
     if let Some(took) = sum.order_ms_max {
         small.push(format!("order took {}", time(took)));
     }
+    // A line may break between two items, not inside of one.
+    let small: Vec<String> =
+        small.into_iter().map(|item| format!("<span class=\"item\">{item}</span>")).collect();
     voice(out, class, &name, &time(sum.outage_ms), &bar(sum.outage_ms, most), &small.join(" · "));
 }
 
@@ -195,19 +211,11 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
     put(
         out,
         format_args!(
-            "<figure><figcaption><b class=\"{}\">{}</b>{of}: longest gap between commits {} (shaded), of which {} beyond the quiet \
-         phase's longest ({}); of {} transactions {} ended badly (naive {}, retrying {}), {} of them unknown; {} tries were repeated.</figcaption><div class=\"plot\">",
+            "<figure><figcaption><b class=\"{}\">{}</b>{of}: {}; {}.</figcaption><div class=\"plot\">",
             class_of(&cell.who),
             escape(&name_of(&cell.who)),
-            time(rep.effect.gap_ms),
-            time(rep.effect.outage_ms),
-            time(rep.effect.gap_quiet_ms),
-            rep.transactions,
-            rep.errors_naive() + rep.errors_retrying(),
-            rep.errors_naive(),
-            rep.errors_retrying(),
-            rep.unknown,
-            rep.retries,
+            gaps(rep),
+            endings(rep),
         ),
     );
     let signal = match cell.case {
@@ -219,7 +227,7 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
     };
     out.push_str(&plot::svg(rep, scale, &format!("{signal} {}", rep.victim)));
     out.push_str("</div>");
-    key(out);
+    key(out, rep);
     if !rep.timeline.journal.is_empty() {
         out.push_str("<ol class=\"journal\">");
         for (i, (at, said)) in rep.timeline.journal.iter().enumerate() {
@@ -255,7 +263,46 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
     out.push_str("</figure>");
 }
 
-fn key(out: &mut String) {
+/// The gaps before and after the fault, as half a sentence.
+fn gaps(rep: &Repetition) -> String {
+    let effect = &rep.effect;
+    let (after, before, outage) = (time(effect.gap_ms), time(effect.gap_quiet_ms), time(effect.outage_ms));
+    if rep.sysbench.is_some() {
+        return format!(
+            "longest gap between commits of the retrying client {after} (shaded), before the fault {before}; \
+             by sysbench's own trace, in whole seconds, it was {outage}"
+        );
+    }
+    let expected = time(effect.gap_expected_ms);
+    format!(
+        "longest gap between commits {after} (shaded), {outage} more than the {expected} that arrivals alone give; \
+         before the fault the longest was {before}"
+    )
+}
+
+/// What became of the transactions, as half a sentence.
+fn endings(rep: &Repetition) -> String {
+    let (naive, retrying) = (rep.errors_naive(), rep.errors_retrying());
+    let mut said = match naive + retrying {
+        0 => format!("of {} transactions none ended badly", rep.transactions),
+        bad => format!(
+            "of {} transactions {bad} ended badly ({naive} of the client that never retries, {retrying} of the one that does)",
+            rep.transactions
+        ),
+    };
+    if rep.unknown > 0 {
+        put(&mut said, format_args!("; of {} the client cannot know the outcome", rep.unknown));
+    }
+    match rep.retries {
+        0 => {}
+        1 => said += "; the retrying client repeated 1 try",
+        tries => put(&mut said, format_args!("; the retrying client repeated {tries} tries")),
+    }
+    said
+}
+
+/// What the colours mean; of the nodes' states, those that are drawn.
+fn key(out: &mut String, rep: &Repetition) {
     out.push_str("<div class=\"key\">");
     let mut entry = |style: &str, name: &str| {
         put(
@@ -265,11 +312,15 @@ fn key(out: &mut String) {
             ),
         );
     };
+    entry("style=\"fill:var(--tint)\"", "longest gap between commits");
     entry("style=\"fill:var(--queue)\"", "due, waiting for a thread");
     entry("style=\"fill:var(--busy)\"", "threads busy");
     entry("style=\"fill:var(--bad)\"", "ended badly");
     entry("style=\"fill:var(--repeat)\"", "tried again by the retrying client");
     for word in [Word::Synced, Word::Donor, Word::Joining, Word::NonPrimary, Word::Down, Word::Silent] {
+        if !rep.timeline.nodes.values().flatten().any(|(_, said)| *said == word) {
+            continue;
+        }
         entry(&format!("class=\"{}\"", word.name()), word.name());
     }
     out.push_str("</div>");
@@ -308,6 +359,7 @@ fn conditions(out: &mut String, report: &Report) {
     row("wsrep_provider_options", options.to_owned());
     let knobs = &conditions.knobs;
     let mut said = Vec::new();
+    said.extend(knobs.checks_only.then(|| "monitor.detect = checks".to_owned()));
     said.extend(knobs.evict.as_ref().map(|evict| format!("monitor.evict = {evict}")));
     said.extend(knobs.probe_interval_ms.map(|ms| format!("monitor.interval_ms = {ms}")));
     said.extend(knobs.misses_max.map(|misses| format!("monitor.misses_max = {misses}")));
@@ -343,6 +395,8 @@ mod tests {
     #[test]
     fn text_cannot_become_markup() {
         assert_eq!(escape("<a b=\"c\">&"), "&lt;a b=&quot;c&quot;&gt;&amp;");
+        assert_eq!(moment("2026-01-31T12:34:56Z"), "2026-01-31, 12:34 UTC");
+        assert_eq!(moment("Tuesday"), "Tuesday");
         assert_eq!(seed_ms("4 seconds (errors)"), Some(4000.0));
         assert_eq!(seed_ms("sub-second (no errors)"), None);
     }

@@ -183,6 +183,7 @@ fn placed<'a>(frame: &'a Frame, line: &'a Timeline) -> impl Iterator<Item = (f64
 fn draw_flow(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     head(out, row, "Throughput", "commits/s");
     tick(out, row.y(1.0), &format!("{:.0}", frame.scale.flow_max));
+    tick(out, row.bottom(), "0");
     let per_s = 1.0 / line.width.as_secs_f64().max(1e-3);
     for (x, wide, bucket) in placed(frame, line) {
         let y = row.y(f64::from(bucket.commits) * per_s / frame.scale.flow_max);
@@ -200,7 +201,7 @@ fn draw_flow(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
 
 /// Logarithmic from 1 ms, since 10 ms and 10 s must both be seen.
 fn draw_latency(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
-    head(out, row, "Latency", "worst, log");
+    head(out, row, "Latency", "worst, log scale");
     let top = frame.scale.latency_ms_max.log10().ceil().max(2.0);
     for power in 1..=top as i32 {
         let label = ["", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];
@@ -221,6 +222,7 @@ fn draw_latency(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
 fn draw_queue(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     head(out, row, "Waiting", "transactions");
     tick(out, row.y(1.0), &format!("{:.0}", frame.scale.queue_max));
+    tick(out, row.bottom(), "0");
     let mut path = |class: &str, of: &dyn Fn(&Bucket) -> u32| {
         let mut points = String::new();
         for (x, wide, bucket) in placed(frame, line) {
@@ -238,6 +240,14 @@ fn draw_errors(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     head(out, row, "Errors", "in 100 ms");
     let most = f64::from(line.buckets.iter().map(|bucket| bucket.errors + bucket.repeats).max().unwrap_or(0));
     if most == 0.0 {
+        put(
+            out,
+            format_args!(
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">none</text>",
+                LEFT - 6.0,
+                row.bottom() + 4.0
+            ),
+        );
         return;
     }
     tick(out, row.y(1.0), &format!("{most:.0}"));

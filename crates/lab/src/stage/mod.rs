@@ -22,6 +22,7 @@ mod sql;
 mod sweep;
 mod template;
 mod tools;
+mod watchdog;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,6 +43,7 @@ use self::network::Network;
 use self::place::{NodeRecord, Record};
 use self::process::{Identity, Keeper, Owned};
 use self::tools::Tools;
+use self::watchdog::Watchdog;
 
 /// How long a node may take to start and be Synced.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -119,6 +121,8 @@ pub struct Stage {
     tools: Tools,
     /// Ours alone: the parent of the servers, absent when they are to outlive us.
     keeper: Option<Keeper>,
+    /// With the keeper: ends what the servers started, should this process be killed.
+    watchdog: Option<Watchdog>,
     /// Servers we are parent of, by node.
     children: Mutex<Vec<(u8, Child)>>,
     /// Drop clears the stage away.
@@ -216,7 +220,10 @@ impl Stage {
         let keeper = if plan.keep { None } else { Some(Keeper::new()?) };
         let directory = root.join(&plan.name);
         fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let stage = Self::assemble(directory, &record, tools, keeper, true);
+        let mut stage = Self::assemble(directory, &record, tools, keeper, true);
+        if !plan.keep {
+            stage.watchdog = Some(Watchdog::start(&stage.directory)?);
+        }
         let longest = stage.nodes.iter().map(|node| node.socket.as_os_str().len()).max();
         if longest.is_some_and(|length| length > 107) {
             bail!(
@@ -264,6 +271,7 @@ impl Stage {
             nodes,
             tools,
             keeper,
+            watchdog: None,
             children: Mutex::default(),
             clear_on_drop,
         }
@@ -398,17 +406,19 @@ impl Stage {
         }
         let log = node.directory.join("recover.log");
         let _ = fs::remove_file(&log);
-        let output = tokio::process::Command::new(&self.tools.mariadbd)
+        let mut command = std::process::Command::new(&self.tools.mariadbd);
+        command
             .arg(format!("--defaults-file={}", node.directory.join("my.cnf").display()))
             .args(["--wsrep-recover", "--skip-networking"])
             .arg(format!("--log-error={}", log.display()))
-            .env(process::MARK, &self.directory)
-            .kill_on_drop(true)
-            .output();
-        tokio::time::timeout(START_LIMIT, output)
+            .env(process::MARK, &self.directory);
+        // Ours even in a stage that is kept: nobody else would wait for it.
+        let keeper = Keeper::new()?;
+        let mut recovery = keeper.spawn(&command, None)?;
+        tokio::time::timeout(START_LIMIT, recovery.ended())
             .await
             .with_context(|| format!("{}: recovery of its position did not end", node.name))?
-            .with_context(|| format!("cannot run {}", self.tools.mariadbd.display()))?;
+            .with_context(|| format!("cannot wait for {}", self.tools.mariadbd.display()))?;
         let text = fs::read_to_string(&log).unwrap_or_default();
         grastate::recovered(&text).with_context(|| format!("{} cannot say where it stands", node.name))
     }
@@ -551,6 +561,7 @@ impl Stage {
         // Ended by now: this only collects them.
         self.children.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.keeper = None;
+        self.watchdog = None;
         cleared
     }
 }

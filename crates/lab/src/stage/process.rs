@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -171,10 +171,19 @@ impl Keeper {
     /// Starts `command` (program, arguments, environment and directory are taken from it, its stdio is not): it dies with this
     /// process whatever happens. Output goes to the end of `log`, or nowhere.
     pub fn spawn(&self, command: &Command, log: Option<&Path>) -> anyhow::Result<Owned> {
+        self.spawn_to(command, log.map_or(Output::Nowhere, Output::Log))
+    }
+
+    /// The same, with its output to be read from [`Owned::output`].
+    pub fn spawn_piped(&self, command: &Command) -> anyhow::Result<Owned> {
+        self.spawn_to(command, Output::Piped)
+    }
+
+    fn spawn_to(&self, command: &Command, output: Output<'_>) -> anyhow::Result<Owned> {
         let mut wrapped = Command::new("setpriv");
         wrapped.args(["--pdeathsig", "KILL", "--"]);
         carry_over(command, &mut wrapped);
-        settle(&mut wrapped, log)?;
+        settle(&mut wrapped, output)?;
         let (answer, child) = mpsc::channel();
         let gone = || anyhow!("the thread that keeps child processes has ended");
         self.orders.as_ref().ok_or_else(gone)?.send((wrapped, answer)).map_err(|_| gone())?;
@@ -210,6 +219,21 @@ impl Owned {
         self.child.try_wait()
     }
 
+    /// Its standard output and error, once, when it was started with pipes.
+    pub fn output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// Waits until it has ended by itself; looks every few milliseconds, for processes that end soon or are not timed.
+    pub async fn ended(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) -> anyhow::Result<()> {
         if let Some(identity) = Identity::of(self.child.id()) {
@@ -232,7 +256,7 @@ pub fn spawn_detached(command: &Command, log: Option<&Path>) -> anyhow::Result<C
     let mut plain = Command::new(command.get_program());
     plain.args(command.get_args());
     copy_surroundings(command, &mut plain);
-    settle(&mut plain, log)?;
+    settle(&mut plain, log.map_or(Output::Nowhere, Output::Log))?;
     plain.spawn().with_context(|| starting(command))
 }
 
@@ -257,17 +281,29 @@ fn copy_surroundings(from: &Command, to: &mut Command) {
     }
 }
 
+/// Where a process's words go.
+#[derive(Clone, Copy)]
+enum Output<'a> {
+    Nowhere,
+    /// To its end.
+    Log(&'a Path),
+    Piped,
+}
+
 /// Own process group, so that Ctrl-C in the terminal reaches the lab alone, which then ends its children in order.
-fn settle(command: &mut Command, log: Option<&Path>) -> anyhow::Result<()> {
+fn settle(command: &mut Command, output: Output<'_>) -> anyhow::Result<()> {
     command.process_group(0).stdin(Stdio::null());
-    match log {
-        Some(path) => {
+    match output {
+        Output::Log(path) => {
             let file = File::options().create(true).append(true).open(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
             command.stdout(file.try_clone()?).stderr(file);
         }
-        None => {
+        Output::Nowhere => {
             command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        Output::Piped => {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
     }
     Ok(())

@@ -1,0 +1,101 @@
+//! The look at SQL text.
+//!
+//! Input: a byte that chooses the session's status flags and where the text is cut in two, then the text. Checked: the look is one
+//! word however often a space stands and however keywords are written; nothing at the end of a text goes unseen; whatever stands
+//! beside a write, the whole is no read; two statements in one text are the sum of both.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use protocol::ok::status;
+use protocol::statement::{Kind, Pins, Statement};
+
+/// The flags that decide how a string ends.
+const MODES: [u16; 4] = [
+    0,
+    status::NO_BACKSLASH_ESCAPES,
+    status::ANSI_QUOTES,
+    status::NO_BACKSLASH_ESCAPES | status::ANSI_QUOTES,
+];
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&choice, text)) = input.split_first() else { return };
+    let mode = MODES[usize::from(choice & 3)];
+    let look = |text: &[u8]| Statement::under(text, mode);
+    let seen = look(text);
+    agrees_with_itself(&seen, text);
+
+    // A space more, where one is.
+    let wide: Vec<u8> = text.iter().flat_map(|&b| if b == b' ' { vec![b' '; 3] } else { vec![b] }).collect();
+    assert_eq!(look(&wide), seen, "repeated spaces count");
+    assert_eq!(look(&[b"\t \n", text].concat()), seen, "space in front counts");
+    assert_eq!(look(&[b"/* note */", text].concat()), seen, "a comment in front counts");
+    assert_eq!(look(&[text, b"\n;"].concat()), seen, "the last semicolon counts");
+
+    // `/*M!` is code for MariaDB, and `/*m!` is not: the one place where case counts.
+    if !text.windows(4).any(|four| four.eq_ignore_ascii_case(b"/*m!")) {
+        assert_eq!(look(&text.to_ascii_uppercase()), seen, "case counts");
+        assert_eq!(look(&text.to_ascii_lowercase()), seen, "case counts");
+    }
+
+    // Whatever came before, the end of a text is looked at (or the text is taken for the worst).
+    let writes = look(&[text, b"\n INTO OUTFILE 'x'"].concat());
+    assert_ne!(writes.kind, Kind::Read, "INTO at the end goes unseen");
+    let locks = look(&[text, b"\n,GET_LOCK('x',1)"].concat());
+    assert!(locks.pins.has(Pins::GET_LOCK) || is_worst(&locks), "GET_LOCK at the end goes unseen");
+    let asks = look(&[text, b"\n,FOUND_ROWS()"].concat());
+    assert!(asks.recalls || is_worst(&asks), "FOUND_ROWS at the end goes unseen");
+
+    // Two statements in one text, the second or the first of them a write.
+    for both in [[text, b"\n;DELETE FROM t"].concat(), [&b"DELETE FROM t;"[..], text].concat()] {
+        assert_ne!(look(&both).kind, Kind::Read, "a write beside another statement goes unseen");
+    }
+    for both in [[text, b"\n;COMMIT"].concat(), [&b"COMMIT;"[..], text].concat()] {
+        assert!(look(&both).may_commit, "a commit beside another statement goes unseen");
+    }
+
+    // Cut in two: unless the first half ends within a string or a comment, the whole is the sum of both.
+    let (head, tail) = text.split_at(usize::from(choice >> 2).min(text.len()));
+    let (first, second, joined) = (look(head), look(tail), look(&[head, b"\n;", tail].concat()));
+    if is_worst(&first) {
+        return;
+    }
+    for part in [first, second] {
+        let is_something = part.kind != Kind::Write || part.may_commit;
+        assert!(
+            joined.kind != Kind::Read || part.kind == Kind::Read || !is_something,
+            "a part is no read, the whole is"
+        );
+    }
+    assert_eq!(joined.may_commit, first.may_commit || second.may_commit);
+    assert_eq!(joined.recalls, first.recalls || second.recalls);
+    let pins = |all: Pins, next: &Statement| all.without(next.unpins).union(next.pins);
+    assert_eq!(joined.pins, pins(first.pins, &second), "together they tie to something else");
+});
+
+/// As a text that nobody understood: nothing is claimed of it.
+fn is_worst(statement: &Statement) -> bool {
+    statement.kind == Kind::Write && statement.may_commit
+}
+
+fn agrees_with_itself(seen: &Statement, text: &[u8]) {
+    assert!((seen.pins.0 & seen.unpins.0) == 0, "pinned and let go at once");
+    match seen.kind {
+        Kind::Read => {
+            assert!(!seen.may_commit && !seen.recalls);
+            assert!(
+                !seen.pins.has(Pins::TEMP_TABLE) && !seen.pins.has(Pins::GET_LOCK),
+                "a read that ties to the node"
+            );
+        }
+        Kind::Begin | Kind::Commit => assert!(seen.may_commit),
+        Kind::Rollback | Kind::Savepoint => assert!(!seen.may_commit),
+        Kind::SessionOnly | Kind::Write | Kind::Kill { .. } => {}
+    }
+    if seen.literal_user_variables {
+        assert!(seen.kind == Kind::SessionOnly && text.is_ascii());
+        assert!(!seen.may_commit && !seen.recalls);
+        assert_eq!((seen.pins, seen.unpins), (Pins::USER_VARIABLE, Pins::NONE));
+    }
+    let names = seen.pins.names();
+    assert_eq!(names.len(), seen.pins.0.count_ones() as usize, "a pin without a name");
+}
