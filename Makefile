@@ -2,6 +2,10 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup build test demo bench
 
+# What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
+NAME ?= nine-cells
+BENCH := lab failover --cluster galera --repetitions 5 --baseline haproxy
+
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -15,8 +19,9 @@ test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
 
 demo: build ## Three real Galera nodes, a load, the active node killed, and the report (demo.html)
-	target/release/understudy lab demo
+	target/release/understudy lab demo --html demo.html
 
-bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us (report in the current directory)
-	target/release/understudy lab failover --cluster galera --repetitions 5 --baseline haproxy --json failover.json --html failover.html
-
+bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us; kept in bench/runs
+	rm -rf target/bench
+	target/release/understudy $(BENCH) --out-dir target/bench
+	scripts/kept.sh target/bench $(NAME) understudy $(BENCH)

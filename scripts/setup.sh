@@ -1,31 +1,50 @@
 #!/usr/bin/env bash
-# Installs what the lab and the tests need on Debian 12 or 13, and leaves no service running.
+# Installs what the build, the lab and the tests need on Debian 12 or 13, and leaves no service running, now or after a restart.
+# Says in one sentence what to do where it cannot: no Rust, not Debian, not root.
 set -euo pipefail
 
-command -v cargo >/dev/null || {
-    echo "setup: cargo is missing; install Rust first (https://rustup.rs or the package rustup)" >&2
+stop() {
+    echo "setup: $*" >&2
     exit 1
 }
 
-packages=(mariadb-server galera-4 mariadb-backup iproute2 sysbench haproxy rsync socat procps util-linux)
+rust_wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+command -v cargo >/dev/null || stop "cargo is missing: install Rust $rust_wanted or newer first (https://rustup.rs, or the package rustup)"
+rust=$(cargo --version | cut -d ' ' -f 2)
+[ "$(printf '%s\n' "$rust_wanted" "$rust" | sort -V | head -n 1)" = "$rust_wanted" ] ||
+    stop "Rust is $rust and $rust_wanted or newer is needed: run \`rustup update\`"
+
+# The lab: servers and their network. The rest: sysbench and HAProxy to compare with; a C compiler for SQLite and ring;
+# curl for the commands of the documentation.
+packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy gcc libc6-dev curl git)
+command -v dpkg-query >/dev/null ||
+    stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \
+        "then run: cargo build --release --locked -p understudy && target/release/understudy lab demo"
+
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
 done
+[ ${#missing[@]} -gt 0 ] || exit 0
+[ "$(id -u)" = 0 ] || stop "not root, and these packages are missing: ${missing[*]}; run: sudo apt-get install ${missing[*]}"
 
-if [ ${#missing[@]} -gt 0 ]; then
-    [ "$(id -u)" = 0 ] || {
-        echo "setup: not root, and these packages are missing: ${missing[*]}; run: sudo apt-get install ${missing[*]}" >&2
-        exit 1
-    }
-    # The packages must not start their services: the lab starts its own servers. A policy of ours is removed again.
-    policy=/usr/sbin/policy-rc.d
-    if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' >"$policy"
-        chmod 755 "$policy"
-        trap 'rm -f "$policy"' EXIT
-    fi
-    echo "setup: installing ${missing[*]}"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# The packages must not start their services: the lab starts its own servers. A policy of ours is removed again.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+fi
+echo "setup: installing ${missing[*]}"
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+
+# Nor start them with the machine. Only what was installed just now: a server that was here before is somebody's.
+if command -v systemctl >/dev/null; then
+    for package in "${missing[@]}"; do
+        case $package in
+            mariadb-server) systemctl disable --quiet mariadb ;;
+            haproxy) systemctl disable --quiet haproxy ;;
+        esac
+    done
 fi

@@ -11,6 +11,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::error::own_lack;
 use crate::wire::{Inbox, send};
 use crate::{LinkError, Login};
 
@@ -76,7 +77,10 @@ impl Link {
 async fn open(address: &str, until: Instant, deadline: Duration) -> Result<TcpStream, LinkError> {
     let found: Vec<SocketAddr> = lookup_host(address)
         .await
-        .map_err(|error| LinkError::Unreachable(format!("{address} does not resolve: {error}")))?
+        .map_err(|error| match own_lack(&error) {
+            Some(lack) => LinkError::Local(lack.to_owned()),
+            None => LinkError::Unreachable(format!("{address} does not resolve: {error}")),
+        })?
         .collect();
     let mut failure = LinkError::Unreachable(format!("{address} resolves to no address"));
     for (nth, address) in found.iter().enumerate() {

@@ -46,6 +46,9 @@ pub enum LinkError {
          or use another account"
     )]
     Plugin(String),
+    /// This host could not even try: no file descriptor, port or memory left, or not allowed. Says nothing of the peer.
+    #[error("{0}: the fault is this host's, not the peer's")]
+    Local(String),
 }
 
 impl LinkError {
@@ -62,6 +65,9 @@ impl LinkError {
 
     /// `deadline` is what a timeout of the kernel's own is reported as.
     pub(crate) fn of_io(error: &io::Error, deadline: Duration) -> LinkError {
+        if let Some(lack) = own_lack(error) {
+            return LinkError::Local(lack.to_owned());
+        }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => LinkError::Refused,
             io::ErrorKind::ConnectionReset
@@ -75,8 +81,47 @@ impl LinkError {
     }
 }
 
+/// What this host lacks, when that is why a socket could not be made or used; in words that say what to do.
+///
+/// The numbers are Linux's (errno-base.h, errno.h): the standard library has no names for most of them.
+pub fn own_lack(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        24 => Some(
+            "this process has no file descriptors left (EMFILE): raise its limit, LimitNOFILE= or `ulimit -n`",
+        ),
+        23 => Some("this host has no file descriptors left (ENFILE): raise fs.file-max"),
+        99 => Some(
+            "this host has no local port or address left for a connection there (EADDRNOTAVAIL): widen \
+             net.ipv4.ip_local_port_range",
+        ),
+        12 => Some("this host has no memory left for a connection (ENOMEM)"),
+        105 => Some("this host has no buffer space left for a connection (ENOBUFS)"),
+        13 => Some(
+            "this process is not allowed to make this connection (EACCES): see the host's own firewall or policy",
+        ),
+        _ => None,
+    }
+}
+
 impl From<Malformed> for LinkError {
     fn from(malformed: Malformed) -> LinkError {
         LinkError::Protocol(malformed.what.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_lack_is_not_the_peers_fault() {
+        let of = |number| LinkError::of_io(&io::Error::from_raw_os_error(number), Duration::ZERO);
+        for number in [12, 13, 23, 24, 99, 105] {
+            assert!(matches!(of(number), LinkError::Local(_)), "{number}: {:?}", of(number));
+        }
+        assert_eq!(of(111), LinkError::Refused);
+        assert_eq!(of(104), LinkError::Reset);
+        assert!(matches!(of(113), LinkError::Unreachable(_)), "no route to the host");
+        assert!(matches!(of(101), LinkError::Unreachable(_)), "no route to its network");
     }
 }

@@ -21,6 +21,6 @@ mod wire;
 
 pub use connect::Link;
 pub use ended::Ended;
-pub use error::LinkError;
+pub use error::{LinkError, own_lack};
 pub use login::{Login, Secret, attributes};
 pub use query::Rows;

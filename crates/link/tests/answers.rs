@@ -13,7 +13,7 @@ use protocol::native;
 use protocol::ok::{Change, OkPacket, status};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
-use server::{LONG, Server, app};
+use server::{LONG, Server, address, app, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -170,7 +170,7 @@ fn code(end: End) -> u16 {
 #[tokio::test]
 async fn answers_end_where_the_tracker_says() {
     let server = Server::start(&["--max-allowed-packet=64M", "--local-infile=ON"]);
-    let mut setup = server.link().await;
+    let mut setup = link_to(&server).await;
     for sql in [
         "CREATE TABLE shop.t (a INT PRIMARY KEY, b VARCHAR(20) DEFAULT 'x')",
         "CREATE TABLE shop.empty (a INT, b INT)",
@@ -182,7 +182,7 @@ async fn answers_end_where_the_tracker_says() {
     }
     for mix in MIXES {
         let login = Login { caps: ALWAYS | mix, database: Some(b"shop".to_vec()), ..app() };
-        let link = Link::connect(&server.address(), &login, LONG).await.unwrap();
+        let link = Link::connect(&address(&server), &login, LONG).await.unwrap();
         assert!(link.caps.has(mix), "{:?}", link.caps);
         println!("---- {mix:?}");
         let mut talk = Talk { link, whole: Vec::new(), packets: 0, password: b"secret" };

@@ -21,8 +21,9 @@ mod server;
 
 use std::time::Duration;
 
+use fixture::signal;
 use link::{Ended, Link, LinkError};
-use server::{LONG, Server, app};
+use server::{LONG, Server, address, app, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -34,14 +35,14 @@ async fn end_of(mut link: Link) -> Ended {
 
 /// Runs a long statement on its own link, and returns once the server is at it.
 async fn busy(server: &Server) -> (u32, JoinHandle<LinkError>) {
-    let mut link = server.link().await;
+    let mut link = link_to(server).await;
     let id = link.greeting.connection_id;
     let task = tokio::spawn(async move {
         // On KILL QUERY the first SLEEP gives 1 and the second is not reached.
         let sql = "SELECT SLEEP(600) FROM information_schema.tables";
         link.query(sql, LONG).await.expect_err("ten minutes are longer than this test")
     });
-    let mut watcher = server.link().await;
+    let mut watcher = link_to(server).await;
     let asked = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND state = 'User sleep'"
     );
@@ -56,29 +57,29 @@ async fn busy(server: &Server) -> (u32, JoinHandle<LinkError>) {
 
 #[tokio::test]
 async fn a_server_that_goes_says_no_goodbye() {
-    for signal in ["TERM", "KILL"] {
+    for (name, number) in [("SIGTERM", signal::TERM), ("SIGKILL", signal::KILL)] {
         let server = Server::start(&[]);
-        let idle = server.link().await;
-        let mut in_transaction = server.link().await;
+        let idle = link_to(&server).await;
+        let mut in_transaction = link_to(&server).await;
         in_transaction.query("CREATE TABLE shop.t (a INT PRIMARY KEY)", LONG).await.unwrap();
         in_transaction.query("BEGIN", LONG).await.unwrap();
         in_transaction.query("INSERT INTO shop.t VALUES (1)", LONG).await.unwrap();
         assert_eq!(in_transaction.status & protocol::ok::status::IN_TRANS, 1);
         let (_, running) = busy(&server).await;
 
-        server.signal(signal);
+        server.signal(number);
         for link in [idle, in_transaction] {
             let ended = end_of(link).await;
-            assert!(matches!(ended, Ended::Closed | Ended::Reset), "SIG{signal}: {ended:?}");
+            assert!(matches!(ended, Ended::Closed | Ended::Reset), "{name}: {ended:?}");
         }
         let ended = running.await.unwrap();
-        assert!(matches!(ended, LinkError::Closed | LinkError::Reset), "SIG{signal}: {ended:?}");
+        assert!(matches!(ended, LinkError::Closed | LinkError::Reset), "{name}: {ended:?}");
         let refused = async {
             loop {
-                match Link::connect(&server.address(), &app(), LONG).await {
+                match Link::connect(&address(&server), &app(), LONG).await {
                     Err(LinkError::Refused) => return,
                     Err(LinkError::Reset | LinkError::Closed) => {} // still on its way down
-                    other => panic!("SIG{signal}: {other:?}"),
+                    other => panic!("{name}: {other:?}"),
                 }
             }
         };
@@ -89,10 +90,10 @@ async fn a_server_that_goes_says_no_goodbye() {
 #[tokio::test]
 async fn an_operators_kill_takes_the_connection_and_not_the_server() {
     let server = Server::start(&[]);
-    let mut operator = server.link().await;
+    let mut operator = link_to(&server).await;
 
     for how in ["KILL", "KILL SOFT", "KILL HARD CONNECTION"] {
-        let link = server.link().await;
+        let link = link_to(&server).await;
         operator.query(&format!("{how} {}", link.greeting.connection_id), LONG).await.unwrap();
         let ended = end_of(link).await;
         assert!(matches!(ended, Ended::Closed | Ended::Reset), "{how}: {ended:?}");
@@ -113,7 +114,7 @@ async fn an_operators_kill_takes_the_connection_and_not_the_server() {
     assert!(matches!(ended, LinkError::Rejected { errno: 1317, .. }), "{ended:?}");
 
     // KILL QUERY on an idle connection is nothing to it; waiting for its end can be given up and resumed.
-    let mut link = server.link().await;
+    let mut link = link_to(&server).await;
     operator.query(&format!("KILL QUERY {}", link.greeting.connection_id), LONG).await.unwrap();
     assert!(timeout(Duration::from_millis(50), link.ended()).await.is_err());
     assert_eq!(link.query("SELECT 1", LONG).await.unwrap().text(0, 0), Some("1"));
@@ -132,7 +133,7 @@ async fn an_operators_kill_takes_the_connection_and_not_the_server() {
 #[tokio::test]
 async fn answers_are_small_and_links_are_not_used_when_broken() {
     let server = Server::start(&[]);
-    let mut link = server.link().await;
+    let mut link = link_to(&server).await;
 
     let rows = link.query("SELECT 'a' AS x, NULL, '' UNION ALL SELECT 'b', 1, 'ä'", LONG).await.unwrap();
     assert_eq!(rows.columns, ["x", "NULL", ""]);
@@ -141,7 +142,7 @@ async fn answers_are_small_and_links_are_not_used_when_broken() {
         (2, None, Some(""), Some("ä"))
     );
     let rows = link.query("SHOW VARIABLES LIKE 'port'", LONG).await.unwrap();
-    assert_eq!(rows.value_of("PORT"), Some(server.port.to_string().as_str()));
+    assert_eq!(rows.value_of("PORT"), Some(server.address().port().to_string().as_str()));
     link.query("CREATE TABLE shop.t (a INT AUTO_INCREMENT PRIMARY KEY, b INT)", LONG).await.unwrap();
     let rows = link.query("INSERT INTO shop.t (b) VALUES (1), (2), (3)", LONG).await.unwrap();
     assert_eq!((rows.affected, rows.last_insert_id, rows.is_empty()), (3, 1, true));
@@ -160,7 +161,7 @@ async fn answers_are_small_and_links_are_not_used_when_broken() {
     link.query("SELECT 1", LONG).await.unwrap();
 
     // A value longer than one packet: 16 MiB is the most there is.
-    let mut large = Link::connect(&server.address(), &app(), LONG).await.unwrap();
+    let mut large = Link::connect(&address(&server), &app(), LONG).await.unwrap();
     let rows = large.query("SELECT REPEAT('x', 16777216 - 100)", LONG).await;
     println!("a value of 16 MiB less 100: {:?}", rows.as_ref().map(link::Rows::len));
 
@@ -171,7 +172,7 @@ async fn answers_are_small_and_links_are_not_used_when_broken() {
         ("SELECT SLEEP(60)", Duration::from_millis(50)),
     ] {
         let mut link = Link::connect(
-            &server.address(),
+            &address(&server),
             &link::Login { database: Some(b"shop".to_vec()), ..app() },
             LONG,
         )
@@ -187,14 +188,14 @@ async fn answers_are_small_and_links_are_not_used_when_broken() {
 #[tokio::test]
 async fn a_reset_does_not_take_back_what_has_arrived() {
     let server = Server::start(&[]);
-    let mut watcher = server.link().await;
+    let mut watcher = link_to(&server).await;
     watcher.query("CREATE TABLE shop.t (a INT PRIMARY KEY)", LONG).await.unwrap();
-    let mut link = server.link().await;
-    server.signal("STOP");
+    let mut link = link_to(&server).await;
+    server.signal(signal::STOP);
     let late = link.query("INSERT INTO shop.t VALUES (1)", Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(late, LinkError::TimedOut { .. }), "{late}");
     link.reset();
-    server.signal("CONT");
+    server.signal(signal::CONT);
     let rows = async {
         loop {
             let rows = watcher.query("SELECT COUNT(*) FROM shop.t", LONG).await.unwrap();

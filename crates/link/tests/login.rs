@@ -11,7 +11,7 @@ use protocol::handshake::{AuthSwitch, Greeting};
 use protocol::native;
 use protocol::ok::{Change, OkPacket, put_err};
 use protocol::packet::{Head, put_packet};
-use server::{LONG, Server, app, free_port};
+use server::{LONG, Server, address, app, free_port, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,17 +28,17 @@ fn errno(found: Result<Link, LinkError>) -> u16 {
 async fn a_real_server_lets_in_and_keeps_out() {
     // Three connections and one for an account with SUPER; none of the accounts used for the flood has it.
     let server = Server::start(&["--max-connections=10"]);
-    let address = server.address();
+    let address = address(&server);
 
     // by password, by what a proxy has learned, without any
-    let link = server.link().await;
+    let link = link_to(&server).await;
     assert!(link.greeting.version.contains("MariaDB"), "{}", link.greeting.version);
     assert!(link.greeting.caps.has(Caps::PROGRESS), "MariaDB's upper capabilities: {:?}", link.greeting.caps);
     assert_eq!(link.login_ok.first(), Some(&0));
     let stage1 = Secret::Stage1(native::stage1(b"secret"));
     Link::connect(&address, &Login { secret: stage1, ..app() }, LONG).await.unwrap();
     Link::connect(&address, &Login::new("open", Secret::None), LONG).await.unwrap();
-    Link::connect(&format!("localhost:{}", server.port), &app(), LONG).await.unwrap();
+    Link::connect(&format!("localhost:{}", server.address().port()), &app(), LONG).await.unwrap();
 
     // a database, a collation above 255, attributes, session tracking from the first OK on
     let caps = Login::PLAIN | Caps::SESSION_TRACK | Caps::PROGRESS | Caps::CACHE_METADATA;

@@ -26,6 +26,9 @@ use topology::routes::ServerGreeting;
 
 use crate::status::{self, Reading};
 
+/// A lack of this host's own is said again after this long.
+const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
 /// What a probe task is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -81,6 +84,7 @@ impl Probe {
         let mut kept = Kept::Without;
         let mut trying: Option<Trying> = None;
         let mut next_ask = Instant::now();
+        let mut warned = None;
         loop {
             let now = Instant::now();
             let wake = [
@@ -122,12 +126,15 @@ impl Probe {
                             }
                             kept = self.ask(link);
                         }
-                        Err(error) => {
-                            if !self.tell(Fact::ConnectFailed { node: self.node, how: failure(error) }).await
-                            {
-                                return;
+                        Err(error) => match failure(error) {
+                            Ok(how) => {
+                                if !self.tell(Fact::ConnectFailed { node: self.node, how }).await {
+                                    return;
+                                }
                             }
-                        }
+                            // Nothing was seen of the node: nothing is told.
+                            Err(lack) => self.warn(&lack, &mut warned),
+                        },
                     }
                 }
                 Event::Ended(how) => {
@@ -162,6 +169,15 @@ impl Probe {
                     }
                 }
             }
+        }
+    }
+
+    /// Says what this host lacks, but not with every try; `warned` is when that was last done.
+    fn warn(&self, lack: &str, warned: &mut Option<Instant>) {
+        let now = Instant::now();
+        if warned.is_none_or(|last| now.duration_since(last) >= WARNED_AGAIN_AFTER) {
+            *warned = Some(now);
+            tracing::warn!("{} could not be probed: {lack}", self.address);
         }
     }
 
@@ -271,9 +287,10 @@ fn end(how: Ended) -> LinkEnd {
     }
 }
 
-/// What a failed connect says of the node.
-pub(crate) fn failure(error: LinkError) -> ConnectFailure {
-    match error {
+/// What a failed connect says of the node; `Err` when it says nothing of it, but what this host lacks.
+pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
+    Ok(match error {
+        LinkError::Local(lack) => return Err(lack),
         LinkError::Refused => ConnectFailure::Refused,
         LinkError::Reset => ConnectFailure::Reset,
         LinkError::Closed => ConnectFailure::Closed,
@@ -285,5 +302,16 @@ pub(crate) fn failure(error: LinkError) -> ConnectFailure {
             message: format!("the account uses {plugin}, which Understudy does not speak"),
         },
         LinkError::Protocol(what) => ConnectFailure::Protocol { what },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_host_lacks_says_nothing_of_the_node() {
+        assert_eq!(failure(LinkError::Local("no descriptors".into())), Err("no descriptors".into()));
+        assert_eq!(failure(LinkError::Refused), Ok(ConnectFailure::Refused));
     }
 }

@@ -126,13 +126,13 @@ errors! {
 }
 
 /// Whether an error is about the node that sent it, not about the statement: the same statement might well succeed on
-/// another node, and this node should be probed at once. For 1290 the message decides: see [`is_read_only`].
+/// another node, and this node should be probed at once. For 1290 and 1047 the message decides: see [`is_read_only`] and
+/// [`is_galera_refusal`].
 pub fn speaks_of_the_node(code: u16) -> bool {
     match code {
         // Full or fending off: this node takes no more, whoever asks.
         CON_COUNT_ERROR | HOST_IS_BLOCKED => true,
-        // Galera: not a member of the primary component, or not yet synced. (An unknown command byte gives the same code,
-        // but a probe costs little.)
+        // Galera: not a member of the primary component, or not yet synced.
         UNKNOWN_COM_ERROR => true,
         // The server is going down, whichever of its sentences it found time for.
         SERVER_SHUTDOWN | NORMAL_SHUTDOWN | GOT_SIGNAL | SHUTDOWN_COMPLETE | FORCING_CLOSE => true,
@@ -163,6 +163,12 @@ pub fn is_read_only(code: u16, message: &[u8]) -> bool {
     }
 }
 
+/// Whether the error is Galera's "WSREP has not yet prepared node for application use". A command byte that no server knows gives
+/// the same code in other words: that is the client's doing, and must not be held against the node.
+pub fn is_galera_refusal(code: u16, message: &[u8]) -> bool {
+    code == UNKNOWN_COM_ERROR && message.windows(5).any(|window| window == b"WSREP")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +196,14 @@ mod tests {
         for code in [1045, 1049, 1064, 1158, 1205, 1213, 1317] {
             assert!(!speaks_of_the_node(code), "{code}");
         }
+    }
+
+    #[test]
+    fn galeras_refusal_is_told_from_an_unknown_command() {
+        let refusal = b"WSREP has not yet prepared node for application use";
+        assert!(is_galera_refusal(UNKNOWN_COM_ERROR, refusal));
+        assert!(!is_galera_refusal(UNKNOWN_COM_ERROR, b"Unknown command"));
+        assert!(!is_galera_refusal(PARSE_ERROR, refusal));
     }
 
     #[test]

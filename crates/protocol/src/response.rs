@@ -177,9 +177,7 @@ impl Answer {
         match self.expect {
             // The hot path: a row begins with neither byte, or (0xFE, a field of 16 MiB and more) is too long to be an end.
             Expect::Rows | Expect::FieldList | Expect::Binlog if first < EOF => Need::First,
-            Expect::Rows | Expect::FieldList | Expect::Binlog if first == EOF && !self.is_end(len) => {
-                Need::First
-            }
+            Expect::Rows | Expect::Binlog if first == EOF && !self.is_end(len) => Need::First,
             Expect::Columns { .. } | Expect::PrepareParams { .. } | Expect::PrepareColumns { .. }
                 if first != ERR =>
             {
@@ -216,7 +214,12 @@ impl Answer {
                 }
             }
         }
-        self.step_rarely(len, first, payload)
+        match self.step_rarely(len, first, payload) {
+            Ok(Step::End(_)) if len >= PAYLOAD_MAX => {
+                Err(Malformed::new("the last packet of an answer says that it goes on"))
+            }
+            step => step,
+        }
     }
 
     /// Everything that is not a row.
@@ -224,7 +227,7 @@ impl Answer {
         if len >= PAYLOAD_MAX && first.is_some_and(|first| self.need_of(len, first) == Need::Whole) {
             return Err(Malformed::new("a packet of 16 MiB where a short one must stand"));
         }
-        if first == Some(ERR) {
+        if first == Some(ERR) && self.expect != Expect::Nothing {
             return self.error(payload);
         }
         match self.expect {

@@ -41,6 +41,45 @@ pub struct Statement {
     /// Asks what an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS, ...
     /// After the session has moved to another connection, the answer would be wrong without an error.
     pub recalls: bool,
+    /// What it recalls is the value that this session drew last from a sequence: LASTVAL(), PREVIOUS VALUE FOR.
+    pub recalls_sequence: bool,
+    /// One command of it may run several statements before it gives its first answer: CALL, EXECUTE, BEGIN NOT ATOMIC, whatever
+    /// is not understood. An error as the first answer does not mean that nothing was run.
+    pub runs_several: bool,
+    /// It runs code that its text does not show, as far as the text is understood: CALL, EXECUTE, a block.
+    pub calls: bool,
+    /// COMMIT or ROLLBACK with words behind it (AND CHAIN, RELEASE): it may leave a new transaction open.
+    pub chains: bool,
+    /// What it sets that no server reports, or that changes what a server reports.
+    pub sets: Sets,
+    /// It stands alone in its text, and there is one way to read it: said again, it does the same and nothing else.
+    pub alone: bool,
+}
+
+/// Settings of the session that are found by their text only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sets(pub u8);
+
+impl Sets {
+    /// None of them.
+    pub const NONE: Sets = Sets(0);
+    /// SET TRANSACTION, without SESSION or GLOBAL: for the next transaction.
+    pub const TRANSACTION: Sets = Sets(1);
+    /// SET ROLE.
+    pub const ROLE: Sets = Sets(2);
+    /// SET session_track_...: what the server reports of this session.
+    pub const TRACKING: Sets = Sets(4);
+
+    /// Whether all of `other` are here.
+    #[inline]
+    pub const fn has(self, other: Sets) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    #[inline]
+    const fn union(self, other: Sets) -> Sets {
+        Sets(self.0 | other.0)
+    }
 }
 
 /// The kinds that matter for holding, retrying and moving a session.
@@ -100,6 +139,10 @@ impl Pins {
     pub const TRACKING: Pins = Pins(1024);
     /// The session's clock, or the id of its next insert, was set (found by the session).
     pub const TIMESTAMP: Pins = Pins(2048);
+    /// SET ROLE in a text that cannot be said again (found by the session).
+    pub const ROLE: Pins = Pins(4096);
+    /// A prepared statement whose text was too long to be kept (found by the session).
+    pub const LONG_STATEMENT: Pins = Pins(8192);
 
     /// Whether all of `other` are here.
     #[inline]
@@ -129,7 +172,7 @@ impl Pins {
 
     /// Readable names, for messages.
     pub fn names(self) -> Vec<&'static str> {
-        const NAMES: [(Pins, &str); 12] = [
+        const NAMES: [(Pins, &str); 14] = [
             (Pins::TEMP_TABLE, "temporary table"),
             (Pins::GET_LOCK, "GET_LOCK"),
             (Pins::LOCK_TABLES, "table or backup lock"),
@@ -142,6 +185,8 @@ impl Pins {
             (Pins::UNNAMED, "change of the session that the server does not name"),
             (Pins::TRACKING, "session_track_system_variables"),
             (Pins::TIMESTAMP, "SET timestamp or insert_id"),
+            (Pins::ROLE, "SET ROLE beside other statements"),
+            (Pins::LONG_STATEMENT, "prepared statement too long to be kept"),
         ];
         NAMES.iter().filter(|(pin, _)| self.has(*pin)).map(|&(_, name)| name).collect()
     }
@@ -158,8 +203,10 @@ impl Statement {
     pub fn under(sql: &[u8], status: u16) -> Statement {
         let mut look = Look::new(sql, status);
         let mut whole: Option<Statement> = None;
+        let mut statements = 0u32;
         while let Some(first) = look.begin() {
             let one = look.statement(first);
+            statements = statements.saturating_add(1);
             whole = Some(match whole {
                 None => one,
                 Some(before) => before.then(one),
@@ -170,11 +217,16 @@ impl Statement {
         whole.pins = look.pins;
         whole.unpins = look.unpins;
         whole.recalls = look.recalls;
+        whole.recalls_sequence = look.recalls_sequence;
+        whole.sets = look.sets;
+        whole.calls = whole.runs_several;
+        whole.alone = statements == 1 && !look.lexer.is_doubtful;
         if look.recalls || look.lexer.is_doubtful {
             whole.kind = Kind::Write;
         }
         if look.lexer.is_doubtful {
             whole.may_commit = true;
+            whole.runs_several = true;
         }
         whole.literal_user_variables &= whole.kind == Kind::SessionOnly && sql.is_ascii();
         whole
@@ -183,7 +235,11 @@ impl Statement {
     /// Two statements in one text.
     fn then(self, next: Statement) -> Statement {
         let kind = if (self.kind, next.kind) == (Kind::Read, Kind::Read) { Kind::Read } else { Kind::Write };
-        Statement { may_commit: self.may_commit || next.may_commit, ..Statement::plain(kind) }
+        Statement {
+            may_commit: self.may_commit || next.may_commit,
+            runs_several: self.runs_several || next.runs_several,
+            ..Statement::plain(kind)
+        }
     }
 
     fn plain(kind: Kind) -> Statement {
@@ -194,13 +250,34 @@ impl Statement {
             literal_user_variables: false,
             may_commit: false,
             recalls: false,
+            recalls_sequence: false,
+            runs_several: false,
+            calls: false,
+            chains: false,
+            sets: Sets::NONE,
+            alone: false,
         }
     }
 
     fn write(may_commit: bool) -> Statement {
         Statement { may_commit, ..Statement::plain(Kind::Write) }
     }
+
+    /// May do anything, any number of times.
+    fn several() -> Statement {
+        Statement { runs_several: true, ..Statement::write(true) }
+    }
 }
+
+/// What begins the names of the variables that say what a server reports of a session.
+const TRACKING: &[u8] = b"SESSION_TRACK_";
+
+/// First words of statements that are one statement each, whatever they do. Those that are not here may begin a block of code.
+#[rustfmt::skip]
+const RUNS_ONCE: &[&[u8]] = &[
+    b"ALTER", b"ANALYZE", b"CACHE", b"CHANGE", b"CHECK", b"GRANT", b"IMPORT", b"INSTALL", b"OPTIMIZE", b"PURGE", b"RENAME",
+    b"REPAIR", b"RESET", b"RESIGNAL", b"REVOKE", b"SHUTDOWN", b"SIGNAL", b"STOP", b"TRUNCATE", b"UNINSTALL",
+];
 
 /// Longer words are nobody's keyword.
 const WORD_MAX: usize = 40;
@@ -251,6 +328,8 @@ struct Look<'a> {
     pins: Pins,
     unpins: Pins,
     recalls: bool,
+    recalls_sequence: bool,
+    sets: Sets,
 }
 
 impl<'a> Look<'a> {
@@ -265,7 +344,18 @@ impl<'a> Look<'a> {
             pins: Pins::NONE,
             unpins: Pins::NONE,
             recalls: false,
+            recalls_sequence: false,
+            sets: Sets::NONE,
         }
+    }
+
+    fn sets(&mut self, sets: Sets) {
+        self.sets = self.sets.union(sets);
+    }
+
+    fn recalls_sequence(&mut self) {
+        self.recalls = true;
+        self.recalls_sequence = true;
     }
 
     fn pin(&mut self, pins: Pins) {
@@ -378,6 +468,7 @@ impl<'a> Look<'a> {
         match name {
             b"GET_LOCK" => self.pin(Pins::GET_LOCK),
             b"RELEASE_ALL_LOCKS" => self.unpin(Pins::GET_LOCK),
+            b"LASTVAL" | b"CURRVAL" => self.recalls_sequence(),
             _ => self.recalls |= is_recalling(name),
         }
     }
@@ -392,9 +483,15 @@ impl<'a> Look<'a> {
             b"INTO" | b"DELETE" | b"CALL" => self.is_harmful = true,
             b"UPDATE" if !is(self.prev, "FOR") => self.is_harmful = true,
             // MariaDB's and Oracle's ways to draw from a sequence without a parenthesis
-            b"VALUE" if is(self.prev, "NEXT") || is(self.prev, "PREVIOUS") => self.is_harmful = true,
-            b"NEXTVAL" | b"CURRVAL" | b"LASTVAL" if self.prev == Some(Token::Punct(b'.')) => {
+            b"VALUE" if is(self.prev, "NEXT") => self.is_harmful = true,
+            b"VALUE" if is(self.prev, "PREVIOUS") => {
                 self.is_harmful = true;
+                self.recalls_sequence();
+            }
+            b"NEXTVAL" if self.prev == Some(Token::Punct(b'.')) => self.is_harmful = true,
+            b"CURRVAL" | b"LASTVAL" if self.prev == Some(Token::Punct(b'.')) => {
+                self.is_harmful = true;
+                self.recalls_sequence();
             }
             name if self.prev == Some(Token::Punct(b'.'))
                 && matches!(self.before, Some(Token::SystemVariable(_)))
@@ -419,7 +516,7 @@ impl<'a> Look<'a> {
         let word = match first {
             Token::Word(word) => word,
             Token::Punct(b'(') => return self.read_in_parentheses(),
-            _ => return self.write(true),
+            _ => return self.anything(),
         };
         let upper = Upper::of(word);
         match upper.as_bytes() {
@@ -439,12 +536,12 @@ impl<'a> Look<'a> {
             b"DEALLOCATE" => self.session_only(),
             b"BEGIN" => self.begin_transaction(),
             b"START" => self.start(),
-            b"COMMIT" => self.plain(Kind::Commit, true),
+            b"COMMIT" => self.commit(),
             b"ROLLBACK" => self.rollback(),
             b"SAVEPOINT" => self.plain(Kind::Savepoint, false),
             b"RELEASE" => match is(self.next(), "SAVEPOINT") {
                 true => self.plain(Kind::Savepoint, false),
-                false => self.write(true),
+                false => self.anything(),
             },
             b"KILL" => self.kill(),
             b"CREATE" => self.create(),
@@ -464,8 +561,15 @@ impl<'a> Look<'a> {
             b"BACKUP" => self.backup(),
             b"HANDLER" => self.handler(),
             b"XA" => self.xa(),
-            _ => self.write(true),
+            word if RUNS_ONCE.contains(&word) => self.write(true),
+            _ => self.anything(),
         }
+    }
+
+    /// Not understood: perhaps a block of code.
+    fn anything(&mut self) -> Statement {
+        self.rest();
+        Statement::several()
     }
 
     fn plain(&mut self, kind: Kind, may_commit: bool) -> Statement {
@@ -529,7 +633,12 @@ impl<'a> Look<'a> {
         }
         let recalls = verb == b"GET"; // diagnostics are of the statement before
         self.recalls |= recalls;
-        Statement::write(verb == b"CALL" || verb == b"EXECUTE")
+        match verb {
+            b"CALL" | b"EXECUTE" => Statement::several(),
+            // Galera may commit a large file in pieces (wsrep_load_data_splitting).
+            b"LOAD" => Statement::write(true),
+            _ => Statement::write(false),
+        }
     }
 
     /// BEGIN [WORK]; MariaDB's BEGIN NOT ATOMIC begins a block of code.
@@ -537,7 +646,7 @@ impl<'a> Look<'a> {
         match self.next() {
             None => Statement { may_commit: true, ..Statement::plain(Kind::Begin) },
             word if is(word, "WORK") => self.plain(Kind::Begin, true),
-            _ => self.write(true),
+            _ => self.anything(),
         }
     }
 
@@ -554,7 +663,16 @@ impl<'a> Look<'a> {
             next = self.next();
         }
         let kind = if is(next, "TO") { Kind::Savepoint } else { Kind::Rollback };
-        self.plain(kind, false)
+        Statement { chains: next.is_some(), ..self.plain(kind, false) }
+    }
+
+    /// COMMIT [WORK] [AND ...]
+    fn commit(&mut self) -> Statement {
+        let mut next = self.next();
+        if is(next, "WORK") {
+            next = self.next();
+        }
+        Statement { chains: next.is_some(), ..self.plain(Kind::Commit, true) }
     }
 
     /// KILL [HARD | SOFT] [CONNECTION | QUERY [ID]] n
@@ -643,8 +761,15 @@ impl<'a> Look<'a> {
         let Some(Token::Word(word)) = first else { return self.assignments(first) };
         match Upper::of(word).as_bytes() {
             b"STATEMENT" => self.set_statement(),
-            b"PASSWORD" | b"ROLE" | b"DEFAULT" | b"RESOURCE" => self.write(true),
-            b"TRANSACTION" => self.session_only(),
+            b"PASSWORD" | b"DEFAULT" | b"RESOURCE" => self.write(true),
+            b"ROLE" => {
+                self.sets(Sets::ROLE);
+                self.session_only()
+            }
+            b"TRANSACTION" => {
+                self.sets(Sets::TRANSACTION);
+                self.session_only()
+            }
             _ => self.assignments(first),
         }
     }
@@ -658,6 +783,7 @@ impl<'a> Look<'a> {
                 return Statement {
                     kind: if inner.kind == Kind::Read { Kind::Read } else { Kind::Write },
                     may_commit: inner.may_commit,
+                    runs_several: inner.runs_several,
                     ..Statement::plain(Kind::Write)
                 };
             }
@@ -723,6 +849,7 @@ impl<'a> Look<'a> {
                     b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" | b"" => all.kind = Kind::Write,
                     b"TRANSACTION" => is_transaction = true,
                     b"AUTOCOMMIT" => *sets_autocommit = true,
+                    name if name.starts_with(TRACKING) => self.sets(Sets::TRACKING),
                     _ => {}
                 },
                 Some(_) => all.kind = Kind::Write,
@@ -743,7 +870,12 @@ impl<'a> Look<'a> {
                 true
             }
             b"AUTOCOMMIT" => true,
-            _ => false,
+            name => {
+                if name.starts_with(TRACKING) {
+                    self.sets(Sets::TRACKING);
+                }
+                false
+            }
         }
     }
 

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX};
+use protocol::response::End;
 use session::retry::{Progress, Verdict};
-use session::session::{InFlight, Session, types_flag_at};
+use session::session::{BULK_SENDS_TYPES, InFlight, Session, types_at};
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::backend::{AttachError, Backend, of_io};
 use crate::door::{NoLane, Slot};
-use crate::driver::Driver;
+use crate::driver::{Driver, KILLED};
 use crate::frontend::{AtHand, Client, Done};
 use crate::lane::{Lane, Lease};
 use crate::relay::{Delivered, Relayed, relay};
@@ -73,7 +76,15 @@ impl Driver {
         if self.session.has_forgotten(flight) {
             return Attempt::Fail(voice::FORGOTTEN, String::new(), 1);
         }
-        match self.exchange(flight, command).await {
+        let rebuilt = match self.localise(flight, *command) {
+            Localised::AsItIs => None,
+            Localised::Rebuilt(packet) => Some(packet),
+            Localised::Unknown => {
+                let what = "the types of a prepared statement's parameters, too many to be kept".to_owned();
+                return Attempt::Fail(voice::SESSION_LOST, what, 1);
+            }
+        };
+        match self.exchange(flight, command, rebuilt).await {
             Ok(relayed) => self.after(relayed, flight, command, &lane, wait).await,
             Err(loss) => self.after_loss(loss, flight, &lane, wait, *command).await,
         }
@@ -90,6 +101,10 @@ impl Driver {
         let here = self.backend.as_ref().is_some_and(|backend| Arc::ptr_eq(backend.lane(), lane));
         if !here {
             if self.backend.is_some() {
+                if self.was_killed() {
+                    self.lose_link();
+                    return Some(killed());
+                }
                 let pins = self.session.pins();
                 if !pins.is_empty() {
                     return Some(Attempt::Fail(voice::SESSION_LOST, pins.names().join(", "), 1));
@@ -104,8 +119,11 @@ impl Driver {
                 Err(AttachError::Refused { errno, state, message }) => {
                     return Some(Attempt::Killed { code: errno, state, message });
                 }
-                Err(AttachError::NotRebuilt(why)) => return Some(Attempt::Fail(voice::SESSION_LOST, why, 1)),
-                Err(AttachError::Shut) => return Some(self.again(lane, wait).await),
+                Err(AttachError::NotRebuilt(why)) => return Some(Attempt::Fail(voice::NOT_REBUILT, why, 1)),
+                Err(AttachError::Shut | AttachError::Behind | AttachError::Local(_)) => {
+                    drop(lease);
+                    return Some(self.again(lane, wait).await);
+                }
                 Err(AttachError::Lost(how)) => {
                     drop(lease);
                     self.shared.tell(Fact::TrafficLost { node: lane.node, how });
@@ -136,25 +154,39 @@ impl Driver {
             }
             Ok(Err(payload)) => {
                 let err = protocol::ok::ErrPacket::parse(&payload).ok()?;
-                Some(Attempt::Fail(
-                    voice::SESSION_LOST,
-                    format!(
-                        "a prepared statement that this node refuses: error {}: {}",
-                        err.code,
-                        String::from_utf8_lossy(err.message)
-                    ),
-                    1,
-                ))
+                let (code, message) = (err.code, String::from_utf8_lossy(err.message).into_owned());
+                if errno::speaks_of_the_node(code) {
+                    let how = ConnectFailure::Rejected { errno: code, message };
+                    return Some(self.after_loss(unsent(how), flight, lane, wait, command).await);
+                }
+                // The statement is not what it was (its table is gone, a right is missing): the client hears the node.
+                let state = err.state.try_into().unwrap_or(*b"HY000");
+                Some(self.tell(flight, code, state, &message, command).await)
             }
-            Err(how) => {
-                let loss = Loss {
-                    how,
-                    progress: Progress { sent: false, delivered: false },
-                    delivered: Delivered::Nothing,
-                };
-                Some(self.after_loss(loss, flight, lane, wait, command).await)
-            }
+            Err(how) => Some(self.after_loss(unsent(how), flight, lane, wait, command).await),
         }
+    }
+
+    /// Gives the client an error in the node's words; the session goes on.
+    async fn tell(
+        &mut self,
+        flight: &InFlight,
+        code: u16,
+        state: [u8; 5],
+        message: &str,
+        command: AtHand,
+    ) -> Attempt {
+        if self.session.left_long_data(flight) {
+            self.lost_idle();
+        }
+        let dropped = self.client.drop_command(command).await;
+        if dropped.is_ok() && flight.command.answers() {
+            return match self.client.say_err(1, code, state, message).await {
+                Ok(()) => Attempt::Answered,
+                Err(_) => Attempt::Over,
+            };
+        }
+        if dropped.is_ok() { Attempt::Answered } else { Attempt::Over }
     }
 
     /// A lease on an open lane: the session's own if it can, else another, else after the hold.
@@ -169,6 +201,10 @@ impl Driver {
         // A session that cannot move waits for its own lane: a switchover that is undone lets it go on.
         let must_stay = own.is_some_and(|lane| !lane.is_shut()) && !self.session.pins().is_empty();
         if !must_stay && let Some(lease) = self.shared.door.try_lease(wait.avoid.as_ref()) {
+            return Ok(lease);
+        }
+        // More sessions than may be are here, and nowhere else is room for this one: it stays rather than wait for nothing.
+        if let Some(lease) = own.and_then(Lane::lease) {
             return Ok(lease);
         }
         let since = *wait.since.get_or_insert_with(Instant::now);
@@ -200,8 +236,12 @@ impl Driver {
         let mut boards = self.shared.door.watch();
         let board = boards.borrow_and_update().clone();
         wait.avoid = Some(lane.clone());
-        let elsewhere = board.lanes.iter().any(|other| other.is_open() && !Arc::ptr_eq(other, lane));
-        if !lane.is_open() || elsewhere {
+        let elsewhere =
+            board.lanes.iter().any(|other| other.is_open() && other.has_room() && !Arc::ptr_eq(other, lane));
+        // At once, but once for the same routes: two nodes that both refuse must not be asked in turns without a pause.
+        let is_new = wait.at_once != Some(board.version);
+        if is_new && (!lane.is_open() || elsewhere) {
+            wait.at_once = Some(board.version);
             return Attempt::Again;
         }
         wait.pause = (wait.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
@@ -213,33 +253,46 @@ impl Driver {
         Attempt::Again
     }
 
-    /// Sends the command and relays its answer.
-    async fn exchange(&mut self, flight: &InFlight, command: &mut AtHand) -> Result<Relayed, Loss> {
+    /// Sends the command (`rebuilt` in its place, if it had to be) and relays its answer.
+    async fn exchange(
+        &mut self,
+        flight: &InFlight,
+        command: &mut AtHand,
+        rebuilt: Option<Vec<u8>>,
+    ) -> Result<Relayed, Loss> {
         let Some(backend) = self.backend.as_mut() else {
             return Err(unsent(ConnectFailure::Closed));
         };
         self.has_run = true;
+        self.has_spoken = true;
+        let option = match flight.command {
+            Command::SET_OPTION => self.client.buffer.bytes().get(HEADER_LEN + 1).copied(),
+            _ => None,
+        };
         let mut retained = 0;
         if command.whole {
-            let bytes = self.client.buffer.bytes_mut();
-            let rebuilt = localise(&mut self.session, flight, &mut bytes[..command.len]);
-            let out = rebuilt.as_deref().unwrap_or(&bytes[..command.len]);
+            let out = rebuilt.as_deref().unwrap_or(&self.client.buffer.bytes()[..command.len]);
             backend.link.stream.write_all(out).await.map_err(|error| unsent(of_io(&error)))?;
             retained = command.len;
         } else {
-            let first = self.client.buffer.len().min(command.len);
-            let bytes = self.client.buffer.bytes_mut();
-            // Only the id is exchanged in a streamed command; its statement stands on this node already.
-            let _ = localise(&mut self.session, flight, &mut bytes[..first]);
             command.len = 0;
-            stream_command(&mut self.client, backend).await?;
+            if !stream_command(&mut self.client, backend).await? {
+                return Ok(Relayed::ClientGone);
+            }
         }
         if !flight.command.answers() {
             self.client.buffer.consume(retained);
             command.len = 0;
-            return Ok(Relayed::Ended(protocol::response::End::Text));
+            return Ok(Relayed::Ended(End::Text));
         }
         let relayed = relay(backend, &mut self.client, &mut self.session, flight, &mut retained).await;
+        if let (Some(option), Relayed::Ended(End::Ok { .. } | End::Eof { .. })) = (option, &relayed) {
+            // Asked for again at the login to the next node.
+            self.client.caps.0 &= !Caps::MULTI_STATEMENTS.0;
+            if option == MULTI_STATEMENTS_ON {
+                self.client.caps.0 |= Caps::MULTI_STATEMENTS.0;
+            }
+        }
         if matches!(relayed, Relayed::Ended(_)) {
             self.client.buffer.consume(retained);
             command.len = 0;
@@ -259,8 +312,14 @@ impl Driver {
     ) -> Attempt {
         match relayed {
             Relayed::Ended(end) => {
-                if self.session.unsure(&end) {
+                if self.session.unsure(flight, &end) {
                     self.ask_status().await;
+                }
+                if self.session.memory.take_must_track()
+                    && let Some(backend) = self.backend.as_mut()
+                    && backend.track().await.is_err()
+                {
+                    self.lost_idle();
                 }
                 Attempt::Answered
             }
@@ -280,7 +339,7 @@ impl Driver {
         let Some(backend) = self.backend.as_mut() else { return };
         match backend.ping().await {
             Ok(status) => self.session.server_status(status),
-            Err(_) => self.lost_idle(),
+            Err(_) => self.lost_unsure(),
         }
     }
 
@@ -292,12 +351,22 @@ impl Driver {
         wait: &mut Wait,
         command: AtHand,
     ) -> Attempt {
+        if self.was_killed() {
+            self.lose_link();
+            return match loss.delivered {
+                Delivered::Nothing => killed(),
+                _ => Attempt::Over,
+            };
+        }
         if !lane.is_shut() {
-            self.shared.tell(Fact::TrafficLost { node: lane.node, how: loss.how });
+            self.shared.tell(Fact::TrafficLost { node: lane.node, how: loss.how.clone() });
         }
         let pins = self.session.pins();
         let verdict = self.session.lost(flight, loss.progress);
         self.lose_link();
+        if verdict == Verdict::Again && loss.progress.sent && self.looks_killed(&loss.how, lane).await {
+            return killed();
+        }
         self.outcome(verdict, pins.names(), loss.delivered, flight, lane, wait, command).await
     }
 
@@ -313,6 +382,10 @@ impl Driver {
         wait: &mut Wait,
         command: AtHand,
     ) -> Attempt {
+        if self.was_killed() {
+            self.lose_link();
+            return Attempt::Killed { code, state, message };
+        }
         self.shared.tell(Fact::TrafficRefused { node: lane.node, errno: code });
         let killed = matches!(code, errno::CONNECTION_KILLED | errno::SESSION_WAS_KILLED);
         let believed = if killed { KILL_BELIEVED } else { REFUSAL_BELIEVED };
@@ -324,14 +397,23 @@ impl Driver {
         if !killed && first.elapsed() >= believed && lane.is_open() {
             // The manager says the node is well, and the node says this: the client hears the node.
             self.lease = None;
-            let _ = self.client.drop_command(command).await;
-            let said = self.client.say_err(1, code, state, &message).await;
-            return if said.is_ok() { Attempt::Answered } else { Attempt::Over };
+            return self.tell(flight, code, state, &message, command).await;
         }
         let pins = self.session.pins();
         let verdict = self.session.refused(flight, code);
         self.lose_link();
         self.outcome(verdict, pins.names(), Delivered::Nothing, flight, lane, wait, command).await
+    }
+
+    /// Whether it was this one link that was ended, by a KILL, and not its node: that takes connections, and stays in the routes.
+    /// (A KILL of a running statement need not be answered by an error.)
+    async fn looks_killed(&self, how: &ConnectFailure, lane: &Arc<Lane>) -> bool {
+        if *how != ConnectFailure::Closed {
+            return false;
+        }
+        // A process that died refuses at once, so that its reads go on elsewhere without a wait.
+        let knock = tokio::time::timeout(KILL_BELIEVED, TcpStream::connect(&*lane.address)).await;
+        matches!(knock, Ok(Ok(_))) && self.lane_stays_open(lane, KILL_BELIEVED).await
     }
 
     /// Whether the lane is still open after `within`.
@@ -392,6 +474,11 @@ impl Driver {
     }
 }
 
+/// The end of a connection that was killed with a statement running, in the server's words.
+fn killed() -> Attempt {
+    Attempt::Killed { code: errno::CONNECTION_KILLED, state: *b"70100", message: KILLED.to_owned() }
+}
+
 /// Why a statement has no lease.
 enum Admission {
     None(NoLane),
@@ -409,6 +496,8 @@ pub struct Wait {
     slot: Option<Slot>,
     /// The lane it just failed on.
     avoid: Option<Arc<Lane>>,
+    /// The routes under which it was tried again at once.
+    at_once: Option<u64>,
     pause: Duration,
 }
 
@@ -416,19 +505,21 @@ fn unsent(how: ConnectFailure) -> Loss {
     Loss { how, progress: Progress { sent: false, delivered: false }, delivered: Delivered::Nothing }
 }
 
-/// Passes a command on that is not kept: packet by packet until one is shorter than the greatest.
-async fn stream_command(client: &mut Client, backend: &mut Backend) -> Result<(), Loss> {
+/// Passes a command on that is not kept: packet by packet until one is shorter than the greatest. False when the client went away
+/// in the middle of it, which is no fault of the node's.
+async fn stream_command(client: &mut Client, backend: &mut Backend) -> Result<bool, Loss> {
     loop {
         let head = loop {
             match Head::peek(client.buffer.bytes()) {
                 Some(head) => break head,
-                None => fill_client(client).await?,
+                None if fill_client(client).await => {}
+                None => return Ok(false),
             }
         };
         let mut left = HEADER_LEN + head.len;
         while left > 0 {
-            if client.buffer.is_empty() {
-                fill_client(client).await?;
+            if client.buffer.is_empty() && !fill_client(client).await {
+                return Ok(false);
             }
             let piece = left.min(client.buffer.len());
             let written = backend.link.stream.write_all(&client.buffer.bytes()[..piece]).await;
@@ -439,7 +530,8 @@ async fn stream_command(client: &mut Client, backend: &mut Backend) -> Result<()
                 let rest = async {
                     client.drop_bytes(left).await?;
                     if head.len == PAYLOAD_MAX {
-                        client.drop_command(AtHand { len: 0, whole: false }).await?;
+                        client.continued = client.continued.wrapping_add(1);
+                        client.drop_command(AtHand { len: HEADER_LEN, whole: false }).await?;
                     }
                     Ok::<(), Done>(())
                 };
@@ -448,38 +540,70 @@ async fn stream_command(client: &mut Client, backend: &mut Backend) -> Result<()
             }
         }
         if head.len < PAYLOAD_MAX {
-            return Ok(());
+            return Ok(true);
         }
+        client.continued = client.continued.wrapping_add(1);
     }
 }
 
-async fn fill_client(client: &mut Client) -> Result<(), Loss> {
-    match client.buffer.fill(&mut client.stream).await {
-        Ok(n) if n > 0 => Ok(()),
-        // The client is gone: whatever is said of the loss, nobody hears it.
-        _ => Err(unsent(ConnectFailure::Closed)),
+/// False when the client is gone.
+async fn fill_client(client: &mut Client) -> bool {
+    matches!(client.buffer.fill(&mut client.stream).await, Ok(n) if n > 0)
+}
+
+/// In a COM_SET_OPTION.
+const MULTI_STATEMENTS_ON: u8 = 0;
+
+/// A command in the node's terms.
+enum Localised {
+    /// As it stands in the client's buffer.
+    AsItIs,
+    /// This packet in its place.
+    Rebuilt(Vec<u8>),
+    /// It leaves out what only the former node knows.
+    Unknown,
+}
+
+impl Driver {
+    /// Exchanges the client's statement id for the node's, in place; rebuilds the command when the node must be told the
+    /// parameter types that the client told its former node.
+    fn localise(&mut self, flight: &InFlight, command: AtHand) -> Localised {
+        let at_hand = command.len.min(self.client.buffer.len());
+        let packet = &mut self.client.buffer.bytes_mut()[..at_hand];
+        localise(&mut self.session, flight, packet, command.whole).unwrap_or(Localised::AsItIs)
     }
 }
 
-/// Exchanges the client's statement id for the node's, in place; gives a rebuilt command when the node must be told the
-/// parameter types that the client told its former node.
-pub fn localise(session: &mut Session, flight: &InFlight, packet: &mut [u8]) -> Option<Vec<u8>> {
+fn localise(session: &mut Session, flight: &InFlight, packet: &mut [u8], whole: bool) -> Option<Localised> {
     let statement = session.memory.statements.get_mut(&flight.statement?)?;
     let on_node = statement.on_node?;
     packet.get_mut(HEADER_LEN + 1..HEADER_LEN + 5)?.copy_from_slice(&on_node.to_le_bytes());
-    if flight.command != Command::STMT_EXECUTE || statement.params == 0 || statement.types_on_node {
+    // Where the flag stands, what it says when types follow, and where they do.
+    let types_at = HEADER_LEN + types_at(flight.command, statement.params);
+    let (flag_at, flag) = match flight.command {
+        Command::STMT_EXECUTE if statement.params > 0 => (types_at - 1, 1),
+        Command::STMT_BULK_EXECUTE if statement.params > 0 => (HEADER_LEN + 5, BULK_SENDS_TYPES),
+        _ => return None,
+    };
+    if packet.get(flag_at)? & flag != 0 {
+        statement.types_on_node = true;
         return None;
     }
-    let flag_at = HEADER_LEN + types_flag_at(statement.params);
+    if statement.types_on_node {
+        return None;
+    }
+    if statement.types_unseen || (!whole && !statement.types.is_empty()) {
+        return Some(Localised::Unknown);
+    }
+    if statement.types.is_empty() {
+        return None; // never told to any node: its own word on that is right
+    }
     statement.types_on_node = true;
-    if packet.get(flag_at) != Some(&0) || statement.types.is_empty() {
-        return None;
-    }
-    let mut payload = packet[HEADER_LEN..flag_at].to_vec();
-    payload.push(1);
+    let mut payload = packet.get(HEADER_LEN..types_at)?.to_vec();
+    payload[flag_at - HEADER_LEN] |= flag;
     payload.extend_from_slice(&statement.types);
-    payload.extend_from_slice(&packet[flag_at + 1..]);
+    payload.extend_from_slice(packet.get(types_at..)?);
     let mut out = Vec::with_capacity(payload.len() + HEADER_LEN);
     protocol::packet::put_packet(&mut out, &mut 0, &payload);
-    Some(out)
+    Some(Localised::Rebuilt(out))
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Secret};
+use link::{Link, LinkError, Login, Secret, own_lack};
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::ok::status;
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::login::Credential;
-use session::memory::Memory;
+use session::memory::{Memory, TRACK};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
 
 use crate::buffer::Buffer;
 use crate::frontend::Identity;
 use crate::lane::{Lane, Registration};
+use crate::voice;
 
 /// The largest packet a client of the nodes may announce.
 const MAX_PACKET: u32 = 1 << 30;
@@ -30,6 +30,8 @@ const FORM: Caps = Caps(
         | Caps::CACHE_METADATA.0
         | Caps::STMT_BULK_OPERATIONS.0,
 );
+/// How long a session waits for a node to apply what the group has, before it looks for another.
+const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
 const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
 
@@ -53,6 +55,10 @@ pub enum AttachError {
     NotRebuilt(String),
     /// The lane was shut meanwhile.
     Shut,
+    /// The node is well, but has not applied in time what the session may have seen on another.
+    Behind,
+    /// This host could not even try (no file descriptor or port left): says nothing of the node.
+    Local(String),
 }
 
 impl Backend {
@@ -88,13 +94,16 @@ impl Backend {
             }
             let registration = lane
                 .register(&link.stream)
-                .map_err(|error| AttachError::NotRebuilt(error.to_string()))?
+                .map_err(|error| {
+                    AttachError::Local(own_lack(&error).map_or(error.to_string(), str::to_owned))
+                })?
                 .ok_or(AttachError::Shut)?;
+            // Before the session is rebuilt: its settings (a time limit for statements, a read-only transaction) are not for this.
+            if wait_for_group {
+                link.query(CAUSAL_READ, CAUSAL_READ_TIME).await.map_err(of_causal_read)?;
+            }
             for statement in memory.restore() {
                 link.query(&statement, deadline).await.map_err(of_restore)?;
-            }
-            if wait_for_group {
-                link.query(CAUSAL_READ, deadline).await.map_err(of_connect)?;
             }
             Ok(Self { link, buffer: Buffer::default(), registration })
         };
@@ -132,10 +141,25 @@ impl Backend {
         })
     }
 
-    /// Asks the node for its status bits.
+    /// Asks the node for its status bits. An answer without them, an error above all, says that the link is of no more use.
     pub async fn ping(&mut self) -> Result<u16, ConnectFailure> {
         let (end, _) = self.ask(Command::PING, &[]).await?;
-        Ok(end.status().unwrap_or(status::AUTOCOMMIT))
+        status_of(end)
+    }
+
+    /// Has the node report what the session changes, after the session has turned that off or down.
+    pub async fn track(&mut self) -> Result<(), ConnectFailure> {
+        let mut text = vec![];
+        if self.link.caps.has(Caps::QUERY_ATTRIBUTES) {
+            text.extend_from_slice(&[0, 1]); // no attributes, in one set
+        }
+        text.extend_from_slice(format!("SET {TRACK}").as_bytes());
+        match self.ask(Command::QUERY, &text).await? {
+            (End::Ok { .. }, _) => Ok(()),
+            (end, _) => {
+                Err(ConnectFailure::Protocol { what: format!("SET {TRACK} was answered by {end:?}") })
+            }
+        }
     }
 
     /// A command of the proxy's own; its answer is read and dropped but for its end.
@@ -220,8 +244,27 @@ fn of_connect(error: LinkError) -> AttachError {
         LinkError::Rejected { errno, message, .. } if protocol::errno::speaks_of_the_node(errno) => {
             AttachError::Lost(ConnectFailure::Rejected { errno, message })
         }
-        LinkError::Rejected { errno, state, message } => AttachError::Refused { errno, state, message },
+        LinkError::Rejected { errno, state, message } => {
+            AttachError::Refused { errno, state, message: voice::refused_by_node(errno, message) }
+        }
+        LinkError::Local(lack) => AttachError::Local(lack),
         LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
+    }
+}
+
+/// The status bits in the answer to a ping. An error, or whatever else has none, must not be taken for "no transaction".
+fn status_of(end: End) -> Result<u16, ConnectFailure> {
+    end.status().ok_or_else(|| ConnectFailure::Protocol { what: format!("a ping was answered by {end:?}") })
+}
+
+/// A node that lags is neither lost nor at fault.
+fn of_causal_read(error: LinkError) -> AttachError {
+    use protocol::errno::{LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, QUERY_TIMEOUT, STATEMENT_TIMEOUT};
+    const TOO_LATE: [u16; 4] = [LOCK_WAIT_TIMEOUT, QUERY_INTERRUPTED, QUERY_TIMEOUT, STATEMENT_TIMEOUT];
+    match error {
+        LinkError::TimedOut { .. } => AttachError::Behind,
+        LinkError::Rejected { errno, .. } if TOO_LATE.contains(&errno) => AttachError::Behind,
+        other => of_connect(other),
     }
 }
 
@@ -232,5 +275,28 @@ fn of_restore(error: LinkError) -> AttachError {
             AttachError::NotRebuilt(format!("a setting of the session was refused: error {errno}: {message}"))
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_to_a_ping_is_no_status() {
+        assert_eq!(status_of(End::Ok { status: 3, warnings: 0, changed: false }), Ok(3));
+        for end in [End::Err { code: 1927 }, End::Text] {
+            assert!(status_of(end).is_err(), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_lags_is_not_lost() {
+        let late = LinkError::TimedOut { after: CAUSAL_READ_TIME };
+        assert!(matches!(of_causal_read(late), AttachError::Behind));
+        let rejected = |errno| LinkError::Rejected { errno, state: *b"HY000", message: String::new() };
+        assert!(matches!(of_causal_read(rejected(1205)), AttachError::Behind));
+        assert!(matches!(of_causal_read(rejected(1047)), AttachError::Lost(_)));
+        assert!(matches!(of_causal_read(LinkError::Reset), AttachError::Lost(ConnectFailure::Reset)));
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use topology::Term;
 use topology::account::Accounts;
 use topology::fact::Fact;
-use topology::routes::{LaneState, Routes, ServerGreeting};
+use topology::routes::{Routes, ServerGreeting};
 
 use crate::lane::{Lane, Lease};
 use crate::stats::Counts;
@@ -23,6 +23,8 @@ use crate::stats::Counts;
 pub struct Board {
     /// Of the routes it was made from.
     pub term: Term,
+    /// Of the routes it was made from.
+    pub version: u64,
     /// The present lane of each node.
     pub lanes: Vec<Arc<Lane>>,
     /// Why no lane is open.
@@ -49,12 +51,13 @@ enum Message {
         id: u64,
         bytes: usize,
         since: Instant,
-        verdict: oneshot::Sender<Verdict>,
+        verdict: oneshot::Sender<Result<Slot, NoLane>>,
     },
     Gone {
         id: u64,
     },
-    Finished,
+    /// A released statement has ended.
+    Finished(Ticket),
     /// A lane may have become quiet, or has room again.
     Look,
     Counters(oneshot::Sender<Counters>),
@@ -91,18 +94,22 @@ pub struct Door {
 pub enum NoLane {
     /// The hold's time is over.
     Expired,
-    /// Thrown out to make room.
+    /// Thrown out to make room, or too large for the hold.
     Evicted,
     /// The proxy is going down.
     Ended,
 }
 
-/// A place in the ramp: freed when the released statement has ended.
-pub struct Slot(DoorHandle);
+/// A place in the ramp, given back when dropped: by the released statement when it has ended, or by the verdict that nobody
+/// took, when the client went away at the very moment of its release.
+pub struct Slot {
+    handle: DoorHandle,
+    ticket: Ticket,
+}
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let _ = self.0.messages.send(Message::Finished);
+        let _ = self.handle.messages.send(Message::Finished(self.ticket));
     }
 }
 
@@ -133,6 +140,7 @@ impl Door {
         let handle = DoorHandle { messages: sender };
         let empty = Board {
             term: Term(0),
+            version: 0,
             lanes: vec![],
             hold_because: Some("no routes are known yet".into()),
             greeting: None,
@@ -179,12 +187,7 @@ impl Door {
         }
         let verdict = answer.await;
         waiting.armed = false;
-        match verdict {
-            Ok(Verdict::Resumed) => Ok(Slot(self.handle.clone())),
-            Ok(Verdict::Evicted) => Err(NoLane::Evicted),
-            Ok(Verdict::Expired) => Err(NoLane::Expired),
-            Err(_) => Err(NoLane::Ended),
-        }
+        verdict.unwrap_or(Err(NoLane::Ended))
     }
 
     /// The numbers of the hold's law.
@@ -199,10 +202,10 @@ struct Keeper {
     started: Instant,
     handle: DoorHandle,
     gate: Gate,
-    waiting: HashMap<Ticket, (u64, oneshot::Sender<Verdict>)>,
+    waiting: HashMap<Ticket, (u64, oneshot::Sender<Result<Slot, NoLane>>)>,
     tickets: HashMap<u64, Ticket>,
-    /// The draining lanes that were said to be quiet, by node and epoch.
-    quiesced: HashSet<(u8, u64)>,
+    /// The draining lanes that were said to be quiet since the present routes were taken up.
+    quiesced: HashSet<u8>,
     board: watch::Sender<Arc<Board>>,
     facts: mpsc::Sender<Fact>,
     stats: Arc<Counts>,
@@ -259,7 +262,7 @@ impl Keeper {
                     self.waiting.remove(&ticket);
                 }
             }
-            Message::Finished => self.with_gate(|gate, _, out| gate.finished(out)),
+            Message::Finished(ticket) => self.with_gate(|gate, now, out| gate.finished(now, ticket, out)),
             Message::Look => self.refresh_gate(),
             Message::Counters(answer) => {
                 let _ = answer.send(self.gate.counters());
@@ -276,21 +279,20 @@ impl Keeper {
 
     fn refresh_gate(&mut self) {
         let open = self.board.borrow().pick(None).is_some();
-        self.with_gate(|gate, _, out| gate.set_open(open, out));
+        self.with_gate(|gate, now, out| gate.set_open(now, open, out));
     }
 
     fn deliver(&mut self, verdicts: Vec<(Ticket, Verdict)>) {
-        let mut lost_slots = 0;
         for (ticket, verdict) in verdicts {
             let Some((id, answer)) = self.waiting.remove(&ticket) else { continue };
             self.tickets.remove(&id);
-            if answer.send(verdict).is_err() && verdict == Verdict::Resumed {
-                lost_slots += 1;
-            }
-        }
-        // A client that went away at the very moment of its release leaves its slot to the next.
-        for _ in 0..lost_slots {
-            self.with_gate(|gate, _, out| gate.finished(out));
+            let verdict = match verdict {
+                Verdict::Resumed => Ok(Slot { handle: self.handle.clone(), ticket }),
+                Verdict::Evicted => Err(NoLane::Evicted),
+                Verdict::Expired => Err(NoLane::Expired),
+            };
+            // A verdict that nobody takes is dropped, and a slot in it comes back as a message.
+            let _ = answer.send(verdict);
         }
     }
 
@@ -311,16 +313,13 @@ impl Keeper {
                 }
                 None => Lane::new(wanted, self.handle.clone()),
             };
-            if wanted.state != LaneState::Draining {
-                self.quiesced.remove(&(wanted.node.0, wanted.epoch));
-            }
             lanes.push(lane);
         }
-        self.quiesced.retain(|(node, epoch)| {
-            lanes.get(usize::from(*node)).is_some_and(|lane: &Arc<Lane>| lane.epoch == *epoch)
-        });
+        // Whoever published these routes may ask for the quiet anew: said once of each routes taken up.
+        self.quiesced.clear();
         self.board.send_replace(Arc::new(Board {
             term: routes.term,
+            version: routes.version,
             lanes,
             hold_because: routes.hold_because.clone(),
             greeting: routes.greeting.clone(),
@@ -330,12 +329,17 @@ impl Keeper {
         self.refresh_gate();
     }
 
-    /// Says once of each draining lane that nothing runs on it any more.
+    /// Says once of each draining lane, for each routes taken up, that nothing runs on it any more.
     async fn say_quiet(&mut self) {
         let board = self.board.borrow().clone();
         for lane in board.lanes.iter().filter(|lane| lane.is_draining() && lane.leases() == 0) {
-            if self.quiesced.insert((lane.node.0, lane.epoch)) {
-                let fact = Fact::Quiesced { node: lane.node, epoch: lane.epoch, term: board.term };
+            if self.quiesced.insert(lane.node.0) {
+                let fact = Fact::Quiesced {
+                    node: lane.node,
+                    epoch: lane.epoch,
+                    term: board.term,
+                    version: board.version,
+                };
                 // The manager's end closes only when the program ends.
                 let _ = self.facts.send(fact).await;
             }
@@ -347,5 +351,59 @@ async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    /// A ticket of a released statement.
+    fn released() -> Ticket {
+        let limits =
+            Limits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
+        Gate::new(limits).enter(Duration::ZERO, Duration::ZERO, 0, &mut vec![])
+    }
+
+    #[tokio::test]
+    async fn a_verdict_that_nobody_takes_gives_its_slot_back() {
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let handle = DoorHandle { messages: sender };
+        let board = Board {
+            term: Term(0),
+            version: 0,
+            lanes: vec![],
+            hold_because: None,
+            greeting: None,
+            accounts: Arc::default(),
+        };
+        let (_publish, board) = watch::channel(Arc::new(board));
+        let door = Door { handle: handle.clone(), board, next_id: AtomicU64::new(0) };
+        for is_taken in [false, true] {
+            let mut wait = Box::pin(door.wait(1, Instant::now()));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(wait.as_mut().poll(&mut context).is_pending());
+            let Ok(Message::Wait { verdict, .. }) = messages.try_recv() else { panic!("no wait") };
+            let ticket = released();
+            assert!(verdict.send(Ok(Slot { handle: handle.clone(), ticket })).is_ok(), "somebody waits");
+            if is_taken {
+                let Poll::Ready(Ok(slot)) = wait.as_mut().poll(&mut context) else { panic!("no slot") };
+                assert!(messages.try_recv().is_err(), "the slot is in use");
+                drop(slot);
+            }
+            // The client goes away; the verdict may be on its way to it.
+            drop(wait);
+            let mut given_back = 0;
+            while let Ok(message) = messages.try_recv() {
+                if let Message::Finished(back) = message {
+                    assert_eq!(back, ticket);
+                    given_back += 1;
+                }
+            }
+            assert_eq!(given_back, 1, "taken: {is_taken}");
+        }
     }
 }

@@ -21,14 +21,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use protocol::command::Command;
 use protocol::errno;
-use protocol::packet::{HEADER_LEN, PAYLOAD_MAX};
+use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use session::session::{InFlight, Next, Session, Transaction};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use topology::fact::ConnectFailure;
 
-use crate::attempt::{Attempt, Wait, localise};
+use crate::attempt::{Attempt, Wait};
 use crate::backend::{AttachError, Backend};
 use crate::frontend::{AtHand, Client, Done, Identity};
 use crate::lane::Lease;
@@ -41,19 +41,19 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     let within = shared.settings.login_timeout;
     let login = async {
         let Some(greeting) = shared.greeting(within).await else {
-            return Err((Done::Told(voice::NO_NODE_YET, String::new()), 0));
+            return Err(Done::Told(voice::NO_NODE_YET, String::new()));
         };
-        client.login(&greeting, &shared).await.map_err(|done| (done, 2))
+        client.login(&greeting, &shared).await
     };
     let who = match tokio::time::timeout(within + ACCOUNTS_WAIT, login).await {
         Ok(Ok(who)) => who,
-        Ok(Err((Done::Told(voice, detail), seq))) => {
+        Ok(Err(Done::Told(voice, detail))) => {
             shared.counts.error(voice);
-            let _ = client.say(voice, seq, &detail).await;
+            let _ = client.say(voice, client.login_seq, &detail).await;
             return;
         }
         // Gone, or it took too long to say who it is: there is nobody to tell.
-        Ok(Err((Done::Gone, _))) | Err(_) => return,
+        Ok(Err(Done::Gone)) | Err(_) => return,
     };
     let mut driver = Driver {
         session: Session::new(who.schema.clone()),
@@ -66,6 +66,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         broken: None,
         pinned: false,
         has_run: false,
+        has_spoken: false,
         shared,
     };
     driver.serve().await;
@@ -83,6 +84,9 @@ const END: Flow = ControlFlow::Break(());
 fn told(said: Result<(), Done>) -> Flow {
     if said.is_ok() { GO_ON } else { END }
 }
+
+/// The server's own word to a client whose connection was killed.
+pub const KILLED: &str = "Connection was killed";
 
 /// What ended an idle moment.
 enum Woke {
@@ -107,6 +111,8 @@ pub struct Driver {
     pub(crate) pinned: bool,
     /// A statement was run before: the session has something to move.
     pub(crate) has_run: bool,
+    /// A statement was run before, by whatever session on this connection: it must read its own writes.
+    pub(crate) has_spoken: bool,
     /// Sequence number of the packet that ends a login.
     pub(crate) seq: u8,
     pub(crate) stopped: watch::Receiver<bool>,
@@ -131,6 +137,10 @@ impl Driver {
             let command = match woke {
                 Woke::Command(command) => command,
                 Woke::ClientGone => return,
+                Woke::NodeEnded if self.was_killed() => {
+                    let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
+                    return;
+                }
                 Woke::NodeEnded => {
                     self.lost_idle();
                     continue;
@@ -157,10 +167,14 @@ impl Driver {
                     return END;
                 }
                 Err(AttachError::NotRebuilt(why)) => {
-                    let _ = self.client.say(voice::SESSION_LOST, self.seq, &why).await;
+                    self.shared.counts.error(voice::NOT_REBUILT);
+                    let _ = self.client.say(voice::NOT_REBUILT, self.seq, &why).await;
                     return END;
                 }
-                Ok(()) | Err(AttachError::Lost(_) | AttachError::Shut) => {}
+                Ok(())
+                | Err(
+                    AttachError::Lost(_) | AttachError::Shut | AttachError::Behind | AttachError::Local(_),
+                ) => {}
             }
         }
         let status = self.session.status();
@@ -187,6 +201,8 @@ impl Driver {
                 Some(what) => self.fail(voice::SESSION_LOST, &what, 1, command).await,
                 None => self.fail(voice::ROLLED_BACK, "", 1, command).await,
             },
+            Next::UnknownStatement(id) => self.unknown_statement(id, command).await,
+            Next::Reset => self.reset(command).await,
             Next::Refuse(what) => self.fail(voice::NOT_THROUGH_PROXY, what, 1, command).await,
             Next::ChangeUser => self.change_user(command).await,
             Next::Kill { query_only, id, otherwise } => self.kill(query_only, id, otherwise, command).await,
@@ -219,6 +235,10 @@ impl Driver {
                 Attempt::Answered => break GO_ON,
                 Attempt::Again => self.shared.counts.again.fetch_add(1, Relaxed),
                 Attempt::Fail(voice, detail, seq) => {
+                    // Not run: the long data that was sent for it must not be found by its repetition.
+                    if self.session.left_long_data(&flight) {
+                        self.lost_idle();
+                    }
                     // What is left of the command in the buffer: nothing, when it was streamed.
                     if command.len == 0 {
                         self.shared.counts.error(voice);
@@ -246,21 +266,24 @@ impl Driver {
 
     pub(crate) async fn attach(&mut self, lease: &Lease) -> Result<(), AttachError> {
         let moved = self.has_run;
+        let has_spoken = self.has_spoken;
         let settings = &self.shared.settings;
         let backend = Backend::attach(
             lease.lane(),
             &self.who,
             self.client.caps,
             &self.session.memory,
-            settings.writers_all && moved,
+            settings.writers_all && has_spoken,
             settings.connect_timeout,
         )
-        .await?;
+        .await
+        .inspect_err(|error| self.shared.warn_of(error))?;
         self.shared.counts.links_total.fetch_add(1, Relaxed);
         if moved {
             self.session.moved();
             self.shared.counts.moved.fetch_add(1, Relaxed);
         }
+        self.session.attached(backend.link.status);
         let place = Place { lane: lease.lane().clone(), thread_id: backend.thread_id() };
         self.shared.settle(self.client.id, Some(place));
         self.backend = Some(backend);
@@ -282,12 +305,29 @@ impl Driver {
 
     /// The node ended the link while nothing was on its way.
     pub(crate) fn lost_idle(&mut self) {
+        self.note_broken();
+        self.session.lost_idle();
+        self.lose_link();
+    }
+
+    /// Another client of the proxy has killed this connection: its place is taken from it before the node is told, see
+    /// [`Driver::kill`].
+    pub(crate) fn was_killed(&self) -> bool {
+        self.backend.is_some() && self.shared.place_of(self.client.id).is_none()
+    }
+
+    /// The node ended the link when it was to say whether a transaction is open.
+    pub(crate) fn lost_unsure(&mut self) {
+        self.note_broken();
+        self.session.lost_unsure();
+        self.lose_link();
+    }
+
+    fn note_broken(&mut self) {
         let pins = self.session.pins();
         if !pins.is_empty() {
             self.broken = Some(pins.names().join(", "));
         }
-        self.session.lost_idle();
-        self.lose_link();
     }
 
     /// Keeps the number of sessions that cannot move.
@@ -307,10 +347,15 @@ impl Driver {
 
     /// Closes a statement on its node, when it stands on one; there is no answer either way.
     async fn close_statement(&mut self, flight: &InFlight, command: AtHand) -> Flow {
-        if let Some(backend) = self.backend.as_mut() {
-            let bytes = self.client.buffer.bytes_mut();
-            localise(&mut self.session, flight, &mut bytes[..command.len]);
-            if backend.link.stream.write_all(&bytes[..command.len]).await.is_err() {
+        let statement = flight.statement.and_then(|id| self.session.memory.statements.get(&id));
+        if let Some(on_node) = statement.and_then(|statement| statement.on_node)
+            && let Some(backend) = self.backend.as_mut()
+        {
+            // Written anew: the client's packet may have any length, and need not be at hand.
+            let [a, b, c, d] = on_node.to_le_bytes();
+            let mut out = vec![];
+            put_packet(&mut out, &mut 0, &[Command::STMT_CLOSE.0, a, b, c, d]);
+            if backend.link.stream.write_all(&out).await.is_err() {
                 self.lost_idle();
             }
         }
@@ -319,6 +364,32 @@ impl Driver {
         }
         self.note_pins(true);
         told(self.client.drop_command(command).await)
+    }
+
+    /// A statement that this session does not have: in the server's words.
+    async fn unknown_statement(&mut self, id: u32, command: AtHand) -> Flow {
+        if let Some(what) = self.broken.take() {
+            return self.fail(voice::SESSION_LOST, &what, 1, command).await;
+        }
+        if self.client.drop_command(command).await.is_err() {
+            return END;
+        }
+        let message = format!("Unknown prepared statement handler ({id}) given to the proxy");
+        told(self.client.say_err(1, errno::UNKNOWN_STMT_HANDLER, *b"HY000", &message).await)
+    }
+
+    /// COM_RESET_CONNECTION: a fresh link does it, whatever stood on the old one; the next statement makes it.
+    async fn reset(&mut self, command: AtHand) -> Flow {
+        if self.client.drop_command(command).await.is_err() {
+            return END;
+        }
+        self.lose_link();
+        self.broken = None;
+        self.session.reset();
+        self.has_run = false;
+        self.note_pins(true);
+        let status = self.session.status();
+        told(self.client.say_ok(1, status).await)
     }
 
     /// COM_CHANGE_USER: a new session on the same connection.
@@ -346,7 +417,7 @@ impl Driver {
             }
             Ok(Err(Done::Told(voice, detail))) => {
                 self.shared.counts.error(voice);
-                let _ = self.client.say(voice, 3, &detail).await;
+                let _ = self.client.say(voice, self.client.login_seq, &detail).await;
                 END
             }
             Ok(Err(Done::Gone)) | Err(_) => END,
@@ -376,9 +447,18 @@ impl Driver {
                 settings.connect_timeout,
             )
             .await
-            .map_err(|error| format!("{error:?}"))?;
+            .map_err(|error| error.to_string())?;
             let order = format!("KILL {what} {}", place.thread_id);
-            side.link.query(&order, settings.connect_timeout).await.map_err(|error| error.to_string())
+            if !query_only {
+                self.shared.settle(own, None);
+            }
+            side.link.query(&order, settings.connect_timeout).await.map_err(|error| {
+                // Not allowed to: it lives on.
+                if !query_only && self.shared.place_of(own).is_none() {
+                    self.shared.settle(own, Some(place.clone()));
+                }
+                error.to_string()
+            })
         };
         let said = match killed.await {
             Ok(_) => {

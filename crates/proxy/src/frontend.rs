@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
@@ -12,14 +13,15 @@ use rand::Rng;
 use session::login::{self, Check, Credential, NATIVE};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
 use crate::buffer::Buffer;
 use crate::shared::Shared;
 use crate::voice::{self, Voice};
 
-/// What the proxy can pass on. Not offered: TLS and compression (the proxy must see the packets), query attributes and
-/// optional metadata.
+/// What the proxy can pass on. Not offered: TLS and compression (the proxy must see the packets), query attributes, optional
+/// metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
 const OFFERED: Caps = Caps(
     Caps::LONG_PASSWORD.0
         | Caps::FOUND_ROWS.0
@@ -45,8 +47,7 @@ const OFFERED: Caps = Caps(
         | Caps::DEPRECATE_EOF.0
         | Caps::PROGRESS.0
         | Caps::STMT_BULK_OPERATIONS.0
-        | Caps::EXTENDED_METADATA.0
-        | Caps::CACHE_METADATA.0,
+        | Caps::EXTENDED_METADATA.0,
 );
 /// A login packet is small; more than this is no login.
 const LOGIN_BYTES_MAX: usize = 64 * 1024;
@@ -65,8 +66,17 @@ pub struct Client {
     pub id: u32,
     /// What was agreed on.
     pub caps: Caps,
+    /// The sequence number of the next packet of the login.
+    pub login_seq: u8,
+    /// How many packets of the present command came behind its first.
+    pub continued: u8,
+    /// When it began to log in.
+    since: Instant,
     salt: [u8; 20],
 }
+
+/// The first packet of an answer, for [`Client::say`] and its like: they count on from the last packet of the command.
+pub const FIRST: u8 = 1;
 
 /// Who the client is, once it has logged in.
 pub struct Identity {
@@ -108,14 +118,28 @@ impl From<io::Error> for Done {
     }
 }
 
+/// Printable: some clients take a NUL for the end.
+fn new_salt() -> [u8; 20] {
+    let mut salt = [0; 20];
+    let mut random = rand::rng();
+    salt.fill_with(|| random.random_range(b'!'..=b'~'));
+    salt
+}
+
 impl Client {
     /// A client that was accepted.
     pub fn new(stream: TcpStream, peer: SocketAddr, id: u32) -> Self {
-        let mut salt = [0; 20];
-        let mut random = rand::rng();
-        // Printable: some clients take a NUL for the end.
-        salt.fill_with(|| random.random_range(b'!'..=b'~'));
-        Self { stream, buffer: Buffer::default(), peer, id, caps: Caps::NONE, salt }
+        Self {
+            stream,
+            buffer: Buffer::default(),
+            peer,
+            id,
+            caps: Caps::NONE,
+            login_seq: 0,
+            continued: 0,
+            since: Instant::now(),
+            salt: new_salt(),
+        }
     }
 
     /// Greets the client and learns who it is. The final OK (or the node's own refusal) is the driver's to send.
@@ -133,7 +157,8 @@ impl Client {
         let mut out = vec![];
         put_packet(&mut out, &mut 0, &greeting.encode());
         self.stream.write_all(&out).await?;
-        let (payload, seq) = self.read_small().await?;
+        self.login_seq = 1;
+        let payload = self.read_small().await?;
         if is_ssl_request(&payload) {
             return Err(Done::Told(voice::MALFORMED, "TLS was asked for and is not offered".into()));
         }
@@ -144,78 +169,85 @@ impl Client {
         }
         self.caps = request.caps & offered;
         let user = String::from_utf8_lossy(&request.user).into_owned();
-        let (credential, seq) =
-            self.verify(&user, request.plugin.as_deref(), request.auth, seq, shared).await?;
+        let credential = self.verify(&user, request.plugin.as_deref(), request.auth, shared).await?;
         Ok(Identity {
             user,
             credential,
             schema: request.database.filter(|schema| !schema.is_empty()),
             charset: request.charset,
             attrs: request.attrs,
-            seq: seq.wrapping_add(1),
+            seq: self.login_seq,
         })
     }
 
     /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command.
     pub async fn change_user(&mut self, payload: &[u8], shared: &Shared) -> Result<Identity, Done> {
+        self.login_seq = 1;
         let request = ChangeUser::parse(payload, self.caps)
             .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
         let user = String::from_utf8_lossy(&request.user).into_owned();
-        // Asked anew under a salt of its own: the answer in the command may belong to an older one.
-        let (credential, seq) = self.verify(&user, Some(""), vec![], 0, shared).await?;
+        // Asked anew under a salt of its own: an answer that was overheard at the login is of no use.
+        self.salt = new_salt();
+        self.since = Instant::now();
+        let credential = self.verify(&user, Some(""), vec![], shared).await?;
         Ok(Identity {
             user,
             credential,
             schema: (!request.database.is_empty()).then_some(request.database),
             charset: request.charset.unwrap_or(0),
             attrs: request.attrs,
-            seq: seq.wrapping_add(1),
+            seq: self.login_seq,
         })
     }
 
+    /// Asks for the proof until it is one of the plugin spoken here, and looks at it. Who cannot be let in waits the same time for
+    /// the same words, whatever the reason.
     async fn verify(
         &mut self,
         user: &str,
         plugin: Option<&str>,
         mut answer: Vec<u8>,
-        mut seq: u8,
         shared: &Shared,
-    ) -> Result<(Credential, u8), Done> {
+    ) -> Result<Credential, Done> {
         let from = self.peer.ip();
-        let mut plugin = plugin.map(str::to_owned);
-        loop {
-            // An account that is not known may be new.
-            let board = shared.board_knowing(user, from).await;
-            match login::check(&board.accounts, user, from, &self.salt, plugin.as_deref(), &answer) {
-                Check::Accept(credential) => return Ok((credential, seq)),
-                Check::AskAgain => {
-                    let mut out = vec![];
-                    seq = seq.wrapping_add(1);
-                    put_packet(&mut out, &mut seq.clone(), &AuthSwitch::native(&self.salt).encode());
-                    self.stream.write_all(&out).await?;
-                    (answer, seq) = self.read_small().await?;
-                    // The plugin's data is the bare answer; an empty one may come as a single NUL.
-                    if answer == [0] {
-                        answer.clear();
-                    }
-                    plugin = Some(NATIVE.into());
-                }
-                Check::Unsupported { plugin } => {
-                    return Err(Done::Told(voice::PLUGIN_UNSUPPORTED, plugin));
-                }
-                Check::Unknown | Check::Denied => {
-                    let using = if answer.is_empty() { "NO" } else { "YES" };
-                    let who = format!("'{user}'@'{from}' (using password: {using})");
-                    return Err(Done::Told(voice::ACCESS_DENIED, who));
-                }
+        if plugin.is_some_and(|plugin| plugin != NATIVE) {
+            let mut out = vec![];
+            put_packet(&mut out, &mut self.login_seq, &AuthSwitch::native(&self.salt).encode());
+            self.stream.write_all(&out).await?;
+            answer = self.read_small().await?;
+            // The plugin's data is the bare answer; an empty one may come as a single NUL.
+            if answer == [0] {
+                answer.clear();
             }
         }
+        let Some(accounts) = shared.accounts(self.since + shared.settings.login_timeout).await else {
+            return Err(Done::Told(voice::NO_ACCOUNTS_YET, String::new()));
+        };
+        let salt = self.salt;
+        let check = |accounts: &Accounts| login::check(accounts, user, from, &salt, Some(NATIVE), &answer);
+        let why = match check(&accounts) {
+            Check::Accept(credential) => return Ok(credential),
+            // The account, or its password, may be new.
+            _ => match shared.look_again(user, check).await {
+                Check::Accept(credential) => return Ok(credential),
+                Check::Unsupported { plugin } => format!("the account proves itself by {plugin:?}"),
+                Check::Unknown => "no account of this name may come from there".into(),
+                Check::Denied | Check::AskAgain => "the password is wrong, or the account is locked".into(),
+            },
+        };
+        if let Some(kept_back) = shared.refusal.now(Instant::now()) {
+            tracing::warn!(
+                "client {from} was refused as {user:?}: {why} ({kept_back} refusals more were not told)"
+            );
+        }
+        Err(Done::Told(voice::ACCESS_DENIED, voice::denied(user, from, !answer.is_empty())))
     }
 
-    /// One packet of the login, whole; its payload and sequence number.
-    async fn read_small(&mut self) -> Result<(Vec<u8>, u8), Done> {
+    /// One packet of the login, whole: its payload.
+    async fn read_small(&mut self) -> Result<Vec<u8>, Done> {
         loop {
             if let Some(head) = Head::peek(self.buffer.bytes()) {
+                self.login_seq = head.seq.wrapping_add(1);
                 if head.len > LOGIN_BYTES_MAX {
                     return Err(Done::Told(voice::MALFORMED, "a login packet of more than 64 KiB".into()));
                 }
@@ -223,7 +255,7 @@ impl Client {
                 if self.buffer.len() >= all {
                     let payload = self.buffer.bytes()[HEADER_LEN..all].to_vec();
                     self.buffer.consume(all);
-                    return Ok((payload, head.seq));
+                    return Ok(payload);
                 }
             }
             if self.buffer.fill(&mut self.stream).await? == 0 {
@@ -235,6 +267,7 @@ impl Client {
     /// The command at the front of the buffer, reading until it is whole or known to be larger than `retain_bytes_max`. Cancel
     /// safe: what was read stays in the buffer.
     pub async fn command(&mut self, retain_bytes_max: usize) -> Result<AtHand, Done> {
+        self.continued = 0;
         loop {
             if let Some(head) = Head::peek(self.buffer.bytes()) {
                 let len = HEADER_LEN + head.len;
@@ -244,9 +277,8 @@ impl Client {
                     }
                 } else if self.buffer.len() >= len {
                     return Ok(AtHand { len, whole: true });
-                } else {
-                    self.buffer.reserve(len);
                 }
+                // The buffer grows with what comes: a length alone must cost no memory.
             }
             if self.buffer.fill(&mut self.stream).await? == 0 {
                 return Err(Done::Gone);
@@ -254,9 +286,10 @@ impl Client {
         }
     }
 
-    /// Reads and drops the rest of a command that will not be executed. Nothing of it has been taken from the buffer yet.
+    /// Reads and drops a command that will not be executed. Nothing of it has been taken from the buffer yet, or all of it
+    /// (its `len` is 0 then, and what follows is the next command).
     pub async fn drop_command(&mut self, command: AtHand) -> Result<(), Done> {
-        if command.whole {
+        if command.whole || command.len == 0 {
             self.buffer.consume(command.len);
             return Ok(());
         }
@@ -271,7 +304,13 @@ impl Client {
             if head.len < PAYLOAD_MAX {
                 return Ok(());
             }
+            self.continued = self.continued.wrapping_add(1);
         }
+    }
+
+    /// The sequence number that `seq` means: see [`FIRST`].
+    fn seq(&self, seq: u8) -> u8 {
+        if seq == FIRST { FIRST.wrapping_add(self.continued) } else { seq }
     }
 
     /// Reads and drops exactly `n` bytes.
@@ -288,7 +327,8 @@ impl Client {
     }
 
     /// An OK of the proxy's own.
-    pub async fn say_ok(&mut self, mut seq: u8, status: u16) -> Result<(), Done> {
+    pub async fn say_ok(&mut self, seq: u8, status: u16) -> Result<(), Done> {
+        let mut seq = self.seq(seq);
         let mut payload = vec![];
         put_ok(&mut payload, ok::OK, 0, 0, status, 0, b"");
         let mut out = vec![];
@@ -299,18 +339,13 @@ impl Client {
     /// An error of the proxy's own.
     pub async fn say(&mut self, voice: Voice, seq: u8, detail: &str) -> Result<(), Done> {
         let mut out = vec![];
-        voice.put(&mut out, seq, detail);
+        voice.put(&mut out, self.seq(seq), detail);
         Ok(self.stream.write_all(&out).await?)
     }
 
     /// An error in a node's words.
-    pub async fn say_err(
-        &mut self,
-        mut seq: u8,
-        code: u16,
-        state: [u8; 5],
-        message: &str,
-    ) -> Result<(), Done> {
+    pub async fn say_err(&mut self, seq: u8, code: u16, state: [u8; 5], message: &str) -> Result<(), Done> {
+        let mut seq = self.seq(seq);
         let mut payload = vec![];
         ok::put_err(&mut payload, code, &state, message);
         let mut out = vec![];

@@ -20,6 +20,7 @@ mod frontend;
 mod lane;
 mod listener;
 mod relay;
+mod seldom;
 mod shared;
 mod stats;
 pub mod voice;
@@ -92,13 +93,17 @@ pub struct Handle {
 
 /// Binds every listener and begins to serve. Must be called inside a tokio runtime, which then carries all clients.
 pub async fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
-    let mut sockets = Vec::with_capacity(settings.listen.len());
+    let failed = |address: String| move |error| StartError::Listen { address, error };
+    let mut all = Vec::with_capacity(settings.listen.len());
     for address in &settings.listen {
-        let bound = listener::bind(address)
-            .await
-            .map_err(|error| StartError::Listen { address: address.clone(), error })?;
-        sockets.extend(bound);
+        for found in listener::resolve(address).await.map_err(failed(address.clone()))? {
+            if !all.contains(&found) {
+                all.push(found);
+            }
+        }
     }
+    let bound = all.iter().map(|&address| listener::bind(address, &all).map_err(failed(address.to_string())));
+    let sockets = bound.collect::<Result<Vec<_>, _>>()?;
     let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
     let limits = Limits {
         time: settings.hold_time,

@@ -120,8 +120,14 @@ pub async fn relay(
             continue;
         }
         match step {
-            Step::More | Step::Auth | Step::Part { changed: false, .. } => ready += len,
-            Step::Part { .. } => {
+            Step::More | Step::Auth => ready += len,
+            Step::Part { status, changed: false, .. } => {
+                session.server_status(status);
+                ready += len;
+            }
+            Step::Part { status, .. } => {
+                // Of each part, since the last one may be an error, which carries no status.
+                session.server_status(status);
                 let payload = &backend.buffer.bytes()[ready + HEADER_LEN..ready + len];
                 session.part(flight, payload, backend.link.caps);
                 if rewrite_ok {
@@ -140,8 +146,9 @@ pub async fn relay(
                 }
                 client.buffer.consume(*retained);
                 *retained = 0;
-                if let Some(end) = pass_file(backend, client, delivered).await {
-                    return end;
+                match pass_file(backend, client).await {
+                    Ok(next_seq) => delivered = Delivered::Packets { next_seq },
+                    Err(end) => return end,
                 }
             }
             Step::End(end) => {
@@ -169,6 +176,7 @@ fn node_refused(payload: &[u8]) -> Option<Relayed> {
         errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => {
             errno::is_read_only(err.code, err.message)
         }
+        errno::UNKNOWN_COM_ERROR => errno::is_galera_refusal(err.code, err.message),
         code => errno::speaks_of_the_node(code),
     };
     about_node.then(|| Relayed::Refused {
@@ -291,13 +299,15 @@ async fn pass_large(
     None
 }
 
-/// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one.
-async fn pass_file(backend: &mut Backend, client: &mut Client, delivered: Delivered) -> Option<Relayed> {
+/// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one. When the node is lost the file is read to
+/// its end all the same: what is left of it must never be taken for commands. Gives the sequence number of what follows the file.
+async fn pass_file(backend: &mut Backend, client: &mut Client) -> Result<u8, Relayed> {
+    let mut lost = None;
     loop {
         let Some(head) = Head::peek(client.buffer.bytes()) else {
             match client.buffer.fill(&mut client.stream).await {
                 Ok(n) if n > 0 => continue,
-                _ => return Some(Relayed::ClientGone),
+                _ => return Err(Relayed::ClientGone),
             }
         };
         let mut left = packet::HEADER_LEN + head.len;
@@ -305,18 +315,23 @@ async fn pass_file(backend: &mut Backend, client: &mut Client, delivered: Delive
             if client.buffer.is_empty() {
                 match client.buffer.fill(&mut client.stream).await {
                     Ok(n) if n > 0 => {}
-                    _ => return Some(Relayed::ClientGone),
+                    _ => return Err(Relayed::ClientGone),
                 }
             }
             let piece = left.min(client.buffer.len());
-            if let Err(error) = backend.link.stream.write_all(&client.buffer.bytes()[..piece]).await {
-                return Some(Relayed::Lost { how: of_io(&error), delivered });
+            if lost.is_none() {
+                let written = backend.link.stream.write_all(&client.buffer.bytes()[..piece]).await;
+                lost = written.err().map(|error| of_io(&error));
             }
             client.buffer.consume(piece);
             left -= piece;
         }
         if head.len == 0 {
-            return None;
+            let next_seq = head.seq.wrapping_add(1);
+            return match lost {
+                Some(how) => Err(Relayed::Lost { how, delivered: Delivered::Packets { next_seq } }),
+                None => Ok(next_seq),
+            };
         }
     }
 }

@@ -1,23 +1,27 @@
 //! What all clients of the proxy share: settings, door, counters, and where each session is.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use session::login::Check;
 use tokio::sync::{Notify, mpsc, watch};
+use topology::account::Accounts;
 use topology::fact::Fact;
 use topology::routes::ServerGreeting;
 
 use crate::Settings;
-use crate::door::{Board, Door};
+use crate::backend::AttachError;
+use crate::door::Door;
 use crate::lane::Lane;
+use crate::seldom::Seldom;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 
 /// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
 pub const FIRST_ID: u32 = 0x4000_0000;
-/// A new client's unknown account is looked for once more in the node's table, for at most this long.
+/// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
+/// refused in the end for just, this long. An unknown name and a wrong password take the same time.
 pub const ACCOUNTS_WAIT: Duration = Duration::from_secs(2);
 
 /// What all clients share.
@@ -35,6 +39,10 @@ pub struct Shared {
     places: AtomicU32,
     emptied: Notify,
     sessions: Mutex<HashMap<u32, Place>>,
+    /// That this host lacks something.
+    lack: Seldom,
+    /// Why a login was refused.
+    pub refusal: Seldom,
 }
 
 /// Where a client's session is, for KILL.
@@ -79,6 +87,8 @@ impl Shared {
             places: AtomicU32::new(0),
             emptied: Notify::new(),
             sessions: Mutex::default(),
+            lack: Seldom::new(Duration::from_secs(10)),
+            refusal: Seldom::new(Duration::from_secs(1)),
         }
     }
 
@@ -148,6 +158,16 @@ impl Shared {
         let _ = self.facts.try_send(fact);
     }
 
+    /// Says what this host lacks when that is why a link could not be made, but not with every try.
+    pub fn warn_of(&self, error: &AttachError) {
+        let AttachError::Local(lack) = error else { return };
+        if let Some(kept_back) = self.lack.now(Instant::now()) {
+            tracing::warn!(
+                "a link to a node could not be made: {lack} ({kept_back} times more since this was last said)"
+            );
+        }
+    }
+
     /// Notes where a client's session is now.
     pub fn settle(&self, id: u32, place: Option<Place>) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,18 +189,27 @@ impl Shared {
         known.ok()?.ok()?.greeting.clone()
     }
 
-    /// The board; when it does not know `user`, after the manager has read the accounts again, or has had time to.
-    pub async fn board_knowing(&self, user: &str, from: IpAddr) -> Arc<Board> {
-        let board = self.door.board();
-        if board.accounts.find(user, from).is_some() {
-            return board;
-        }
-        self.tell(Fact::UnknownAccount { user: user.to_owned() });
+    /// The accounts, once any has been read; `None` when none has until `until`.
+    pub async fn accounts(&self, until: Instant) -> Option<Arc<Accounts>> {
         let mut boards = self.door.watch();
-        let known = boards.wait_for(|now| now.accounts.find(user, from).is_some());
-        match tokio::time::timeout(ACCOUNTS_WAIT, known).await {
-            Ok(Ok(board)) => board.clone(),
-            _ => self.door.board(),
+        let known = boards.wait_for(|board| !board.accounts.is_empty());
+        Some(tokio::time::timeout_at(until.into(), known).await.ok()?.ok()?.accounts.clone())
+    }
+
+    /// Asks for the accounts to be read again in the name of `user`, and looks with `check` at each new table. What it last gave
+    /// is given back: at once when it is a yes, else after [`ACCOUNTS_WAIT`].
+    pub async fn look_again(&self, user: &str, mut check: impl FnMut(&Accounts) -> Check) -> Check {
+        self.tell(Fact::UnknownAccount { user: user.to_owned() });
+        let until = Instant::now() + ACCOUNTS_WAIT;
+        let mut boards = self.door.watch();
+        loop {
+            let checked = check(&boards.borrow_and_update().accounts);
+            if matches!(checked, Check::Accept(_)) {
+                return checked;
+            }
+            if !matches!(tokio::time::timeout_at(until.into(), boards.changed()).await, Ok(Ok(()))) {
+                return checked;
+            }
         }
     }
 }

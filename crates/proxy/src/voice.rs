@@ -3,8 +3,15 @@
 //! "Surely rolled back", "outcome unknown", "hold timed out" and "hold full" are four different codes, because an
 //! application must treat them differently.
 
+use std::fmt;
+use std::net::IpAddr;
+
+use protocol::errno;
 use protocol::ok::put_err;
 use protocol::packet::put_packet;
+use topology::fact::ConnectFailure;
+
+use crate::backend::AttachError;
 
 /// An error the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,15 +58,16 @@ pub const HOLD_FULL: Voice = Voice {
     code: 9103,
     state: "53000",
     name: "hold_full",
-    sentence: "too many statements were waiting for a database node and this one was the oldest; nothing was executed",
+    sentence: "too many statements were waiting for a database node, and this one was the oldest of them or is larger than all \
+               that may wait; nothing was executed",
     closes: false,
 };
-/// The session had something that no other node has.
+/// The session used something that no other node has, and cannot stay where it is.
 pub const SESSION_LOST: Voice = Voice {
     code: 9104,
     state: "08006",
     name: "session_lost",
-    sentence: "the session was on a database node that is gone and cannot be rebuilt elsewhere because it used",
+    sentence: "the session's database node is gone or takes no new statements, and the session cannot move because it used",
     closes: true,
 };
 /// An answer was partly given.
@@ -111,13 +119,13 @@ pub const ACCESS_DENIED: Voice = Voice {
     sentence: "Access denied for user",
     closes: true,
 };
-/// An account that proves itself in a way this version does not speak.
-pub const PLUGIN_UNSUPPORTED: Voice = Voice {
-    code: 9109,
+/// Not one account has been read since the start.
+pub const NO_ACCOUNTS_YET: Voice = Voice {
+    code: 9112,
     state: "08004",
-    name: "plugin_unsupported",
-    sentence: "the account proves itself by a plugin this version of the proxy does not speak (it speaks \
-               mysql_native_password):",
+    name: "no_accounts_yet",
+    sentence: "the client accounts could not be read from any database node since the proxy started, so that nobody can be let \
+               in yet; see `understudy status`",
     closes: true,
 };
 /// Bytes that are not the protocol.
@@ -147,8 +155,18 @@ pub const FORGOTTEN: Voice = Voice {
     closes: false,
 };
 
-/// All of them, for `understudy errors` and the documentation.
-pub const ALL: [Voice; 15] = [
+/// What the session had could not be set up on the node it came to.
+pub const NOT_REBUILT: Voice = Voice {
+    code: 9111,
+    state: "08006",
+    name: "not_rebuilt",
+    sentence: "the session could not be set up on the database node it moved to:",
+    closes: true,
+};
+
+/// All of them, for `understudy errors` and the documentation. A number that was once given is never given again (9109 was an
+/// account's plugin).
+pub const ALL: [Voice; 16] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
     HOLD_EXPIRED,
@@ -159,7 +177,8 @@ pub const ALL: [Voice; 15] = [
     NOT_THROUGH_PROXY,
     TOO_LARGE_TO_REPEAT,
     NO_NODE_YET,
-    PLUGIN_UNSUPPORTED,
+    NO_ACCOUNTS_YET,
+    NOT_REBUILT,
     TOO_MANY_CLIENTS,
     ACCESS_DENIED,
     MALFORMED,
@@ -181,6 +200,51 @@ impl Voice {
         };
         put_err(&mut payload, self.code, &state, &text);
         put_packet(out, &mut seq, &payload);
+    }
+}
+
+/// Whom a refused login was for, in the server's own form, and where to look. The same whatever the reason: who has not proved
+/// anything is not told which names exist, or how they prove themselves.
+pub fn denied(user: &str, from: IpAddr, has_answered: bool) -> String {
+    let using = if has_answered { "YES" } else { "NO" };
+    format!(
+        "'{user}'@'{from}' (using password: {using}); refused by the proxy, which takes accounts of mysql_native_password only; \
+         its log says why"
+    )
+}
+
+/// A node's refusal of a client that proved itself here, in the node's words and with what they mean here: the node goes by the
+/// address it sees, and that is the proxy's.
+pub fn refused_by_node(code: u16, message: String) -> String {
+    match code {
+        errno::ACCESS_DENIED_ERROR => format!(
+            "{message} (Understudy: the proxy accepted this client by the account that matches the client's own address, but the \
+             node sees the proxy's address and goes by another account: give an account of this name the same password and \
+             rights for the host named here)"
+        ),
+        _ => message,
+    }
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::Lost(how) => match how {
+                ConnectFailure::Refused => f.write_str("its node refuses connections"),
+                ConnectFailure::Reset | ConnectFailure::Closed => {
+                    f.write_str("its node ended the connection")
+                }
+                ConnectFailure::TimedOut => f.write_str("its node did not answer in time"),
+                ConnectFailure::Unreachable => f.write_str("its node cannot be reached"),
+                ConnectFailure::Rejected { errno, message } => write!(f, "its node says {errno}: {message}"),
+                ConnectFailure::Protocol { what } => write!(f, "its node broke the protocol: {what}"),
+            },
+            AttachError::Refused { errno, message, .. } => write!(f, "its node says {errno}: {message}"),
+            AttachError::NotRebuilt(why) => f.write_str(why),
+            AttachError::Shut => f.write_str("its node takes no statements any more"),
+            AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
+            AttachError::Local(lack) => f.write_str(lack),
+        }
     }
 }
 

@@ -228,3 +228,57 @@ async fn kill_query_by_the_proxys_own_number() {
     assert!(!matches!(first, Err(LinkError::TimedOut { .. })), "{first:?}");
     assert_eq!(then.unwrap().text(0, 0), Some("7"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_lane_is_said_to_be_quiet_of_each_routes() {
+    let server = Server::start(&[]);
+    let mut bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut client = bench.client().await;
+    assert_eq!(one(&mut client, "SELECT 1").await, "1");
+    // Doubt drains the lane, and a switchover then begins with the lane still draining: it must hear of the quiet too.
+    for of in 2..5 {
+        bench.follow(routes(of, &[(&server, LaneState::Draining, 1)])).await;
+        match bench.facts.recv().await.unwrap() {
+            Fact::Quiesced { node: NodeId(0), epoch: 1, version, .. } => assert_eq!(version, of),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(bench.facts.try_recv().is_err(), "said once of each");
+    // A transaction that still runs keeps it from being quiet, whatever routes come.
+    bench.follow(routes(5, &[(&server, LaneState::Open, 1)])).await;
+    client.query("BEGIN", SECOND).await.unwrap();
+    bench.follow(routes(6, &[(&server, LaneState::Draining, 1)])).await;
+    bench.follow(routes(7, &[(&server, LaneState::Draining, 1)])).await;
+    assert!(bench.facts.try_recv().is_err(), "not quiet yet");
+    client.query("COMMIT", SECOND).await.unwrap();
+    match bench.facts.recv().await.unwrap() {
+        Fact::Quiesced { version, .. } => assert_eq!(version, 7),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_statements_after_a_hold_do_not_keep_others_waiting() {
+    let server = Server::start(&[]);
+    let ramp = settings().release_at_once;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Shut, 1)])).await;
+    let mut slow = vec![];
+    for nth in 0..ramp {
+        let mut client = bench.client().await;
+        slow.push(tokio::spawn(async move { client.query("SELECT SLEEP(6)", 20 * SECOND).await }));
+        while bench.proxy.stats().await.hold.waiting != nth as u64 + 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let mut quick = bench.client().await;
+    let quick = tokio::spawn(async move { one(&mut quick, "SELECT 1").await });
+    while bench.proxy.stats().await.hold.waiting != ramp as u64 + 1 {
+        tokio::task::yield_now().await;
+    }
+    bench.follow(routes(2, &[(&server, LaneState::Open, 2)])).await;
+    assert_eq!(quick.await.unwrap(), "1");
+    assert!(slow.iter().all(|slow| !slow.is_finished()), "it waited for the slow ones to end");
+    for slow in slow {
+        slow.await.unwrap().unwrap();
+    }
+}

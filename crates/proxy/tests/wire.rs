@@ -5,7 +5,7 @@ mod bench;
 
 use bench::{Bench, SECOND, connect, one, routes, settings};
 use fixture::Server;
-use link::Link;
+use link::{Link, LinkError};
 use protocol::command::Command;
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
@@ -142,6 +142,386 @@ async fn autocommit_off_and_errors_leave_no_transaction_behind_unnoticed() {
         format!("{}:OFF", new.address().port())
     );
     assert_eq!(old.sql("SELECT COUNT(*) FROM shop.t"), "2");
+}
+
+/// A session on the first of two nodes, which can move to the second.
+struct Pair {
+    old: Server,
+    new: Server,
+    bench: Bench,
+    client: Link,
+}
+
+impl Pair {
+    async fn start() -> Pair {
+        let (old, new) = (Server::start(&[]), Server::start(&[]));
+        let bench =
+            Bench::new(settings(), routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]))
+                .await;
+        let client = bench.client().await;
+        Pair { old, new, bench, client }
+    }
+
+    fn both(&self, sql: &str) {
+        self.old.sql(sql);
+        self.new.sql(sql);
+    }
+
+    async fn run(&mut self, sql: &str) {
+        self.client.query(sql, 5 * SECOND).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    async fn one(&mut self, sql: &str) -> String {
+        one(&mut self.client, sql).await
+    }
+
+    async fn ask(&mut self, payload: &[u8]) -> End {
+        ask(&mut self.client, payload).await.1
+    }
+
+    async fn prepare(&mut self, sql: &str) -> u32 {
+        match self.ask(&prepare(sql)).await {
+            End::Prepared { id, .. } => id,
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    /// To the other node.
+    async fn move_on(&mut self) {
+        let end = routes(2, &[(&self.old, LaneState::Shut, 2), (&self.new, LaneState::Open, 1)]);
+        self.bench.follow(end).await;
+        assert_eq!(self.one("SELECT @@port").await, self.new.address().port().to_string());
+    }
+
+    async fn pinned(&self) -> u64 {
+        self.bench.proxy.stats().await.sessions_pinned
+    }
+}
+
+fn errno(result: Result<link::Rows, LinkError>) -> u16 {
+    match result {
+        Err(LinkError::Rejected { errno, .. }) => errno,
+        other => panic!("{other:?}"),
+    }
+}
+
+const PING: [u8; 1] = [Command::PING.0];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ping_does_not_hide_a_lost_transaction() {
+    let mut pair = Pair::start().await;
+    pair.both("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    pair.run("BEGIN").await;
+    pair.run("INSERT INTO t VALUES (1)").await;
+    pair.old.signal(9);
+    pair.old.wait_gone();
+    let end = routes(2, &[(&pair.old, LaneState::Shut, 2), (&pair.new, LaneState::Open, 1)]);
+    pair.bench.follow(end).await;
+    for _ in 0..2 {
+        assert!(matches!(pair.ask(&PING).await, End::Ok { .. }));
+    }
+    assert_eq!(errno(pair.client.query("COMMIT", 5 * SECOND).await), 1213);
+    pair.run("INSERT INTO t VALUES (2)").await;
+    assert_eq!(pair.new.sql("SELECT GROUP_CONCAT(id) FROM shop.t"), "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_opened_by_a_text_that_fails_is_seen() {
+    let mut pair = Pair::start().await;
+    pair.old.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    pair.run(
+        "CREATE PROCEDURE p() BEGIN START TRANSACTION; INSERT INTO t VALUES (7); INSERT INTO t VALUES (7); END",
+    )
+    .await;
+    for text in ["START TRANSACTION; INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)", "CALL p()"] {
+        assert_eq!(errno(pair.client.query(text, 5 * SECOND).await), 1062, "{text}");
+        let running = pair.bench.proxy.stats().await.lanes[0].running;
+        assert_eq!(running, 1, "{text}: the lane is not quiet while the transaction is open");
+        pair.run("ROLLBACK").await;
+        assert_eq!(pair.bench.proxy.stats().await.lanes[0].running, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_reset_nothing_leaks_and_what_is_set_then_comes_along() {
+    let mut pair = Pair::start().await;
+    pair.old.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    pair.run("SET autocommit = 0").await;
+    pair.run("INSERT INTO t VALUES (1)").await;
+    let id = pair.prepare("SELECT 1").await;
+    assert!(matches!(pair.ask(&[Command::RESET_CONNECTION.0]).await, End::Ok { .. }));
+    assert_eq!(pair.bench.proxy.stats().await.lanes[0].running, 0);
+    assert_eq!(
+        pair.ask(&[&[Command::STMT_RESET.0][..], &id.to_le_bytes()].concat()).await,
+        End::Err { code: 1243 }
+    );
+    assert_eq!(
+        pair.one("SELECT CONCAT(@@autocommit, (SELECT COUNT(*) FROM t), DATABASE())").await,
+        "ON0shop"
+    );
+    pair.run("SET sql_mode = 'ANSI_QUOTES'").await;
+    pair.move_on().await;
+    assert_eq!(pair.one("SELECT CONCAT(@@sql_mode, @@autocommit)").await, "ANSI_QUOTESON");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_sets_the_tracking_itself_comes_along() {
+    let mut pair = Pair::start().await;
+    for text in [
+        "set sql_mode=CONCAT(@@sql_mode,',PIPES_AS_CONCAT'),session_track_system_variables=\
+         CONCAT(@@global.session_track_system_variables,',tx_isolation')",
+        "SET session_track_schema=OFF, session_track_state_change = OFF",
+    ] {
+        pair.run(text).await;
+    }
+    pair.run("SET time_zone = '+05:00'").await;
+    pair.old.sql("CREATE DATABASE other");
+    pair.new.sql("CREATE DATABASE other");
+    pair.run("USE other").await;
+    assert_eq!(pair.pinned().await, 0);
+    pair.move_on().await;
+    let seen =
+        pair.one("SELECT CONCAT_WS(' ', @@time_zone, DATABASE(), @@sql_mode LIKE '%PIPES_AS_CONCAT%')").await;
+    assert_eq!(seen, "+05:00 other 1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_server_reports_comes_along() {
+    let mut pair = Pair::start().await;
+    pair.both("CREATE ROLE teller; GRANT teller TO app@'%'");
+    pair.both("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, x INT)");
+    // Multi-statements off, and on again: the next node is told the same.
+    assert!(pair.ask(&[Command::SET_OPTION.0, 1, 0]).await.status().is_some());
+    pair.run("SET ROLE teller").await;
+    pair.run("SET last_insert_id = 41").await;
+    pair.run("/* a */ SET TRANSACTION READ ONLY").await;
+    pair.run("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE").await;
+    assert_eq!(pair.pinned().await, 0);
+    let end = routes(2, &[(&pair.old, LaneState::Shut, 2), (&pair.new, LaneState::Open, 1)]);
+    pair.bench.follow(end).await;
+    pair.run("BEGIN").await;
+    assert_eq!(errno(pair.client.query("INSERT INTO t (x) VALUES (1)", SECOND).await), 1792, "read only");
+    pair.run("ROLLBACK").await;
+    let port = pair.new.address().port();
+    let seen = pair.one("SELECT CONCAT_WS(' ', CURRENT_ROLE(), LAST_INSERT_ID(), @@port)").await;
+    assert_eq!(seen, format!("teller 41 {port}"));
+    assert_eq!(errno(pair.client.query("SELECT 1; SELECT 2", SECOND).await), 1064);
+    assert!(pair.ask(&[Command::SET_OPTION.0, 0, 0]).await.status().is_some());
+    pair.run("SELECT 1; SELECT 2").await;
+}
+
+/// EXECUTE with one text parameter.
+fn execute_text(id: u32, value: &str, with_type: bool) -> Vec<u8> {
+    let mut payload = execute(id, 0, with_type);
+    payload.truncate(payload.len() - 8);
+    if with_type {
+        let at = payload.len() - 2;
+        payload[at] = 253;
+    }
+    protocol::packet::put::lenenc_bytes(&mut payload, value.as_bytes());
+    payload
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_types_in_a_streamed_execute_are_known_on_the_next_node() {
+    let mut pair = Pair::start().await;
+    pair.both("SET GLOBAL max_allowed_packet = 64 * 1024 * 1024");
+    let mut client = pair.bench.client().await;
+    std::mem::swap(&mut client, &mut pair.client);
+    let id = pair.prepare("SELECT LENGTH(?)").await;
+    let long = "x".repeat(3 << 20);
+    let length = |packets: &[Vec<u8>]| i64::from(i32::from_le_bytes(packets[3][2..6].try_into().unwrap()));
+    // The first value follows a type of another, small one: told anew in a packet that is not kept.
+    assert_eq!(length(&ask(&mut pair.client, &execute_text(id, "abc", true)).await.0), 3);
+    assert_eq!(length(&ask(&mut pair.client, &execute_text(id, &long, true)).await.0), 3 << 20);
+    assert_eq!(length(&ask(&mut pair.client, &execute_text(id, &long, false)).await.0), 3 << 20);
+    pair.move_on().await;
+    assert_eq!(length(&ask(&mut pair.client, &execute_text(id, "abcd", false)).await.0), 4);
+    assert_eq!(length(&ask(&mut pair.client, &execute_text(id, &long, false)).await.0), 3 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_streamed_execute_that_leaves_out_its_types_is_refused_on_the_next_node() {
+    let mut pair = Pair::start().await;
+    let id = pair.prepare("SELECT LENGTH(?)").await;
+    assert!(!matches!(pair.ask(&execute_text(id, "abc", true)).await, End::Err { .. }));
+    pair.move_on().await;
+    match pair.ask(&execute_text(id, &"x".repeat(3 << 20), false)).await {
+        End::Err { code } => assert_eq!(code, 9104),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_the_next_node_refuses_is_told_in_its_words() {
+    let mut pair = Pair::start().await;
+    pair.old.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    let id = pair.prepare("SELECT id FROM t").await;
+    pair.move_on().await;
+    let run = [&[Command::STMT_EXECUTE.0][..], &id.to_le_bytes(), &[0, 1, 0, 0, 0]].concat();
+    assert_eq!(pair.ask(&run).await, End::Err { code: 1146 });
+    assert_eq!(pair.one("SELECT 1").await, "1");
+    pair.new.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    assert!(!matches!(pair.ask(&run).await, End::Err { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_too_long_to_be_kept_pins() {
+    let mut pair = Pair::start().await;
+    let id = pair.prepare(&format!("SELECT LENGTH('{}')", "x".repeat(2 << 20))).await;
+    assert_eq!(pair.one("SELECT 1").await, "1");
+    assert_eq!(pair.pinned().await, 1);
+    let closed = [&[Command::STMT_CLOSE.0][..], &id.to_le_bytes()].concat();
+    let mut out = vec![];
+    put_packet(&mut out, &mut 0, &closed);
+    pair.client.stream.write_all(&out).await.unwrap();
+    pair.move_on().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_places_than_sessions_hold_nobody() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut clients = vec![];
+    for _ in 0..3 {
+        clients.push(bench.client().await);
+    }
+    let mut crowded = (*routes(2, &[(&server, LaneState::Open, 1)])).clone();
+    crowded.lanes[0].sessions_max = Some(1);
+    bench.follow(crowded.into()).await;
+    for client in &mut clients {
+        assert_eq!(one(client, "SELECT 1").await, "1");
+    }
+    assert_eq!(bench.proxy.stats().await.hold.held, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_read_is_not_sent_again() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let (mut victim, mut other) = (bench.client().await, bench.client().await);
+    let id = victim.greeting.connection_id;
+    let long = "SELECT SUM(a.seq * b.seq) FROM seq_1_to_1000000 a, seq_1_to_1000000 b";
+    let asked = tokio::spawn(async move { victim.query(long, 20 * SECOND).await });
+    let running = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SUM(a%'";
+    while server.sql(running) != "1" {}
+    other.query(&format!("KILL {id}"), 5 * SECOND).await.unwrap();
+    let ended = asked.await.unwrap();
+    assert!(matches!(ended, Err(LinkError::Rejected { errno: 1317 | 1927, .. })), "{ended:?}");
+    assert_eq!(server.sql(running), "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_idle_session_ends() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let (mut victim, mut other) = (bench.client().await, bench.client().await);
+    victim.query("BEGIN", SECOND).await.unwrap();
+    let id = victim.greeting.connection_id;
+    other.query(&format!("KILL CONNECTION {id}"), 5 * SECOND).await.unwrap();
+    let mut said = vec![];
+    timeout(5 * SECOND, victim.stream.read_to_end(&mut said)).await.expect("the connection ends").unwrap();
+    assert_eq!(said.get(5..7), Some(&1927u16.to_le_bytes()[..]), "{said:?}");
+    assert_eq!(one(&mut other, "SELECT 1").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_procedure_that_changes_the_session_pins_it() {
+    let mut pair = Pair::start().await;
+    pair.run("CREATE PROCEDURE p() BEGIN SET sql_mode = ''; CREATE TEMPORARY TABLE tt (a INT); END").await;
+    pair.run("CALL p()").await;
+    assert_eq!(pair.one("SELECT 1").await, "1");
+    assert_eq!(pair.pinned().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_dead_nodes_that_are_called_open_are_not_asked_in_a_frenzy() {
+    let (mut first, mut second) = (Server::start(&[]), Server::start(&[]));
+    let mut short = settings();
+    short.hold_time = SECOND;
+    let open = routes(1, &[(&first, LaneState::Open, 1), (&second, LaneState::Open, 1)]);
+    let bench = Bench::new(short, open).await;
+    let mut client = bench.client().await;
+    for server in [&mut first, &mut second] {
+        server.signal(9);
+        server.wait_gone();
+    }
+    assert_eq!(errno(client.query("SELECT 1", 10 * SECOND).await), 9102);
+    let again = bench.proxy.stats().await.statements_again;
+    assert!((2..60).contains(&again), "{again} tries in a second");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_data_for_an_execute_that_was_not_run_is_not_found_by_the_next() {
+    let server = Server::start(&[]);
+    let mut short = settings();
+    short.hold_time = SECOND / 4;
+    let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut client = bench.client().await;
+    let End::Prepared { id, .. } = ask(&mut client, &prepare("SELECT LENGTH(?)")).await.1 else { panic!() };
+    let mut piece = vec![];
+    let data = [&[Command::STMT_SEND_LONG_DATA.0][..], &id.to_le_bytes(), &[0, 0], b"seven.."].concat();
+    put_packet(&mut piece, &mut 0, &data);
+    // The value itself is left out: it was sent before.
+    let mut run = execute_text(id, "", true);
+    run.pop();
+    for held in [true, false] {
+        client.stream.write_all(&piece).await.unwrap();
+        assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }), "the piece is on the node");
+        if held {
+            bench.follow(routes(2, &[(&server, LaneState::Draining, 1)])).await;
+            assert_eq!(ask(&mut client, &run).await.1, End::Err { code: 9102 });
+            bench.follow(routes(3, &[(&server, LaneState::Open, 1)])).await;
+            continue;
+        }
+        let packets = ask(&mut client, &run).await.0;
+        assert_eq!(i32::from_le_bytes(packets[3][2..6].try_into().unwrap()), 7);
+    }
+    assert_eq!(one(&mut client, "SELECT 1").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_statement_prepared_last_is_never_an_older_one() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut client = bench.client().await;
+    let run = [&[Command::STMT_EXECUTE.0][..], &u32::MAX.to_le_bytes(), &[0, 1, 0, 0, 0]].concat();
+    assert!(matches!(ask(&mut client, &prepare("SELECT 'older'")).await.1, End::Prepared { .. }));
+    assert!(!matches!(ask(&mut client, &run).await.1, End::Err { .. }));
+    assert_eq!(ask(&mut client, &prepare("SELEKT")).await.1, End::Err { code: 1064 });
+    assert_eq!(ask(&mut client, &run).await.1, End::Err { code: 1243 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_nodes_own_flags_count_from_the_login_on() {
+    use protocol::ok::status::AUTOCOMMIT;
+    let server = Server::start(&["--autocommit=0"]);
+    server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut client = bench.client().await;
+    assert_eq!(client.status & AUTOCOMMIT, 0);
+    client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
+    assert_eq!(errno(client.query("INSERT INTO t VALUES (1)", SECOND).await), 1062);
+    assert_eq!(bench.proxy.stats().await.lanes[0].running, 1, "a transaction is open");
+    client.query("COMMIT", SECOND).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_holds_for_a_session_whose_statement_waits() {
+    let (old, new) = (Server::start(&[]), Server::start(&[]));
+    let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
+    let bench = Bench::new(settings(), start).await;
+    let (mut victim, mut other) = (bench.client().await, bench.client().await);
+    let id = victim.greeting.connection_id;
+    bench.follow(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)])).await;
+    let asked = tokio::spawn(async move { victim.query("SELECT 1", 20 * SECOND).await });
+    while bench.proxy.stats().await.hold.waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    other.query(&format!("KILL {id}"), 5 * SECOND).await.unwrap();
+    bench.follow(routes(3, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
+    assert_eq!(errno(asked.await.unwrap()), 1927);
+    assert_eq!(one(&mut other, "SELECT 1").await, "1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

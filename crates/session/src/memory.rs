@@ -11,24 +11,32 @@ use std::collections::BTreeMap;
 use std::fmt::Write; // into a String it cannot fail
 
 use protocol::ok::{Change, OkPacket};
-use protocol::statement::{Kind, Pins, Statement};
+use protocol::statement::{Kind, Pins, Sets, Statement};
 
 /// User-variable statements kept for replay: beyond this the session is pinned instead.
 const USER_VARIABLE_TEXTS_MAX: usize = 32;
 const USER_VARIABLE_BYTES_MAX: usize = 16 * 1024;
+/// The same for texts that set what the server reports, and for SET TRANSACTION.
+const SET_TEXTS_MAX: usize = 8;
 
 /// Always said first on a node: have it report what the session changes.
-const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1";
+pub const TRACK: &str =
+    "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1";
 
 /// Variables that are reported but must not be set again: they follow from the schema, or are ours.
-const NOT_RESTORED: [&[u8]; 6] = [
-    b"character_set_database",
-    b"collation_database",
-    b"session_track_schema",
-    b"session_track_state_change",
-    b"session_track_transaction_info",
-    b"last_insert_id",
-];
+const NOT_RESTORED: [&[u8]; 3] =
+    [b"character_set_database", b"collation_database", b"session_track_transaction_info"];
+
+/// What a "state changed" without a name means for the statement that caused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unnamed {
+    /// The scanner can name what the statement changed.
+    Expected,
+    /// It is what the same answer names, if it names anything.
+    UnlessNamed,
+    /// A procedure ran: what is named need not be all.
+    Never,
+}
 
 /// One prepared statement of the client.
 #[derive(Clone, Debug)]
@@ -41,6 +49,8 @@ pub struct Prepared {
     pub params: u16,
     /// The parameter types that were last bound (two bytes each); servers remember them between executions.
     pub types: Vec<u8>,
+    /// Types were bound, and could not be seen: they stood too far behind in a command that was not kept.
+    pub types_unseen: bool,
     /// The present node has been told the types.
     pub types_on_node: bool,
     /// Its id on the present node; `None` until it is prepared there.
@@ -57,12 +67,19 @@ pub struct Memory {
     schema: Option<Box<[u8]>>,
     variables: BTreeMap<String, Box<[u8]>>,
     user_variables: Vec<String>,
-    next_transaction: Option<String>,
+    /// SET TRANSACTION, for the next one.
+    next_transaction: Vec<String>,
+    /// SET session_track_..., as the client said them.
+    tracking: Vec<String>,
+    /// The present node may no longer report all that it is asked for: it must be asked again.
+    must_track: bool,
+    role: Option<String>,
     last_insert_id: u64,
     pins: Pins,
     /// The client's prepared statements by the id the client knows.
     pub statements: BTreeMap<u32, Prepared>,
     last_statement: u32,
+    last_prepared: Option<u32>,
 }
 
 impl Memory {
@@ -86,6 +103,10 @@ impl Memory {
             if statement.cursor {
                 pins = pins.union(Pins::CURSOR);
             }
+            // No server prepares an empty text: it was streamed.
+            if statement.sql.is_empty() {
+                pins = pins.union(Pins::LONG_STATEMENT);
+            }
         }
         pins
     }
@@ -94,9 +115,12 @@ impl Memory {
     pub fn succeeded(&mut self, text: &[u8], statement: &Statement) {
         let mut pins = statement.pins;
         if statement.literal_user_variables {
+            // Said again, it takes the place of what it said before.
+            self.user_variables.retain(|known| known.as_bytes() != text);
             let used: usize = self.user_variables.iter().map(String::len).sum();
             if self.user_variables.len() < USER_VARIABLE_TEXTS_MAX
                 && used + text.len() <= USER_VARIABLE_BYTES_MAX
+                && means_the_same_anywhere(text)
                 && let Ok(text) = std::str::from_utf8(text)
             {
                 self.user_variables.push(text.to_owned());
@@ -104,16 +128,67 @@ impl Memory {
             }
         }
         self.pins = (self.pins.union(pins)).without(statement.unpins);
-        if is_set_transaction(text) {
-            self.next_transaction = Some(String::from_utf8_lossy(text).into_owned());
-        } else if statement.kind != Kind::SessionOnly {
-            self.next_transaction = None;
+        self.set(text, statement);
+        if statement.kind != Kind::SessionOnly {
+            self.next_transaction.clear();
         }
     }
 
-    /// Takes up what an OK packet reports. `expected_state_change`: the scanner can name what the statement changed, so an
-    /// unnamed "state changed" adds nothing.
-    pub fn ok(&mut self, ok: &OkPacket<'_>, expected_state_change: bool) {
+    /// Keeps the texts of what no server reports.
+    fn set(&mut self, text: &[u8], statement: &Statement) {
+        if statement.sets == Sets::NONE {
+            return;
+        }
+        // Alone in its text: what stood beside it must not run a second time.
+        let again = (statement.alone && statement.kind == Kind::SessionOnly && means_the_same_anywhere(text))
+            .then(|| std::str::from_utf8(text).ok())
+            .flatten()
+            .filter(|text| !text.is_empty() && text.len() <= USER_VARIABLE_BYTES_MAX);
+        if statement.sets.has(Sets::TRACKING) {
+            self.must_track = true;
+            if !again.is_some_and(|text| keep(&mut self.tracking, text)) {
+                self.pins = self.pins.union(Pins::TRACKING);
+            }
+        }
+        if statement.sets.has(Sets::ROLE) {
+            match again {
+                Some(text) => {
+                    self.role = Some(text.to_owned());
+                    self.pins = self.pins.without(Pins::ROLE);
+                }
+                None => self.pins = self.pins.union(Pins::ROLE),
+            }
+        }
+        if statement.sets.has(Sets::TRANSACTION)
+            && let Some(text) = again
+        {
+            keep(&mut self.next_transaction, text);
+        }
+    }
+
+    /// The scanner saw a statement that failed: it may have come far enough to pin.
+    pub fn failed(&mut self, statement: &Statement) {
+        if !statement.literal_user_variables {
+            self.pins = self.pins.union(statement.pins);
+        }
+        if !statement.alone {
+            if statement.sets.has(Sets::TRACKING) {
+                self.must_track = true;
+                self.pins = self.pins.union(Pins::TRACKING);
+            }
+            if statement.sets.has(Sets::ROLE) {
+                self.pins = self.pins.union(Pins::ROLE);
+            }
+        }
+    }
+
+    /// The node must be told [`TRACK`] again, since the client changed what it reports. Asked once, it is taken for done.
+    pub fn take_must_track(&mut self) -> bool {
+        std::mem::take(&mut self.must_track)
+    }
+
+    /// Takes up what an OK packet reports of a statement that sets `sets`.
+    pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets) {
         if ok.last_insert_id != 0 {
             self.last_insert_id = ok.last_insert_id;
         }
@@ -126,7 +201,7 @@ impl Memory {
                 }
                 Ok(Change::Variable { name, value }) => {
                     named = true;
-                    self.variable(name, value);
+                    self.variable(name, value, sets);
                 }
                 Ok(Change::StateChanged(true)) => unnamed = true,
                 Ok(_) => {}
@@ -134,18 +209,34 @@ impl Memory {
                 Err(_) => self.pins = self.pins.union(Pins::UNNAMED),
             }
         }
-        if unnamed && !named && !expected_state_change {
+        let is_unknown = match meaning {
+            Unnamed::Expected => false,
+            Unnamed::UnlessNamed => !named,
+            Unnamed::Never => true,
+        };
+        if unnamed && is_unknown {
             self.pins = self.pins.union(Pins::UNNAMED);
         }
     }
 
-    fn variable(&mut self, name: &[u8], value: &[u8]) {
+    fn variable(&mut self, name: &[u8], value: &[u8], sets: Sets) {
         match name {
-            b"session_track_system_variables" if value != b"*" => self.pins = self.pins.union(Pins::TRACKING),
+            b"session_track_system_variables" | b"session_track_schema" | b"session_track_state_change" => {
+                let is_ours = value == b"*" || value.eq_ignore_ascii_case(b"ON");
+                // A text that says so is kept, see `set`; what did it in any other way cannot be said again.
+                if !is_ours && !sets.has(Sets::TRACKING) {
+                    self.must_track = true;
+                    self.pins = self.pins.union(Pins::TRACKING);
+                }
+            }
+            b"last_insert_id" | b"identity" => {
+                let number = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                self.last_insert_id = number.unwrap_or(self.last_insert_id);
+            }
             // The server reports a moment, and does not say whether it was fixed or set back to the clock; an insert_id holds for
             // one statement, and nobody says when it was used.
             b"timestamp" | b"insert_id" => self.pins = self.pins.union(Pins::TIMESTAMP),
-            name if NOT_RESTORED.contains(&name) || name == b"session_track_system_variables" => {}
+            name if NOT_RESTORED.contains(&name) => {}
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
                     self.variables.insert(name.to_owned(), value.into());
@@ -174,17 +265,37 @@ impl Memory {
             scanned,
             params,
             types: vec![],
+            types_unseen: false,
             types_on_node: false,
             on_node: Some(on_node),
             long_data: false,
             cursor: false,
         };
         self.statements.insert(self.last_statement, statement);
+        self.last_prepared = Some(self.last_statement);
     }
 
-    /// The id of the statement prepared last (MariaDB clients may name it 0xFFFFFFFF).
-    pub fn last_prepared(&self) -> u32 {
-        self.last_statement
+    /// A preparation begins: until it has ended well, no statement is the one prepared last.
+    pub fn preparing(&mut self) {
+        self.last_prepared = None;
+    }
+
+    /// The id of the statement prepared last (MariaDB clients may name it 0xFFFFFFFF), if that went well and it is not closed.
+    pub fn last_prepared(&self) -> Option<u32> {
+        self.last_prepared
+    }
+
+    /// Forgets a statement that the client closed.
+    pub fn close(&mut self, id: u32) {
+        self.statements.remove(&id);
+        if self.last_prepared == Some(id) {
+            self.last_prepared = None;
+        }
+    }
+
+    /// The value of a variable that the session changed.
+    pub fn changed(&self, name: &str) -> Option<&[u8]> {
+        self.variables.get(name).map(AsRef::as_ref)
     }
 
     /// The link to the node is gone: no statement is prepared anywhere.
@@ -205,7 +316,9 @@ impl Memory {
             let _ = write!(set, ",`{name}`=");
             put_value(&mut set, name, value);
         }
-        let mut statements = vec![set];
+        let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
+        // Behind what the client said of tracking, and with the values that came of it.
+        statements.push(set);
         statements.extend(self.user_variables.iter().cloned());
         statements.extend(self.next_transaction.iter().cloned());
         statements
@@ -228,11 +341,20 @@ fn put_value(out: &mut String, name: &str, value: &[u8]) {
     }
 }
 
-/// `SET TRANSACTION ...`, without SESSION or GLOBAL: holds for the next transaction only, and no server reports it.
-pub fn is_set_transaction(text: &[u8]) -> bool {
-    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut next_is = |word: &[u8]| words.next().is_some_and(|found| found.eq_ignore_ascii_case(word));
-    next_is(b"SET") && next_is(b"TRANSACTION")
+/// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.
+fn keep(texts: &mut Vec<String>, text: &str) -> bool {
+    texts.retain(|known| known != text);
+    let has_room = texts.len() < SET_TEXTS_MAX;
+    if has_room {
+        texts.push(text.to_owned());
+    }
+    has_room
+}
+
+/// Whether a text's strings end at the same place under any sql_mode: it may be said again after the mode has changed, and on
+/// another node the mode is restored first. (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide the rest.)
+fn means_the_same_anywhere(text: &[u8]) -> bool {
+    !text.contains(&b'\\') && !text.contains(&b'"')
 }
 
 fn is_number(value: &[u8]) -> bool {
@@ -263,16 +385,93 @@ mod tests {
         assert!(!is_number(b"1.2.3") && !is_number(b"+00:00") && !is_number(b"-") && is_number(b"0"));
     }
 
+    fn after(texts: &[&str]) -> Memory {
+        let mut memory = Memory::default();
+        for text in texts {
+            memory.succeeded(text.as_bytes(), &Statement::of(text.as_bytes()));
+        }
+        memory
+    }
+
+    #[test]
+    fn nothing_beside_a_set_transaction_is_said_again() {
+        assert_eq!(after(&["SET TRANSACTION READ ONLY"]).restore()[1..], ["SET TRANSACTION READ ONLY"]);
+        let both = after(&["SET TRANSACTION READ ONLY; INSERT INTO t VALUES (1)"]);
+        assert_eq!(both.restore().len(), 1, "the INSERT would run twice");
+    }
+
+    #[test]
+    fn what_no_server_reports_is_said_again() {
+        let both = ["/* a */ SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"];
+        assert_eq!(after(&both).restore()[1..], both);
+        assert_eq!(after(&[both[0], "SELECT 1"]).restore().len(), 1, "it was for one transaction");
+        let role = after(&["SET ROLE a", "SET ROLE b"]);
+        assert_eq!((role.restore()[0].as_str(), role.pins()), ("SET ROLE b", Pins::NONE));
+        assert_eq!(after(&["SET ROLE a; SELECT 1"]).pins(), Pins::ROLE);
+        let java = "set sql_mode=CONCAT(@@sql_mode,',ANSI'),session_track_system_variables=CONCAT('a',',b')";
+        let mut tracked = after(&[java]);
+        assert_eq!((tracked.restore()[0].as_str(), tracked.pins()), (java, Pins::NONE));
+        assert!(tracked.restore()[1].starts_with(&format!("SET {TRACK}")));
+        assert!(tracked.take_must_track() && !tracked.take_must_track());
+        assert_eq!(after(&["SET session_track_schema=OFF; SELECT 1"]).pins(), Pins::TRACKING);
+        // Done by a procedure, which the text does not show.
+        tracked.variable(b"session_track_schema", b"OFF", Sets::NONE);
+        assert!(tracked.pins() == Pins::TRACKING && tracked.take_must_track());
+        tracked.variable(b"identity", b"7", Sets::NONE);
+        assert!(tracked.restore()[1].contains(",last_insert_id=7"), "{:?}", tracked.restore());
+    }
+
+    #[test]
+    fn a_user_variable_set_again_takes_no_more_room() {
+        let texts = ["SET @a = 1", "SET @a = 2"].repeat(USER_VARIABLE_TEXTS_MAX);
+        let memory = after(&texts);
+        assert_eq!(memory.restore()[1..], texts[..2]);
+        assert_eq!(memory.pins(), Pins::NONE);
+    }
+
+    #[test]
+    fn what_failed_may_pin_all_the_same() {
+        let mut memory = Memory::default();
+        memory.failed(&Statement::of(b"SET @a = 1"));
+        assert_eq!(memory.pins(), Pins::NONE);
+        memory.failed(&Statement::of(b"CREATE TEMPORARY TABLE t (a INT); SELECT nonsense"));
+        assert_eq!(memory.pins(), Pins::TEMP_TABLE);
+    }
+
+    #[test]
+    fn the_statement_prepared_last_is_forgotten_in_time() {
+        let mut memory = Memory::default();
+        memory.prepared(b"SELECT 1", Statement::of(b"SELECT 1"), 9, 0);
+        assert_eq!(memory.last_prepared(), Some(1));
+        memory.preparing();
+        assert_eq!(memory.last_prepared(), None);
+        memory.prepared(b"SELECT 2", Statement::of(b"SELECT 2"), 10, 0);
+        memory.close(2);
+        assert_eq!(memory.last_prepared(), None);
+        memory.prepared(b"", Statement::of(b""), 11, 0);
+        assert_eq!(memory.pins(), Pins::LONG_STATEMENT);
+    }
+
+    #[test]
+    fn a_text_that_another_sql_mode_would_read_otherwise_is_not_said_again() {
+        assert_eq!(after(&["SET @a = 'it''s'"]).restore()[1..], ["SET @a = 'it''s'"]);
+        // Under NO_BACKSLASH_ESCAPES the string ends early, and what follows in it would be run.
+        let escaped = after(&[r"SET @a = 'x\'; DROP TABLE t; -- '", "SET sql_mode = NO_BACKSLASH_ESCAPES"]);
+        assert_eq!((escaped.restore().len(), escaped.pins()), (1, Pins::USER_VARIABLE));
+        let quoted = after(&[r#"SET @a = "b""#]);
+        assert_eq!((quoted.restore().len(), quoted.pins()), (1, Pins::USER_VARIABLE));
+    }
+
     #[test]
     fn what_a_session_set_comes_back() {
         let mut memory = Memory::new(Some(b"shop".to_vec()));
-        memory.variable(b"autocommit", b"OFF");
-        memory.variable(b"character_set_database", b"latin1");
-        memory.variable(b"wait_timeout", b"100");
+        memory.variable(b"autocommit", b"OFF", Sets::NONE);
+        memory.variable(b"character_set_database", b"latin1", Sets::NONE);
+        memory.variable(b"wait_timeout", b"100", Sets::NONE);
         let first = memory.restore().remove(0);
         assert_eq!(first, format!("SET {TRACK},`autocommit`=_utf8mb4 0x4F4646,`wait_timeout`=100"));
         assert_eq!(memory.pins(), Pins::default());
-        memory.variable(b"timestamp", b"1");
+        memory.variable(b"timestamp", b"1", Sets::NONE);
         assert_eq!(memory.pins(), Pins::TIMESTAMP);
         memory.reset();
         assert_eq!(memory.pins(), Pins::default());

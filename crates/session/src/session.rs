@@ -4,13 +4,14 @@
 //! asks what a loss means ([`Session::lost`]). Bytes stay with the driver; what is kept here is what must survive a node.
 
 use protocol::capability::Caps;
-use protocol::command::{self, Command};
+use protocol::command::{self, Command, LAST_PREPARED};
 use protocol::errno;
 use protocol::ok::{self, OkPacket};
+use protocol::packet::Fields;
 use protocol::response::End;
-use protocol::statement::{Kind, Pins, Statement};
+use protocol::statement::{Kind, Pins, Sets, Statement};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Prepared, Unnamed};
 use crate::retry::{self, Circumstances, Progress, Verdict};
 
 /// Where the session's transaction stands.
@@ -36,6 +37,13 @@ pub struct InFlight {
     /// What it is, as far as sending it again goes.
     what: Circumstances,
     recalls: bool,
+    recalls_sequence: bool,
+    /// Several statements may run before its first answer.
+    several: bool,
+    /// It runs code that its text does not show.
+    calls: bool,
+    /// It may leave a new transaction behind the one it ends.
+    chains: bool,
 }
 
 impl InFlight {
@@ -52,6 +60,9 @@ impl InFlight {
     fn is(&mut self, scanned: &Statement) {
         self.what.kind = scanned.kind;
         self.what.may_commit = scanned.may_commit;
+        self.several = scanned.runs_several;
+        self.calls = scanned.calls;
+        self.recalls_sequence = scanned.recalls_sequence;
     }
 
     fn is_harmless(&mut self, kind: Kind) {
@@ -71,6 +82,10 @@ pub enum Next {
     AnswerRolledBack,
     /// It asks for something the proxy cannot do; the name of it.
     Refuse(&'static str),
+    /// No such prepared statement (1243).
+    UnknownStatement(u32),
+    /// Forget the session and its link, and answer OK: the next statement begins on a fresh link.
+    Reset,
     /// A new login on the same connection.
     ChangeUser,
     /// End a statement or a connection; the scanner's word on KILL.
@@ -98,6 +113,10 @@ pub struct Session {
     status: u16,
     /// The session has moved, and nothing was run since that would leave anything to recall.
     forgot: bool,
+    /// The session has moved, and nothing was run since that would draw from a sequence.
+    forgot_sequences: bool,
+    /// Of the answer at hand, one part has ended already.
+    saw_part: bool,
 }
 
 impl Session {
@@ -108,6 +127,8 @@ impl Session {
             transaction: Transaction::None,
             status: ok::status::AUTOCOMMIT,
             forgot: false,
+            forgot_sequences: false,
+            saw_part: false,
         }
     }
 
@@ -129,22 +150,36 @@ impl Session {
     /// (`whole` false): a text that is cut off is taken for a write.
     pub fn command(&mut self, payload: &[u8], whole: bool, caps: Caps) -> Next {
         let Some(command) = Command::of(payload) else { return Next::Refuse("an empty command packet") };
+        self.saw_part = false;
         let next = self.plan(command, payload, whole, caps);
         if self.transaction != Transaction::Lost {
             return next;
         }
         match next {
-            // What was lost is rolled back: exactly what is asked for.
-            Next::Forward(flight) if flight.kind() == Kind::Rollback => {
+            // The client is told by its next statement: this says nothing of a transaction.
+            Next::Forward(flight) if flight.command == Command::PING => Next::AnswerOk,
+            // What was lost is rolled back: exactly what is asked for. (A new transaction behind it is not.)
+            Next::Forward(flight) if flight.kind() == Kind::Rollback && !flight.chains => {
                 self.transaction = Transaction::None;
                 Next::AnswerOk
             }
-            Next::Forward(flight) if flight.command.answers() && flight.command != Command::PING => {
+            // Long data: the EXECUTE that follows is refused, and nothing of it must be left behind.
+            Next::Forward(flight) if !flight.command.answers() => {
+                if let Some(statement) = flight.statement.and_then(|id| self.statement(id)) {
+                    statement.long_data = false;
+                }
+                Next::Nothing
+            }
+            Next::Forward(_) | Next::Kill { .. } | Next::UnknownStatement(_) => {
                 self.transaction = Transaction::None;
                 Next::AnswerRolledBack
             }
             next => next,
         }
+    }
+
+    fn statement(&mut self, id: u32) -> Option<&mut Prepared> {
+        self.memory.statements.get_mut(&id)
     }
 
     fn plan(&mut self, command: Command, payload: &[u8], whole: bool, caps: Caps) -> Next {
@@ -153,6 +188,10 @@ impl Session {
             statement: None,
             scanned: None,
             recalls: false,
+            recalls_sequence: false,
+            several: false,
+            calls: false,
+            chains: false,
             what: Circumstances {
                 kind: Kind::Write,
                 may_commit: true,
@@ -175,24 +214,26 @@ impl Session {
                     // What follows may be anything, another statement included.
                     scanned.kind = Kind::Write;
                     scanned.may_commit = true;
+                    scanned.runs_several = true;
+                    scanned.alone = false;
                 }
                 flight.is(&scanned);
+                self.mark_chain(&mut flight, scanned);
                 flight.recalls = scanned.recalls && !recalls_only_insert_id(text);
                 flight.scanned = Some(scanned);
                 if let Kind::Kill { query_only, id: Some(id) } = scanned.kind {
                     return Next::Kill { query_only, id, otherwise: flight };
                 }
             }
-            Command::STMT_PREPARE
-            | Command::INIT_DB
-            | Command::PING
-            | Command::STATISTICS
-            | Command::SET_OPTION => {
+            Command::STMT_PREPARE => {
+                self.memory.preparing();
+                flight.is_harmless(Kind::SessionOnly);
+            }
+            Command::INIT_DB | Command::PING | Command::STATISTICS | Command::SET_OPTION => {
                 flight.is_harmless(Kind::SessionOnly);
             }
             Command::FIELD_LIST | Command::PROCESS_INFO => flight.is_harmless(Kind::Read),
-            // Ends whatever is open, and surely commits nothing.
-            Command::RESET_CONNECTION => flight.is_harmless(Kind::Rollback),
+            Command::RESET_CONNECTION => return Next::Reset,
             Command::PROCESS_KILL if payload.len() >= 5 => {
                 let id = u32::from_le_bytes([payload[1], payload[2], payload[3], payload[4]]);
                 return Next::Kill { query_only: false, id: u64::from(id), otherwise: flight };
@@ -204,40 +245,56 @@ impl Session {
             | Command::STMT_SEND_LONG_DATA
             | Command::STMT_CLOSE => {
                 let id = match command::statement_id(payload) {
-                    Some(u32::MAX) => self.memory.last_prepared(),
-                    Some(id) => id,
+                    Some(LAST_PREPARED) => self.memory.last_prepared(),
+                    Some(id) => Some(id).filter(|id| self.memory.statements.contains_key(id)),
                     None => return Next::Refuse("a malformed statement command"),
                 };
-                return self.plan_prepared(flight, id, payload, whole);
+                return match id {
+                    Some(id) => self.plan_prepared(flight, id, payload),
+                    // Its number means nothing to the node, or means another statement there.
+                    None if command.answers() => {
+                        Next::UnknownStatement(command::statement_id(payload).unwrap_or_default())
+                    }
+                    None => Next::Nothing,
+                };
             }
             _ => {}
         }
         Next::Forward(flight)
     }
 
-    fn plan_prepared(&mut self, mut flight: InFlight, id: u32, payload: &[u8], whole: bool) -> Next {
-        flight.statement = Some(id);
-        if flight.command == Command::STMT_CLOSE {
-            // Closed on its node, when it has been prepared on one; its number is gone for the client either way.
-            return match self.memory.statements.get(&id) {
-                Some(statement) if statement.on_node.is_some() => Next::Forward(flight),
-                _ => {
-                    self.memory.statements.remove(&id);
-                    Next::Nothing
-                }
-            };
+    /// A ROLLBACK that begins a new transaction is not done by being lost.
+    fn mark_chain(&self, flight: &mut InFlight, scanned: Statement) {
+        if !matches!(scanned.kind, Kind::Commit | Kind::Rollback) {
+            return;
         }
+        let by_setting = self.memory.changed("completion_type");
+        flight.chains = scanned.chains
+            || by_setting.is_some_and(|value| !value.eq_ignore_ascii_case(b"NO_CHAIN") && value != b"0");
+        if flight.chains && scanned.kind == Kind::Rollback && flight.what.in_transaction {
+            flight.is_harmless(Kind::Write);
+        }
+    }
+
+    fn plan_prepared(&mut self, mut flight: InFlight, id: u32, payload: &[u8]) -> Next {
+        flight.statement = Some(id);
         let Some(statement) = self.memory.statements.get_mut(&id) else {
-            // The server's own words for it (1243) come from the node.
-            return Next::Forward(flight);
+            return Next::UnknownStatement(id);
         };
         match flight.command {
-            Command::STMT_EXECUTE => {
-                flight.is(&statement.scanned);
-                flight.recalls = statement.scanned.recalls && !recalls_only_insert_id(&statement.sql);
-                if whole {
-                    remember_types(statement.params, &mut statement.types, payload);
-                }
+            // Closed on its node, when it has been prepared on one; its number is gone for the client either way.
+            Command::STMT_CLOSE if statement.on_node.is_none() => {
+                self.closed(id);
+                return Next::Nothing;
+            }
+            Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE => {
+                let scanned = statement.scanned;
+                flight.is(&scanned);
+                flight.recalls = scanned.recalls && !recalls_only_insert_id(&statement.sql);
+                remember_types(statement, flight.command, payload);
+                self.mark_chain(&mut flight, scanned);
+                // Once for each set of parameters.
+                flight.several |= flight.command == Command::STMT_BULK_EXECUTE;
             }
             Command::STMT_FETCH => flight.is_harmless(Kind::Read),
             Command::STMT_SEND_LONG_DATA => statement.long_data = true,
@@ -247,10 +304,13 @@ impl Session {
         Next::Forward(flight)
     }
 
-    /// One part of a chain of results ended, and more follow: what it reports counts already.
+    /// One part of a chain of results ended, and more follow: what it reports counts already. `payload` is its OK or EOF packet.
     pub fn part(&mut self, flight: &InFlight, payload: &[u8], caps: Caps) {
-        if let Ok(ok) = OkPacket::parse(payload, caps) {
-            self.memory.ok(&ok, expects_state_change(flight));
+        if let Some(status) = short_eof(payload) {
+            self.server_status(status);
+        } else if let Ok(ok) = OkPacket::parse(payload, caps) {
+            self.memory.ok(&ok, unnamed(flight), sets(flight));
+            self.server_status(ok.status);
         }
     }
 
@@ -260,7 +320,7 @@ impl Session {
         match end {
             End::Ok { status, .. } => {
                 if let Ok(ok) = OkPacket::parse(payload, caps) {
-                    self.memory.ok(&ok, expects_state_change(flight));
+                    self.memory.ok(&ok, unnamed(flight), sets(flight));
                 }
                 self.succeeded(flight, text, caps);
                 self.server_status(*status);
@@ -273,10 +333,24 @@ impl Session {
             }
             // Several servers roll back the whole transaction on some errors, and an error carries no status: the driver
             // asks for it (`unsure`).
-            End::Err { .. } | End::Text => {}
+            End::Err { code } => {
+                // A text that cannot be parsed has done nothing, unless it is the second of several.
+                if *code != errno::PARSE_ERROR || self.saw_part || flight.several {
+                    let scanned = flight.scanned.or_else(|| self.executed(flight));
+                    if let Some(scanned) = scanned {
+                        self.memory.failed(&scanned);
+                    }
+                }
+            }
+            End::Text => {}
             End::Prepared { id, params, .. } => {
+                // Empty when it was too long to be kept: then nothing is known of it.
                 let sql = text.get(1..).unwrap_or_default();
                 let scanned = Statement::under(sql, self.status);
+                let scanned = match sql {
+                    [] => Statement { may_commit: true, runs_several: true, ..scanned },
+                    _ => scanned,
+                };
                 self.memory.prepared(sql, scanned, *id, *params);
             }
         }
@@ -290,32 +364,56 @@ impl Session {
         }
     }
 
-    /// True when only the server knows whether a transaction is still open: after an error, when one was or might be.
-    pub fn unsure(&self, end: &End) -> bool {
-        matches!(end, End::Err { .. }) && (self.transaction == Transaction::Open || !self.autocommit())
+    /// True when only the server knows whether a transaction is open: after an error, when one was or may have been begun.
+    pub fn unsure(&self, flight: &InFlight, end: &End) -> bool {
+        matches!(end, End::Err { .. })
+            && (self.transaction == Transaction::Open
+                || !self.autocommit()
+                || flight.what.may_commit
+                || self.saw_part)
     }
 
-    /// What the server's status bits say, from any OK or EOF.
+    /// What the server's status bits say, from any OK or EOF. A lost transaction stays lost until the client has been told.
     pub fn server_status(&mut self, status: u16) {
         self.status = status;
-        self.transaction =
-            if status & ok::status::IN_TRANS != 0 { Transaction::Open } else { Transaction::None };
+        self.saw_part |= status & ok::status::MORE_RESULTS != 0;
+        if self.transaction != Transaction::Lost {
+            self.transaction =
+                if status & ok::status::IN_TRANS != 0 { Transaction::Open } else { Transaction::None };
+        }
+    }
+
+    /// A fresh link stands, with these status bits.
+    pub fn attached(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// The prepared statement that `flight` runs, as the scanner sees it.
+    fn executed(&self, flight: &InFlight) -> Option<Statement> {
+        matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
+            .then_some(flight.statement)
+            .flatten()
+            .and_then(|id| self.memory.statements.get(&id))
+            .map(|statement| statement.scanned)
     }
 
     fn succeeded(&mut self, flight: &InFlight, text: &[u8], caps: Caps) {
-        self.forgot &= flight.recalls;
         if let Some(scanned) = &flight.scanned {
             let text = command::query_text(text, caps).unwrap_or_default();
             self.memory.succeeded(text, scanned);
-        } else if flight.command == Command::RESET_CONNECTION {
-            self.memory.reset();
-        } else if let Some(statement) = flight.statement.and_then(|id| self.memory.statements.get(&id))
-            && flight.command == Command::STMT_EXECUTE
-        {
+        } else if let Some(scanned) = self.executed(flight) {
+            let statement = flight.statement.and_then(|id| self.memory.statements.get(&id));
             // Run again elsewhere, its text alone would lack the parameters.
-            let executed = Statement { literal_user_variables: false, ..statement.scanned };
-            self.memory.succeeded(&[], &executed);
+            let text =
+                statement.filter(|statement| statement.params == 0).map(|statement| statement.sql.clone());
+            let literal = scanned.literal_user_variables && text.is_some();
+            let executed = Statement { literal_user_variables: literal, ..scanned };
+            self.memory.succeeded(text.as_deref().unwrap_or_default(), &executed);
+        } else {
+            return; // PING and the like leave nothing to recall
         }
+        self.forgot &= flight.recalls || !matches!(flight.kind(), Kind::Read | Kind::Write);
+        self.forgot_sequences &= flight.recalls || flight.kind() != Kind::Write;
     }
 
     fn note_cursor(&mut self, flight: &InFlight, status: u16) {
@@ -332,13 +430,43 @@ impl Session {
 
     /// A STMT_CLOSE was sent, or needs no sending.
     pub fn closed(&mut self, statement: u32) {
-        self.memory.statements.remove(&statement);
+        self.memory.close(statement);
+    }
+
+    /// COM_RESET_CONNECTION: all is as after the login but the schema, and no link stands.
+    pub fn reset(&mut self) {
+        self.memory.reset();
+        self.transaction = Transaction::None;
+        self.status = ok::status::AUTOCOMMIT;
+        self.forgot = false;
+        self.forgot_sequences = false;
+    }
+
+    /// An EXECUTE was answered here: true when long data waits for it on the node, which the next one must not find.
+    pub fn left_long_data(&mut self, flight: &InFlight) -> bool {
+        matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
+            && flight
+                .statement
+                .and_then(|id| self.statement(id))
+                .is_some_and(|statement| std::mem::take(&mut statement.long_data))
     }
 
     /// The node was lost with this command on its way.
     pub fn lost(&mut self, flight: &InFlight, progress: Progress) -> Verdict {
         self.memory.unprepare_all();
         self.transaction = Transaction::None;
+        if flight.what.in_transaction {
+            match flight.command {
+                // Answered as if nothing had happened, as those who ask so expect; the next statement is told.
+                Command::PING | Command::STMT_RESET => {
+                    self.transaction = Transaction::Lost;
+                    return Verdict::Done;
+                }
+                // Nobody looks for the end of a transaction in the answer to these.
+                Command::STATISTICS | Command::SET_OPTION => self.transaction = Transaction::Lost,
+                _ => {}
+            }
+        }
         retry::verdict(flight.what, progress)
     }
 
@@ -350,14 +478,21 @@ impl Session {
         }
     }
 
+    /// The node was lost when it was to say whether a transaction is open: nobody knows, so the client is told that it is lost.
+    pub fn lost_unsure(&mut self) {
+        self.memory.unprepare_all();
+        self.transaction = Transaction::Lost;
+    }
+
     /// The session stands on another node now.
     pub fn moved(&mut self) {
         self.forgot = true;
+        self.forgot_sequences = true;
     }
 
     /// True when the command asks for something that only the former node knew.
     pub fn has_forgotten(&self, flight: &InFlight) -> bool {
-        self.forgot && flight.recalls
+        flight.recalls && if flight.recalls_sequence { self.forgot_sequences } else { self.forgot }
     }
 
     /// The node refused the command with an error that speaks of the node. Such an answer means that it did not run, but for
@@ -366,7 +501,8 @@ impl Session {
         let ran = !matches!(
             code,
             errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE
-        ) || flight.kind() == Kind::Commit;
+        ) || flight.kind() == Kind::Commit
+            || flight.several;
         self.lost(flight, Progress { sent: ran, delivered: false })
     }
 
@@ -376,45 +512,90 @@ impl Session {
     }
 }
 
-/// Statements whose effect on the session the scanner can name need no "unnamed change".
-fn expects_state_change(flight: &InFlight) -> bool {
+/// What an unnamed change of the session means for this command.
+fn unnamed(flight: &InFlight) -> Unnamed {
     match &flight.scanned {
-        Some(scanned) => {
-            !scanned.pins.is_empty()
+        _ if flight.calls => Unnamed::Never,
+        Some(scanned)
+            if !scanned.pins.is_empty()
                 || !scanned.unpins.is_empty()
                 || scanned.literal_user_variables
-                || scanned.kind == Kind::SessionOnly
+                || scanned.kind == Kind::SessionOnly =>
+        {
+            Unnamed::Expected
         }
-        None => !matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE),
+        None if !matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE) => {
+            Unnamed::Expected
+        }
+        _ => Unnamed::UnlessNamed,
     }
+}
+
+fn sets(flight: &InFlight) -> Sets {
+    flight.scanned.map_or(Sets::NONE, |scanned| scanned.sets)
+}
+
+/// The status flags of an EOF packet of the old form.
+fn short_eof(payload: &[u8]) -> Option<u16> {
+    if payload.first() != Some(&ok::EOF) || payload.len() > 5 {
+        return None;
+    }
+    let mut fields = Fields::new(payload);
+    fields.u8().and_then(|_| fields.u16()).and_then(|_| fields.u16()).ok()
 }
 
 /// LAST_INSERT_ID() is restored with the session; what else recalls is not.
 fn recalls_only_insert_id(text: &[u8]) -> bool {
     let has = |what: &[u8]| text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what));
     has(b"last_insert_id")
-        && ![&b"found_rows"[..], b"row_count", b"warning", b"error", b"diagnostics", b"profile"]
-            .iter()
-            .any(|what| has(what))
+        && ![
+            &b"found_rows"[..],
+            b"row_count",
+            b"warning",
+            b"error",
+            b"diagnostics",
+            b"profile",
+            b"lastval",
+            b"currval",
+            b"previous",
+        ]
+        .iter()
+        .any(|what| has(what))
 }
 
 /// Keeps the parameter types of an EXECUTE that binds them anew: id(4) flags(1) iterations(4), NULL bitmap, "new types"
-/// flag, types (two bytes each).
-fn remember_types(params: u16, types: &mut Vec<u8>, payload: &[u8]) {
-    if params == 0 {
+/// flag, types (two bytes each); or of a BULK_EXECUTE: id(4) flags(2), types. `payload` may be the beginning of it.
+fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) {
+    if statement.params == 0 {
         return;
     }
-    let flag_at = types_flag_at(params);
-    let length = usize::from(params) * 2;
-    if payload.get(flag_at) == Some(&1)
-        && let Some(bound) = payload.get(flag_at + 1..flag_at + 1 + length)
-    {
-        types.clear();
-        types.extend_from_slice(bound);
+    let at = types_at(command, statement.params);
+    let flag = match command {
+        Command::STMT_BULK_EXECUTE => payload.get(5).map(|&flags| flags & BULK_SENDS_TYPES != 0),
+        _ => payload.get(at - 1).map(|&flag| flag == 1),
+    };
+    if flag == Some(false) {
+        return;
+    }
+    // New ones: the node's are old until this command has reached it.
+    statement.types_on_node = false;
+    let bound = flag.and_then(|_| payload.get(at..at + usize::from(statement.params) * 2));
+    statement.types.clear();
+    statement.types.extend_from_slice(bound.unwrap_or_default());
+    statement.types_unseen = bound.is_none();
+}
+
+/// In the low byte of a BULK_EXECUTE's flags: the parameters' types follow.
+pub const BULK_SENDS_TYPES: u8 = 128;
+
+/// Where the parameter types stand in a COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE payload. In the former, the byte before tells
+/// whether they do.
+pub fn types_at(command: Command, params: u16) -> usize {
+    match command {
+        Command::STMT_BULK_EXECUTE => 7,
+        _ => 11 + usize::from(params).div_ceil(8),
     }
 }
 
-/// Where the "new types follow" flag stands in a COM_STMT_EXECUTE payload.
-pub fn types_flag_at(params: u16) -> usize {
-    10 + usize::from(params).div_ceil(8)
-}
+#[cfg(test)]
+mod tests;

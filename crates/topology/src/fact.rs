@@ -37,7 +37,7 @@ pub enum Fact {
     /// had taken up when it saw the lane quiet ([`crate::routes::Routes::version`]): routes of a later version that drain the
     /// same lane have not been looked at yet. Said anew for each routes taken up, so a repetition means nothing.
     Quiesced { node: NodeId, epoch: u64, term: Term, version: u64 },
-    /// A client named an account that is not known: perhaps it is new.
+    /// A client could not be let in: perhaps its account is new, or has a new password.
     UnknownAccount { user: String },
     // ---- what came of an action
     /// See [`Outcome`].

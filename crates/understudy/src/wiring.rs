@@ -22,7 +22,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
 use topology::settings::NodeSettings;
+use topology::view::ClusterView;
 
 use crate::settings::Settings;
 use desk::Desk;
@@ -35,6 +37,8 @@ const CUT_GRACE: Duration = Duration::from_secs(1);
 /// Everything that runs.
 pub struct House {
     manager: manager::Stop,
+    /// Ends when the manager does.
+    view: watch::Receiver<Arc<ClusterView>>,
     proxy: proxy::Handle,
     web: web::server::Server,
     /// Carries the clients.
@@ -65,11 +69,12 @@ pub fn start(settings: &Settings, password: String, credentials: Credentials) ->
     let proxy = hot.block_on(proxy::start(proxy_settings(settings), inputs))?;
 
     let desk = Desk::new(settings, &manager, proxy.stats_reader());
+    let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
         web::server::start(web_settings(settings, credentials), Arc::new(desk))?
     };
-    Ok(House { manager: manager.stop, proxy, web, hot, calm, shutdown_grace: settings.proxy.shutdown_grace })
+    Ok(House { manager: manager.stop, view, proxy, web, hot, calm, shutdown_grace: settings.proxy.shutdown_grace })
 }
 
 impl House {
@@ -92,10 +97,16 @@ impl House {
         self.calm.block_on(until)
     }
 
+    /// Returns when the manager has ended by itself, which it never should.
+    pub fn without_manager(&self) -> impl Future<Output = ()> + use<> {
+        let mut view = self.view.clone();
+        async move { while view.changed().await.is_ok() {} }
+    }
+
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { manager, proxy, web, hot, calm, shutdown_grace } = self;
+        let Self { manager, view: _, proxy, web, hot, calm, shutdown_grace } = self;
         calm.block_on(async {
             tokio::select! {
                 done = hot.spawn(proxy.shutdown(shutdown_grace)) => {
@@ -126,6 +137,7 @@ fn manager_settings(settings: &Settings, password: String) -> manager::Settings 
     cluster.evict = settings.monitor.evict;
     cluster.probe_interval = settings.monitor.interval;
     cluster.misses_max = settings.monitor.misses_max;
+    cluster.events = settings.monitor.events;
     cluster.leave_grace = settings.monitor.stop_grace;
     manager::Settings {
         cluster,

@@ -201,7 +201,7 @@ fn draw_flow(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
 
 /// Logarithmic from 1 ms, since 10 ms and 10 s must both be seen.
 fn draw_latency(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
-    head(out, row, "Latency", "worst, log scale");
+    head(out, row, "Latency", "worst, log");
     let top = frame.scale.latency_ms_max.log10().ceil().max(2.0);
     for power in 1..=top as i32 {
         let label = ["", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1000 s"];

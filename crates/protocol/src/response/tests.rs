@@ -30,7 +30,9 @@ fn steps(command: Command, caps: Caps, packets: &[&[u8]]) -> Vec<Step> {
     let mut answer = Answer::new(command, caps);
     let steps = follow(&mut answer, packets).unwrap();
     if let Some(Step::End(_)) = steps.last() {
-        assert!(follow(&mut answer, &[b"\x00"]).is_err(), "nothing may follow the end");
+        for more in [&b"\x00"[..], &err(1047)] {
+            assert!(follow(&mut answer, &[more]).is_err(), "nothing may follow the end");
+        }
     }
     steps
 }
@@ -263,11 +265,17 @@ fn nonsense_is_refused() {
         (Command::STMT_PREPARE, &[b"\x01"]),
         (Command::QUIT, &[b"\x00"]),
         (Command::STMT_CLOSE, &[b"\x00"]),
+        (Command::STMT_CLOSE, &[&err(1047)]),
     ] {
         assert!(follow(&mut Answer::new(command, OLD), packets).is_err(), "{command:?} {packets:?}");
     }
     // a head as long as a packet can be would go on in the next: no server sends that
     assert!(Answer::new(Command::QUERY, OLD).step(PAYLOAD_MAX, b"\x00").is_err());
+    // nor an end that goes on, of the kinds that are not looked into
+    assert!(Answer::new(Command::STATISTICS, NEW).step(PAYLOAD_MAX, b"U").is_err());
+    let mut answer = Answer::new(Command::STMT_PREPARE, NEW);
+    follow(&mut answer, &[b"\x00\x07\0\0\0\x01\0\0\0\0\0\0"]).unwrap();
+    assert!(answer.step(PAYLOAD_MAX, b"\x03").is_err());
 }
 
 proptest! {

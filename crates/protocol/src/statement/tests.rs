@@ -120,7 +120,7 @@ fn writes() {
         "SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED",
         "SET PASSWORD = PASSWORD('x')",
         "SET PASSWORD FOR a@b = PASSWORD('x')",
-        "SET ROLE admin",
+        "SET DEFAULT ROLE admin",
         "SET DEFAULT ROLE admin",
         "SET @a = nextval(s)",
         "SET @a = f(1)",
@@ -191,6 +191,7 @@ fn what_may_commit() {
         ("INSERT INTO t VALUES (1); COMMIT", true),
         ("ROLLBACK", false),
         ("FROBNICATE", true),
+        ("LOAD DATA INFILE 'f' INTO TABLE t", true),
     ] {
         assert_eq!(Statement::of(sql.as_bytes()).may_commit, may, "{sql}");
     }
@@ -335,6 +336,76 @@ fn what_was_left_behind() {
     }
     assert!(!Statement::of(b"SELECT a.last_insert_id FROM a").recalls);
     assert!(!Statement::of(b"INSERT INTO t VALUES (1)").recalls);
+}
+
+#[test]
+fn what_may_run_several_statements() {
+    for (sql, several) in [
+        ("CALL p()", true),
+        ("EXECUTE s", true),
+        ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); END", true),
+        ("IF 1 THEN INSERT INTO t VALUES (1); END IF", true),
+        ("SELECT 1; CALL p()", true),
+        ("INSERT INTO t VALUES (1) /*! , (2) */", true),
+        ("SET STATEMENT max_statement_time=1 FOR CALL p()", true),
+        ("INSERT INTO t VALUES (1)", false),
+        ("ALTER TABLE t ADD b INT", false),
+        ("CREATE TABLE t (a INT)", false),
+        ("BEGIN", false),
+        ("COMMIT", false),
+        ("LOAD DATA INFILE 'f' INTO TABLE t", false),
+    ] {
+        assert_eq!(Statement::of(sql.as_bytes()).runs_several, several, "{sql}");
+    }
+}
+
+#[test]
+fn what_no_server_reports() {
+    for (sql, sets, alone) in [
+        ("/* c */ SET /* d */ TRANSACTION READ ONLY", Sets::TRANSACTION, true),
+        ("SET SESSION TRANSACTION READ ONLY", Sets::NONE, true),
+        ("SET ROLE admin;", Sets::ROLE, true),
+        ("SET ROLE admin; SELECT 1", Sets::ROLE, false),
+        ("SET DEFAULT ROLE admin", Sets::NONE, true),
+        ("SET session_track_schema=OFF", Sets::TRACKING, true),
+        ("SET @@session.session_track_state_change = 0", Sets::TRACKING, true),
+        ("SET @@session_track_schema = 0 /*! ,sql_mode='' */", Sets::TRACKING, false),
+        (
+            "set sql_mode=CONCAT(@@sql_mode,',STRICT_TRANS_TABLES'),session_track_system_variables=\
+             CONCAT(@@global.session_track_system_variables,',transaction_isolation')",
+            Sets::TRACKING,
+            true,
+        ),
+        ("SELECT @@session_track_schema", Sets::NONE, true),
+    ] {
+        let found = Statement::of(sql.as_bytes());
+        assert_eq!((found.sets, found.alone), (sets, alone), "{sql}");
+        if alone && sets != Sets::NONE {
+            assert_eq!(found.kind, Kind::SessionOnly, "{sql}");
+        }
+    }
+}
+
+#[test]
+fn what_leaves_a_transaction_open() {
+    for (sql, chains) in [
+        ("ROLLBACK", false),
+        ("ROLLBACK WORK;", false),
+        ("ROLLBACK AND CHAIN", true),
+        ("ROLLBACK WORK AND CHAIN", true),
+        ("COMMIT", false),
+        ("COMMIT AND CHAIN", true),
+    ] {
+        assert_eq!(Statement::of(sql.as_bytes()).chains, chains, "{sql}");
+    }
+}
+
+#[test]
+fn what_a_sequence_gave() {
+    for sql in ["SELECT LASTVAL(s)", "SELECT PREVIOUS VALUE FOR s", "SELECT s.currval"] {
+        assert!(Statement::of(sql.as_bytes()).recalls_sequence, "{sql}");
+    }
+    assert!(!Statement::of(b"SELECT NEXTVAL(s)").recalls);
 }
 
 /// A minute's worth of bytes at a quadratic pace, an instant's at a linear one.

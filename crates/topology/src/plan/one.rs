@@ -333,7 +333,7 @@ impl One {
         if let Kind::Handover { until, .. } = run.kind
             && now >= until
         {
-            return self.undo(core, *run, "over_budget");
+            return self.undo(core, *run, "over_budget", None);
         }
         if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == Kind::Failover) {
             let text = format!(
@@ -362,7 +362,7 @@ impl One {
                 let why = why.to_owned();
                 if matches!(run.kind, Kind::Handover { .. }) {
                     core.say(Level::Error, format!("the decision could not be written to disk: {why}"));
-                    return self.undo(core, *run, "store");
+                    return self.undo(core, *run, "store", None);
                 }
                 let text = format!(
                     "{} cannot write yet, the decision could not be written to disk: {why}",
@@ -427,7 +427,7 @@ impl One {
         let failed = run.to;
         if matches!(run.kind, Kind::Handover { .. }) {
             core.say(Level::Warn, format!("{name} cannot take over, it {why}"));
-            return self.undo(core, run, "not_writable");
+            return self.undo(core, run, "not_writable", Some(why));
         }
         let from = run.from;
         let other = elect_any(&core.nodes, |id| id != failed && Some(id) != from)
@@ -461,7 +461,7 @@ impl One {
     }
 
     /// A handover that must not go on: the old writer goes on, and nobody sees an error.
-    fn undo(&mut self, core: &mut Core, run: Move, code: &'static str) -> bool {
+    fn undo(&mut self, core: &mut Core, run: Move, code: &'static str, why: Option<&str>) -> bool {
         let Some(from) = run.from else {
             self.phase = Phase::Starting { until: core.now };
             return true;
@@ -480,7 +480,7 @@ impl One {
             }
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
-            _ => format!("{} {}", core.name(run.to), core.node(run.to).verdict.reason),
+            _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).verdict.reason)),
         };
         let text = format!(
             "{why}: the switchover to {} is undone, {} goes on writing",

@@ -64,8 +64,15 @@ mod tests {
             sections, expected,
             "docs/errors.md needs one \"## CODE name (STATE)\" section for each error, in order"
         );
-        for voice in proxy::voice::ALL {
-            assert!(page.contains(voice.sentence), "docs/errors.md does not quote: {}", voice.sentence);
+        for (voice, text) in proxy::voice::ALL.iter().zip(page.split("\n## ").skip(1)) {
+            let (name, sentence) = (voice.name, voice.sentence);
+            assert!(text.contains(&format!("\n> {sentence}")), "docs/errors.md does not quote: {sentence}");
+            assert!(text.contains("**What to do:** "), "docs/errors.md does not say what to do about {name}");
+            let ends = if voice.closes { "The connection ends." } else { "The connection stays usable." };
+            assert!(
+                text.trim_end().ends_with(ends),
+                "docs/errors.md: the section of {name} must end: {ends}"
+            );
         }
     }
 }

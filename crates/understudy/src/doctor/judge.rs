@@ -20,6 +20,28 @@ const ADVISED: &[(&str, u64, &str)] = &[
     ("evs.join_retrans_period", 200, "a lost message of that agreement is sent again after this"),
     ("evs.inactive_check_period", 100, "how often the above are looked at; needs a restart"),
 ];
+/// What is read of each node, and which cases of the table it decides.
+const READ: &[(&str, &str)] = &[
+    ("evs.keepalive_period", "frozen, vanished: how soon silence can be told from a pause"),
+    ("evs.suspect_timeout", "non-graceful passive and all, unless evicted; frozen, vanished"),
+    ("evs.inactive_timeout", "frozen, vanished: when members disagree on who is silent"),
+    ("evs.install_timeout", "non-graceful, frozen, vanished: the survivors' agreement"),
+    ("evs.join_retrans_period", "non-graceful, frozen, vanished: a lost message of that agreement"),
+    ("evs.inactive_check_period", "non-graceful, frozen, vanished: how often silence is looked for"),
+    ("gcache.size", "the return of a node: by the missing writesets (IST) or a full copy (SST)"),
+    (
+        "gcs.fc_limit",
+        "graceful, semi-graceful, non-graceful active: what the next writer may have left to apply",
+    ),
+    ("gcs.fc_factor", "graceful active: how far that queue must fall before paused writers go on"),
+    ("gcs.fc_single_primary", "graceful active: yes keeps gcs.fc_limit from growing with the members"),
+    ("gcs.fc_master_slave", "graceful active: the older name of gcs.fc_single_primary"),
+    (APPLIERS, "graceful, semi-graceful, non-graceful active: how fast the next writer applies it"),
+    (SST_METHOD, "the return of a node by a full copy: whether its donor can go on serving"),
+];
+/// These two are variables of the server, not provider options.
+const APPLIERS: &str = "wsrep_slave_threads";
+const SST_METHOD: &str = "wsrep_sst_method";
 /// The one that needs a restart.
 const NEEDS_RESTART: &str = "evs.inactive_check_period";
 /// A node that was away this long should come back by IST.
@@ -32,6 +54,8 @@ pub struct Report {
     pub cluster: String,
     /// What each node is set to.
     pub nodes: Vec<NodeReport>,
+    /// Which cases each of those settings decides, in the same words as the table.
+    pub deciding: Vec<Deciding>,
     /// The seed's table, with what decides each case here.
     pub cells: Vec<Cell>,
     /// What is wrong, or could be better.
@@ -53,6 +77,15 @@ pub struct NodeReport {
     pub state: String,
     /// The settings that decide something, as `key = value`.
     pub settings: Vec<(String, String)>,
+}
+
+/// What one setting is good for.
+#[derive(Debug, Serialize)]
+pub struct Deciding {
+    /// Its name.
+    pub setting: &'static str,
+    /// The cases.
+    pub cases: &'static str,
 }
 
 /// One case of the failover table.
@@ -117,6 +150,7 @@ pub fn report(settings: &Settings, nodes: &[NodeFacts]) -> Report {
     Report {
         cluster: settings.name.clone(),
         nodes: nodes.iter().map(node_report).collect(),
+        deciding: READ.iter().map(|&(setting, cases)| Deciding { setting, cases }).collect(),
         cells: cells(settings, nodes),
         findings,
     }
@@ -135,24 +169,12 @@ fn node_report(node: &NodeFacts) -> NodeReport {
         Ok(said) => (said.clone(), None),
         Err(why) => (Said::default(), Some(why.clone())),
     };
-    let mut settings = Vec::new();
-    let mut keys: Vec<&str> = ADVISED.iter().map(|(key, ..)| *key).collect();
-    keys.extend([
-        "gcache.size",
-        "gcs.fc_limit",
-        "gcs.fc_factor",
-        "gcs.fc_single_primary",
-        "gcs.fc_master_slave",
-    ]);
-    for key in keys {
-        if let Some(value) = said.options.text(key) {
-            settings.push((key.to_owned(), value.to_owned()));
-        }
-    }
-    if unreachable.is_none() {
-        settings.push(("wsrep_slave_threads".into(), said.appliers.map_or("?".into(), |n| n.to_string())));
-        settings.push(("wsrep_sst_method".into(), said.sst_method.clone()));
-    }
+    let value = |key: &str| match key {
+        APPLIERS => said.appliers.map(|n| n.to_string()),
+        SST_METHOD => Some(said.sst_method.clone()).filter(|method| !method.is_empty()),
+        option => said.options.text(option).map(str::to_owned),
+    };
+    let settings = READ.iter().filter_map(|(key, _)| Some(((*key).to_owned(), value(key)?))).collect();
     NodeReport {
         name: node.name.clone(),
         address: node.address.clone(),
@@ -331,10 +353,7 @@ fn gcache(nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
         if rate < 1.0 {
             continue;
         }
-        let window = Duration::try_from_secs_f64(size as f64 / rate).unwrap_or(Duration::MAX);
-        if window >= WINDOW_WANTED {
-            continue;
-        }
+        let Some(window) = window(size, rate).filter(|window| *window < WINDOW_WANTED) else { continue };
         let wanted = ((rate * WINDOW_WANTED.as_secs_f64()) / f64::from(1 << 20)).ceil() as u64;
         findings.push(Finding {
             weight: Weight::Advice,
@@ -406,8 +425,14 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
     vec![
         Cell {
             case: "graceful: active, all",
-            decided_by: format!("switchover.budget_ms = {}; {scope}", settings.budget.as_millis()),
-            comes_to: "as long as the running transactions take to end".into(),
+            decided_by: format!(
+                "switchover.budget_ms = {}; {}; {scope}",
+                settings.budget.as_millis(),
+                queue(nodes)
+            ),
+            comes_to:
+                "as long as the running transactions take to end, and the next writer to apply its queue"
+                    .into(),
             seed: "sub-second, no errors",
         },
         Cell {
@@ -445,7 +470,53 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
             comes_to: vanished,
             seed: "not tested",
         },
+        the_return(nodes),
     ]
+}
+
+/// How much the next writer may have left to apply: the receive queue at which flow control pauses the writers.
+fn queue(nodes: &[NodeFacts]) -> String {
+    let limit = |said: &Said| {
+        let limit: f64 = said.options.text("gcs.fc_limit")?.parse().ok()?;
+        let fixed = ["gcs.fc_single_primary", "gcs.fc_master_slave"]
+            .iter()
+            .any(|key| said.options.text(key).is_some_and(|value| value.eq_ignore_ascii_case("yes")));
+        let members = said.cluster_size.unwrap_or(1).max(1);
+        Some(if fixed { limit } else { limit * f64::from(members).sqrt() })
+    };
+    match answered(nodes).filter_map(|(_, said)| limit(said)).reduce(f64::max) {
+        Some(most) => format!("gcs.fc_limit: at most about {most:.0} writesets queued on the next writer"),
+        None => "gcs.fc_limit = not known".into(),
+    }
+}
+
+/// What happens afterwards: not a cell of the seed's table, and the longest time of all when it goes wrong.
+fn the_return(nodes: &[NodeFacts]) -> Cell {
+    let size = answered(nodes).filter_map(|(_, said)| said.options.bytes("gcache.size")).min();
+    let rate = answered(nodes).filter_map(|(_, said)| said.bytes_per_second).reduce(f64::max);
+    let comes_to =
+        match size.zip(rate.filter(|rate| *rate >= 1.0)).and_then(|(size, rate)| window(size, rate)) {
+            Some(window) => format!(
+                "by the missing writesets (IST) when it was away for less than {}, else by a full copy (SST)",
+                crate::table::span(window.as_millis() as u64)
+            ),
+            None => "by the missing writesets (IST): hardly anything is written".into(),
+        };
+    Cell {
+        case: "the return of the node, after any case",
+        decided_by: format!(
+            "gcache.size = {} against {} of writes a second",
+            size.map_or("not known".into(), mib),
+            rate.map_or("an unknown amount".into(), kib)
+        ),
+        comes_to,
+        seed: "not tested",
+    }
+}
+
+/// How long writes at `rate` bytes a second fit into `size` bytes.
+fn window(size: u64, rate: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(size as f64 / rate).ok()
 }
 
 /// How long Galera itself lets writes stand still when a member falls silent.

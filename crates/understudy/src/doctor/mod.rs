@@ -18,8 +18,13 @@ use clap::Args;
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Settings};
 
+/// For `--help`.
+const EXIT: &str = "Exit codes: 0 nothing must be put right, though there may be advice; 1 a node cannot be asked, or something \
+                    must be put right; 2 wrong usage or configuration.";
+
 /// Reads only; the statements it proposes are for you to run.
 #[derive(Args)]
+#[command(after_help = EXIT)]
 pub struct Doctor {
     /// The configuration [default: ./understudy.toml, then /etc/understudy/understudy.toml]
     #[arg(long, value_name = "FILE")]
@@ -30,7 +35,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Prints the report. Exit code 1 when a node cannot be asked or something must be put right.
+    /// Prints the report.
     pub fn run(self) -> Outcome {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::judge::{Report, Weight};
+use super::judge::{NodeReport, Report, Weight};
 use crate::table::{Lean, Table, wrap};
 
 /// Widest line of running text, in characters.
@@ -28,8 +28,9 @@ pub fn text(report: &Report) -> String {
 fn settings(report: &Report) -> String {
     let mut columns = vec![("SETTING", Lean::Left)];
     columns.extend(report.nodes.iter().map(|node| (node.name.as_str(), Lean::Left)));
+    columns.push(("DECIDES", Lean::Left));
     let mut table = Table::new(&columns);
-    let each = |name: &str, of: &dyn Fn(&super::judge::NodeReport) -> String| {
+    let each = |name: &str, of: &dyn Fn(&NodeReport) -> String| {
         std::iter::once(name.to_owned()).chain(report.nodes.iter().map(of)).collect::<Vec<_>>()
     };
     table.row(each("address", &|node| node.address.clone()));
@@ -38,20 +39,17 @@ fn settings(report: &Report) -> String {
     table.row(each("state", &|node| {
         dash(if node.unreachable.is_some() { "not reached" } else { &node.state })
     }));
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in report.nodes.iter().flat_map(|node| &node.settings) {
-        if !keys.contains(&key.as_str()) {
-            keys.push(key);
-        }
-    }
-    for key in keys {
-        let value = |node: &super::judge::NodeReport| {
-            node.settings
-                .iter()
-                .find(|(name, _)| name == key)
-                .map_or("-".to_owned(), |(_, value)| value.clone())
+    for deciding in &report.deciding {
+        let value = |node: &NodeReport| {
+            let found = node.settings.iter().find(|(name, _)| name == deciding.setting);
+            found.map(|(_, value)| value.clone())
         };
-        table.row(each(key, &value));
+        // A version that does not have the option says nothing of it.
+        if report.nodes.iter().any(|node| value(node).is_some()) {
+            let mut row = each(deciding.setting, &|node| value(node).unwrap_or_else(|| "-".to_owned()));
+            row.push(deciding.cases.to_owned());
+            table.row(row);
+        }
     }
     table.text()
 }

@@ -194,6 +194,11 @@ pub fn explain(error: &LinkError, user: &str) -> String {
         LinkError::Refused => {
             "nothing listens there: is the server running, and is the address right?".to_owned()
         }
+        LinkError::Unreachable(why) if why.contains("resolve") => {
+            format!("{why}: is the name right, and does this machine know it?")
+        }
+        LinkError::Unreachable(_) => format!("{error}: does a route lead there from this machine?"),
+        LinkError::Protocol(_) => format!("{error}: is this the address of a database?"),
         LinkError::TimedOut { .. } => {
             format!("{error}: is the host up, and does a firewall let us through?")
         }

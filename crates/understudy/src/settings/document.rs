@@ -47,7 +47,8 @@ impl Document {
         if errors.is_empty() {
             this.walk("", root.get_ref(), text);
         }
-        for error in errors {
+        // One unclosed bracket makes nonsense of every line below it: only the first finding helps.
+        if let Some(error) = errors.iter().min_by_key(|error| error.span().map_or(0, |span| span.start)) {
             let line = error.span().map_or(1, |span| line_of(text, &span));
             this.problem(Some(line), format!("not valid TOML: {}", error.message()));
         }

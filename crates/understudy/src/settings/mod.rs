@@ -77,6 +77,8 @@ pub struct Monitor {
     pub interval: Duration,
     /// Missed answers until a node is silent.
     pub misses_max: u32,
+    /// Whether events count, or only missed answers.
+    pub events: bool,
     /// Who is evicted.
     pub evict: EvictPolicy,
     /// How long an orderly stop is left alone.
@@ -335,6 +337,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             password,
             interval: get(&t::MONITOR_INTERVAL).millis()?,
             misses_max: get(&t::MONITOR_MISSES).number()?,
+            events: get(&t::MONITOR_DETECT).text()? == "events",
             evict: match get(&t::MONITOR_EVICT).text()?.as_str() {
                 "proven" => EvictPolicy::Proven,
                 "silent" => EvictPolicy::Silent,

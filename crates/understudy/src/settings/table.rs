@@ -95,6 +95,8 @@ settings! {
         "How often each node is asked for its status; also how long an answer may take.";
     MONITOR_MISSES = "cluster.monitor.misses_max", Count { min: 1, max: 100 }, Toml("3"),
         "A node that misses this many answers in a row is silent. A refused or reset connection does not wait for this.";
+    MONITOR_DETECT = "cluster.monitor.detect", Choice(&["events", "checks"]), Toml("\"events\""),
+        "What counts as a sign of loss. \"events\": a link that ends, a refused connection and a broken statement are followed up at once, missed answers as well. \"checks\": only missed answers, as with a load balancer's checks; to compare with.";
     MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""),
         "Which nodes are evicted from the Galera group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all must then be restarted by hand. \"never\": none.";
     MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),

@@ -236,9 +236,14 @@ fn every_default_passes_its_own_check() {
 fn the_page_of_settings_is_current() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
     let kept = std::fs::read_to_string(page).unwrap_or_default();
-    assert_eq!(
-        kept,
-        page::markdown(),
-        "docs/settings.md is old: run `understudy settings --markdown > docs/settings.md`"
+    let made = page::markdown();
+    let differs = kept
+        .lines()
+        .chain(std::iter::repeat("(nothing)"))
+        .zip(made.lines())
+        .find(|(kept, made)| kept != made);
+    assert!(
+        kept == made,
+        "docs/settings.md is old: run `understudy settings --markdown > docs/settings.md`; first difference: {differs:?}"
     );
 }

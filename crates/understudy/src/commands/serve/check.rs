@@ -5,10 +5,7 @@
 
 use std::process::ExitCode;
 
-use web::certificate;
-use web::listen;
-
-use super::first_start;
+use super::{first_start, ports};
 use crate::commands;
 use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
@@ -27,7 +24,12 @@ pub fn run(settings: &Settings) -> Outcome {
     let count = settings.nodes.len();
     ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
     files(settings, &mut tried);
-    ports(settings, &mut tried);
+    for (row, list, opened) in &ports::try_all(settings) {
+        match opened {
+            Ok(_) => ok(&format!("{} {} can be listened on", row.path, list.join(" "))),
+            Err(problem) => tried.wrong_world(&problem.to_string()),
+        }
+    }
     match settings.password() {
         Ok(password) => {
             ok("the monitor's password can be read");
@@ -66,31 +68,9 @@ fn files(settings: &Settings, tried: &mut Tried) {
         }
     }
     if let Some(pair) = &settings.api.certificate {
-        match certificate::server_config(pair) {
+        match first_start::certificate(settings, pair) {
             Ok(_) => ok(&format!("certificate {} and its key fit", pair.certificate.display())),
-            Err(e) => {
-                let problem = settings.problem(&t::API_CERTIFICATE, format!("api.certificate_file: {e}"));
-                tried.wrong_file(&problem.to_string());
-            }
-        }
-    }
-}
-
-fn ports(settings: &Settings, tried: &mut Tried) {
-    let lists = [
-        (&t::LISTEN_MYSQL, &settings.listen.mysql),
-        (&t::LISTEN_HTTP, &settings.listen.http),
-        (&t::LISTEN_HTTPS, &settings.listen.https),
-    ];
-    // All stay open until the end, so that two lists with one port are noticed.
-    let mut open = Vec::new();
-    for (row, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-        match listen::open(list) {
-            Ok(listeners) => {
-                open.extend(listeners);
-                ok(&format!("{} {} can be listened on", row.path, list.join(" ")));
-            }
-            Err(e) => tried.wrong_world(&settings.problem(row, format!("{}: {e}", row.path)).to_string()),
+            Err(problem) => tried.wrong_file(&problem.to_string()),
         }
     }
 }

@@ -4,11 +4,14 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
-use web::certificate;
+use web::certificate::{self, Pair, ServerConfig};
 use web::key::ApiKey;
 
+use crate::exit::Failure;
+use crate::settings::problem::Problem;
 use crate::settings::{Settings, table as t};
 use crate::wiring::Credentials;
 
@@ -34,34 +37,45 @@ pub fn claim(settings: &Settings) -> anyhow::Result<Claim> {
     }
 }
 
-/// Finds or makes key and certificate.
-pub fn prepare(settings: &Settings) -> anyhow::Result<Credentials> {
-    let key = if settings.api.key_is_ours {
-        let is_new = !settings.api.key_file.exists();
-        let key = ApiKey::read_or_create(&settings.api.key_file)?;
-        if is_new {
-            tracing::info!("made an API key: {}", settings.api.key_file.display());
-        }
-        key
-    } else {
-        key(settings)?
-    };
+/// Finds or makes key and certificate. A given file that is not as it should be is wrong configuration.
+pub fn prepare(settings: &Settings) -> Result<Credentials, Failure> {
+    let key =
+        if settings.api.key_is_ours { our_key(settings)? } else { key(settings).map_err(Failure::usage)? };
     if settings.listen.https.is_empty() {
         return Ok(Credentials { key, tls: None });
     }
-    let pair = match &settings.api.certificate {
-        Some(pair) => pair.clone(),
-        None => certificate::self_signed(&settings.state_dir, &names(settings))?,
+    let tls = match &settings.api.certificate {
+        Some(pair) => certificate(settings, pair).map_err(Failure::usage)?,
+        None => our_certificate(settings).map_err(|e| Failure::failed(&e))?,
     };
-    Ok(Credentials { key, tls: Some(certificate::server_config(&pair)?) })
+    Ok(Credentials { key, tls: Some(tls) })
 }
 
 /// The given key; an error carries the line of its setting.
-pub fn key(settings: &Settings) -> anyhow::Result<ApiKey> {
-    ApiKey::read(&settings.api.key_file).map_err(|e| {
-        let problem = settings.problem(&t::API_KEY_FILE, format!("api.key_file: {e}"));
-        anyhow::anyhow!("{problem}")
-    })
+pub fn key(settings: &Settings) -> Result<ApiKey, Problem> {
+    ApiKey::read(&settings.api.key_file)
+        .map_err(|e| settings.problem(&t::API_KEY_FILE, format!("api.key_file: {e}")))
+}
+
+/// The given certificate; an error carries the line of its setting.
+pub fn certificate(settings: &Settings, pair: &Pair) -> Result<Arc<ServerConfig>, Problem> {
+    certificate::server_config(pair)
+        .map_err(|e| settings.problem(&t::API_CERTIFICATE, format!("api.certificate_file: {e}")))
+}
+
+fn our_key(settings: &Settings) -> Result<ApiKey, Failure> {
+    let file = &settings.api.key_file;
+    let is_new = !file.exists();
+    let key = ApiKey::read_or_create(file).map_err(|e| Failure::failed(&e.into()))?;
+    if is_new {
+        tracing::info!("made an API key: {}", file.display());
+    }
+    Ok(key)
+}
+
+fn our_certificate(settings: &Settings) -> anyhow::Result<Arc<ServerConfig>> {
+    let pair = certificate::self_signed(&settings.state_dir, &names(settings))?;
+    Ok(certificate::server_config(&pair)?)
 }
 
 fn state_dir(settings: &Settings) -> anyhow::Result<()> {

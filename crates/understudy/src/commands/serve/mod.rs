@@ -1,8 +1,10 @@
 //! `understudy serve`: the program itself, until it is told to stop.
 
 mod check;
+mod descriptors;
 mod first_start;
 mod notify;
+mod ports;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -37,9 +39,13 @@ impl Serve {
             return check::run(&settings);
         }
         log();
+        descriptors::raise(settings.proxy.client_connections_max);
         let password = settings.password().map_err(Failure::usage)?;
         let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
-        let credentials = first_start::prepare(&settings).map_err(|e| Failure::failed(&e))?;
+        if let Some(problem) = ports::first_problem(&settings) {
+            return Err(Failure::Failed(problem.to_string()));
+        }
+        let credentials = first_start::prepare(&settings)?;
         let house = wiring::start(&settings, password, credentials).map_err(|e| Failure::failed(&e))?;
         serve(house)
     }
@@ -49,14 +55,26 @@ fn serve(house: House) -> Outcome {
     let mut signals = house.wait(async { Signals::new() })?;
     tracing::info!("{}", house.sentence());
     notify::ready();
-    let name = house.wait(signals.next());
-    tracing::info!("{name}: taking no new clients and letting running transactions end");
+    let alone = house.without_manager();
+    let signal = house.wait(async {
+        tokio::select! {
+            name = signals.next() => Some(name),
+            () = alone => None,
+        }
+    });
+    match signal {
+        Some(name) => tracing::info!("{name}: taking no new clients and letting running transactions end"),
+        None => tracing::error!("the manager has ended: nobody would notice a dead node any more; stopping"),
+    }
     notify::stopping();
     house.shutdown(async move {
         signals.next().await;
     });
     tracing::info!("stopped");
-    Ok(ExitCode::SUCCESS)
+    match signal {
+        Some(_) => Ok(ExitCode::SUCCESS),
+        None => Err(Failure::Failed("the manager ended by itself: its last words are in the log; start again".to_owned())),
+    }
 }
 
 /// The signals that mean the end.

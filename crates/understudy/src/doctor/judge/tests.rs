@@ -78,6 +78,38 @@ fn the_cells_follow_the_settings() {
 }
 
 #[test]
+fn the_queue_and_the_return_are_computed() {
+    let cell = |said: &Said, case: &str| {
+        let report = report(&settings(""), &all(said));
+        let cell = report.cells.into_iter().find(|cell| cell.case.starts_with(case)).unwrap();
+        format!("{} -> {}", cell.decided_by, cell.comes_to)
+    };
+    // 16 x sqrt(3), as the servers' own "Flow-control interval" lines say; unscaled for a single writer.
+    assert!(cell(&said(DEFAULTS), "graceful: active").contains("at most about 28 writesets"));
+    let single = said(&format!("{DEFAULTS}; gcs.fc_single_primary = YES"));
+    assert!(cell(&single, "graceful: active").contains("at most about 16 writesets"));
+    let back = cell(&said(DEFAULTS), "the return");
+    // 128 MiB at 1000 bytes a second.
+    assert!(back.contains("128 MiB against 1.0 KiB") && back.contains("less than 37 h 16 min"), "{back}");
+    let mut still = said(DEFAULTS);
+    still.bytes_per_second = Some(0.0);
+    assert!(cell(&still, "the return").contains("hardly anything is written"));
+}
+
+#[test]
+fn each_setting_says_what_it_decides_and_one_that_is_not_there_is_left_out() {
+    let page = super::super::page::text(&report(&settings(""), &all(&said(DEFAULTS))));
+    let line = |key: &str| page.lines().find(|line| line.starts_with(key));
+    let suspect = line("evs.suspect_timeout").unwrap();
+    assert!(
+        suspect.matches("PT5S").count() == 3 && suspect.contains("non-graceful passive and all"),
+        "{page}"
+    );
+    assert!(line("gcs.fc_limit").unwrap().contains("what the next writer may have left to apply"));
+    assert!(line("gcs.fc_single_primary").is_none());
+}
+
+#[test]
 fn the_advised_values_get_no_advice() {
     let advised = "evs.keepalive_period=PT0.2S;evs.inactive_check_period=PT0.1S;evs.suspect_timeout=PT0.6S;\
         evs.inactive_timeout=PT2S;evs.install_timeout=PT1S;evs.join_retrans_period=PT0.2S;gcache.size=128M";

@@ -1,0 +1,267 @@
+//! Transcripts of one session: commands in, answers in, what it decides out.
+
+use super::*;
+use protocol::ok::{put_eof, put_ok, status};
+use protocol::packet::put;
+
+const CAPS: Caps = Caps(Caps::PROTOCOL_41.0 | Caps::SESSION_TRACK.0);
+const SENT: Progress = Progress { sent: true, delivered: false };
+
+fn query(sql: &str) -> Vec<u8> {
+    [&[Command::QUERY.0], sql.as_bytes()].concat()
+}
+
+fn on_statement(command: Command, id: u32, rest: &[u8]) -> Vec<u8> {
+    [&[command.0], &id.to_le_bytes()[..], rest].concat()
+}
+
+fn flight(session: &mut Session, payload: &[u8]) -> InFlight {
+    match session.command(payload, true, CAPS) {
+        Next::Forward(flight) => flight,
+        other => panic!("not forwarded: {other:?}"),
+    }
+}
+
+fn ok_packet(status: u16) -> Vec<u8> {
+    let mut payload = vec![];
+    put_ok(&mut payload, ok::OK, 0, 0, status, 0, b"");
+    payload
+}
+
+/// A command that the node answers with OK and these flags.
+fn run(session: &mut Session, payload: &[u8], status: u16) {
+    let flight = flight(session, payload);
+    let end = End::Ok { status, warnings: 0, changed: false };
+    session.ended(&flight, &end, &ok_packet(status), payload, CAPS);
+}
+
+fn fails(session: &mut Session, payload: &[u8], code: u16) -> bool {
+    let flight = flight(session, payload);
+    let end = End::Err { code };
+    session.ended(&flight, &end, b"", payload, CAPS);
+    session.unsure(&flight, &end)
+}
+
+fn prepared(session: &mut Session, sql: &str, params: u16) -> u32 {
+    let payload = [&[Command::STMT_PREPARE.0], sql.as_bytes()].concat();
+    let flight = flight(session, &payload);
+    session.ended(&flight, &End::Prepared { id: 77, columns: 0, params }, b"", &payload, CAPS);
+    session.memory.last_prepared().unwrap()
+}
+
+const AUTO: u16 = status::AUTOCOMMIT;
+const IN_TRANS: u16 = status::AUTOCOMMIT | status::IN_TRANS;
+
+/// A session whose transaction is lost, the client not yet told.
+fn lost() -> Session {
+    let mut session = Session::new(None);
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    run(&mut session, &query("INSERT INTO t VALUES (1)"), IN_TRANS);
+    session.lost_idle();
+    assert_eq!(session.transaction(), Transaction::Lost);
+    session
+}
+
+#[test]
+fn a_lost_transaction_is_told_by_the_next_statement_whatever_comes_between() {
+    let mut session = lost();
+    for _ in 0..2 {
+        assert!(matches!(session.command(&[Command::PING.0], true, CAPS), Next::AnswerOk));
+        session.server_status(AUTO);
+        assert_eq!(session.transaction(), Transaction::Lost);
+    }
+    assert!(matches!(session.command(&query("COMMIT"), true, CAPS), Next::AnswerRolledBack));
+    assert_eq!(session.transaction(), Transaction::None);
+    let kill = lost().command(&query("KILL 1073741824"), true, CAPS);
+    assert!(matches!(kill, Next::AnswerRolledBack), "{kill:?}");
+    assert!(matches!(lost().command(&query("ROLLBACK"), true, CAPS), Next::AnswerOk));
+    for chained in ["ROLLBACK AND CHAIN", "ROLLBACK WORK AND CHAIN", "COMMIT AND CHAIN"] {
+        assert!(matches!(lost().command(&query(chained), true, CAPS), Next::AnswerRolledBack), "{chained}");
+    }
+    assert!(matches!(lost().command(&[Command::RESET_CONNECTION.0], true, CAPS), Next::Reset));
+}
+
+#[test]
+fn completion_type_chains_too() {
+    let mut session = Session::new(None);
+    let set = query("SET completion_type = CHAIN");
+    let flight = flight(&mut session, &set);
+    let mut pair = vec![];
+    put::lenenc_bytes(&mut pair, b"completion_type");
+    put::lenenc_bytes(&mut pair, b"CHAIN");
+    let mut track = vec![0];
+    put::lenenc_bytes(&mut track, &pair);
+    let mut payload = vec![];
+    put_ok(&mut payload, ok::OK, 0, 0, AUTO, 0, b"");
+    payload[3..5].copy_from_slice(&(AUTO | status::SESSION_STATE_CHANGED).to_le_bytes());
+    put::lenenc_bytes(&mut payload, b"");
+    put::lenenc_bytes(&mut payload, &track);
+    session.ended(&flight, &End::Ok { status: AUTO, warnings: 0, changed: true }, &payload, &set, CAPS);
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    session.lost_idle();
+    assert!(matches!(session.command(&query("ROLLBACK"), true, CAPS), Next::AnswerRolledBack));
+}
+
+#[test]
+fn a_loss_while_nothing_is_asked_of_the_transaction_is_told_later() {
+    for command in [Command::PING, Command::STATISTICS, Command::SET_OPTION] {
+        let mut session = Session::new(None);
+        run(&mut session, &query("BEGIN"), IN_TRANS);
+        let flight = flight(&mut session, &[command.0]);
+        let verdict = session.lost(&flight, SENT);
+        assert_eq!(session.transaction(), Transaction::Lost, "{command:?}: {verdict:?}");
+    }
+    let mut session = Session::new(None);
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    let rollback = flight(&mut session, &query("ROLLBACK"));
+    assert_eq!(session.lost(&rollback, SENT), Verdict::Done);
+    let mut session = Session::new(None);
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    let chained = flight(&mut session, &query("ROLLBACK AND CHAIN"));
+    assert_eq!(session.lost(&chained, SENT), Verdict::RolledBack);
+}
+
+#[test]
+fn a_transaction_opened_by_an_answer_that_fails_is_asked_about() {
+    let mut session = Session::new(None);
+    assert!(!fails(&mut session, &query("INSERT INTO t VALUES (1)"), 1062));
+    assert!(fails(&mut session, &query("CALL p()"), 1062));
+    // A part of an answer counts, whether it ended with an OK or an EOF.
+    let mut eof = vec![];
+    put_eof(&mut eof, 0, IN_TRANS | status::MORE_RESULTS);
+    for part in [ok_packet(IN_TRANS | status::MORE_RESULTS), eof] {
+        let mut session = Session::new(None);
+        let text = query("START TRANSACTION; INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)");
+        let flight = flight(&mut session, &text);
+        session.part(&flight, &part, CAPS);
+        assert_eq!(session.transaction(), Transaction::Open);
+        let end = End::Err { code: 1062 };
+        session.ended(&flight, &end, b"", &text, CAPS);
+        assert!(session.unsure(&flight, &end));
+    }
+    // The node dies before it can say: the client is told that a transaction may be gone.
+    let mut session = Session::new(None);
+    session.lost_unsure();
+    assert!(matches!(session.command(&query("COMMIT"), true, CAPS), Next::AnswerRolledBack));
+}
+
+#[test]
+fn what_runs_several_statements_may_have_run_before_a_refusal() {
+    for (sql, verdict) in [
+        ("INSERT INTO t VALUES (1)", Verdict::Again),
+        ("ALTER TABLE t ADD b INT", Verdict::Again),
+        ("CALL p()", Verdict::Unknown),
+        ("EXECUTE s", Verdict::Unknown),
+        ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); END", Verdict::Unknown),
+        ("COMMIT", Verdict::Again), // of nothing
+    ] {
+        for code in [errno::UNKNOWN_COM_ERROR, errno::OPTION_PREVENTS_STATEMENT, errno::READ_ONLY_MODE] {
+            let mut session = Session::new(None);
+            let flight = flight(&mut session, &query(sql));
+            assert_eq!(session.refused(&flight, code), verdict, "{sql} {code}");
+        }
+    }
+    let mut session = Session::new(None);
+    let id = prepared(&mut session, "INSERT INTO t VALUES (?)", 1);
+    let bulk = flight(&mut session, &on_statement(Command::STMT_BULK_EXECUTE, id, &[128, 0, 8, 0]));
+    assert_eq!(session.refused(&bulk, errno::UNKNOWN_COM_ERROR), Verdict::Unknown);
+    // In a transaction it is certain all the same.
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    let bulk = flight(&mut session, &on_statement(Command::STMT_BULK_EXECUTE, id, &[128, 0, 8, 0]));
+    assert_eq!(session.lost(&bulk, SENT), Verdict::RolledBack);
+}
+
+#[test]
+fn only_the_sessions_own_statements_reach_a_node() {
+    let mut session = Session::new(None);
+    let id = prepared(&mut session, "SELECT 1", 0);
+    let unknown = id + 1;
+    for command in
+        [Command::STMT_EXECUTE, Command::STMT_FETCH, Command::STMT_RESET, Command::STMT_BULK_EXECUTE]
+    {
+        let next = session.command(&on_statement(command, unknown, &[0; 5]), true, CAPS);
+        assert!(matches!(next, Next::UnknownStatement(found) if found == unknown), "{command:?}: {next:?}");
+    }
+    for command in [Command::STMT_SEND_LONG_DATA, Command::STMT_CLOSE] {
+        let next = session.command(&on_statement(command, unknown, &[0; 5]), true, CAPS);
+        assert!(matches!(next, Next::Nothing), "{command:?}: {next:?}");
+    }
+    let last = on_statement(Command::STMT_EXECUTE, LAST_PREPARED, &[0; 5]);
+    assert_eq!(flight(&mut session, &last).statement, Some(id));
+    // What was prepared last did not come to be: an older statement must not run in its place.
+    fails(&mut session, &[&[Command::STMT_PREPARE.0], &b"SELEKT"[..]].concat(), 1064);
+    assert!(matches!(session.command(&last, true, CAPS), Next::UnknownStatement(LAST_PREPARED)));
+}
+
+#[test]
+fn long_data_is_never_doubled() {
+    let mut session = Session::new(None);
+    let id = prepared(&mut session, "INSERT INTO t VALUES (?)", 1);
+    run(&mut session, &query("BEGIN"), IN_TRANS);
+    session.lost_idle();
+    let piece = on_statement(Command::STMT_SEND_LONG_DATA, id, b"\0\0piece");
+    assert!(matches!(session.command(&piece, true, CAPS), Next::Nothing));
+    assert!(session.pins().is_empty());
+    let execute = on_statement(Command::STMT_EXECUTE, id, &[0, 1, 0, 0, 0, 0, 1, 252, 0]);
+    assert!(matches!(session.command(&execute, true, CAPS), Next::AnswerRolledBack));
+    flight(&mut session, &piece);
+    let flight = flight(&mut session, &execute);
+    assert!(session.left_long_data(&flight) && !session.left_long_data(&flight));
+}
+
+#[test]
+fn parameter_types_are_kept_and_told_again() {
+    let mut session = Session::new(None);
+    let id = prepared(&mut session, "INSERT INTO t VALUES (?, ?)", 2);
+    let types = |session: &Session| {
+        let statement = &session.memory.statements[&id];
+        (statement.types.clone(), statement.types_unseen, statement.types_on_node)
+    };
+    let execute = on_statement(Command::STMT_EXECUTE, id, &[0, 1, 0, 0, 0, 0, 1, 8, 0, 252, 0, 9, 9]);
+    flight(&mut session, &execute);
+    assert_eq!(types(&session), (vec![8, 0, 252, 0], false, false));
+    session.statement(id).unwrap().types_on_node = true;
+    // Bound anew in a command of which only the beginning is at hand.
+    let Next::Forward(_) = session.command(&execute[..14], false, CAPS) else { panic!() };
+    assert_eq!(types(&session), (vec![], true, false));
+    let bulk = on_statement(Command::STMT_BULK_EXECUTE, id, &[128, 0, 3, 0, 8, 0, 0, 1]);
+    flight(&mut session, &bulk);
+    assert_eq!(types(&session), (vec![3, 0, 8, 0], false, false));
+    flight(&mut session, &on_statement(Command::STMT_EXECUTE, id, &[0, 1, 0, 0, 0, 0, 0, 9]));
+    assert_eq!(types(&session).0, [3, 0, 8, 0]);
+}
+
+#[test]
+fn a_statement_too_long_to_be_kept_is_taken_for_anything() {
+    let mut session = Session::new(None);
+    let payload = [&[Command::STMT_PREPARE.0], &b"SELECT ..."[..]].concat();
+    let Next::Forward(flight) = session.command(&payload, false, CAPS) else { panic!() };
+    session.ended(&flight, &End::Prepared { id: 1, columns: 1, params: 0 }, b"", b"", CAPS);
+    assert_eq!(session.pins(), Pins::LONG_STATEMENT);
+    let statement = session.memory.statements[&1].scanned;
+    assert!(statement.kind == Kind::Write && statement.may_commit);
+}
+
+#[test]
+fn what_was_left_behind_stays_forgotten_until_it_is_made_anew() {
+    let mut session = Session::new(None);
+    session.moved();
+    run(&mut session, &[Command::PING.0], AUTO);
+    run(&mut session, &query("SET sql_mode = ''"), AUTO);
+    let rows = flight(&mut session, &query("SELECT FOUND_ROWS()"));
+    let sequence = flight(&mut session, &query("SELECT LASTVAL(s)"));
+    assert!(session.has_forgotten(&rows) && session.has_forgotten(&sequence));
+    run(&mut session, &query("SELECT 1"), AUTO);
+    assert!(!session.has_forgotten(&rows) && session.has_forgotten(&sequence));
+    run(&mut session, &query("SELECT NEXTVAL(s)"), AUTO);
+    assert!(!session.has_forgotten(&sequence));
+}
+
+#[test]
+fn an_error_pins_what_may_have_been_done_before_it() {
+    let mut session = Session::new(None);
+    fails(&mut session, &query("CREATE TEMPORARY TABLE"), errno::PARSE_ERROR);
+    assert!(session.pins().is_empty());
+    fails(&mut session, &query("CREATE TEMPORARY TABLE t AS SELECT GET_LOCK('a', 1), f()"), 1305);
+    assert_eq!(session.pins(), Pins::TEMP_TABLE.union(Pins::GET_LOCK));
+}

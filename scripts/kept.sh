@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Keeps a measured run: from the directory that `understudy lab failover --out-dir DIR` wrote, makes
+# bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,report.html,machine.txt}. Existing runs are never overwritten.
+set -euo pipefail
+
+usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover --out-dir DIR`; NAME such as nine-cells)'
+[ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
+from=$1 name=$2
+shift 2
+[[ $name =~ ^[a-z0-9][a-z0-9-]*$ ]] || { echo "kept: NAME is a-z, 0-9 and -, it is: $name" >&2; exit 2; }
+for file in table.txt result.json report.html; do
+    [ -s "$from/$file" ] || { echo "kept: $from/$file is missing: is it a directory of lab failover --out-dir?" >&2; exit 1; }
+done
+
+# A value of the result, which is JSON indented by two: kept "machine" "kernel".
+value() { # object, key
+    sed -n "/^  \"$1\": {/,/^  }/s/^ *\"$2\": \"\{0,1\}\([^\"]*[^\",]\)\"\{0,1\},\{0,1\}\$/\1/p" "$from/result.json" | head -n 1
+}
+
+day=$(value conditions at)
+root=$(cd "$(dirname "$0")/.." && pwd)
+kept=$root/bench/runs/${day%%T*}-$name
+[ -n "$day" ] || { echo "kept: $from/result.json does not say when it was measured" >&2; exit 1; }
+[ ! -e "$kept" ] || { echo "kept: ${kept#"$root"/} is there already: give it another NAME" >&2; exit 1; }
+
+commit=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)
+# What is kept under bench/runs itself does not make a difference to what was measured.
+if [ "$commit" != unknown ] && [ -n "$(git -C "$root" status --porcelain -- . ':!bench/runs')" ]; then
+    commit="$commit, and changes that were not committed"
+fi
+
+mkdir -p "$kept"
+cp "$from/table.txt" "$from/result.json" "$from/report.html" "$kept/"
+{
+    echo "measured     $day"
+    echo "processor    $(value machine processor), $(value machine cores) cores"
+    echo "memory       $(value machine memory_gib) GiB"
+    echo "kernel       Linux $(value machine kernel)"
+    for program in MariaDB Galera HAProxy sysbench Understudy; do
+        printf '%-12s %s\n' "$program" "$(value machine $program)"
+    done
+    echo "commit       $commit"
+    [ $# -eq 0 ] || echo "command      $*"
+} >"$kept/machine.txt"
+echo "kept: ${kept#"$root"/}"
