@@ -16,7 +16,7 @@ rust=$(cargo --version | cut -d ' ' -f 2)
 
 # The lab: servers and their network. The rest: sysbench and HAProxy to compare with; a C compiler for SQLite and ring;
 # curl for the commands of the documentation.
-packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy gcc libc6-dev curl git)
+packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy gcc g++ libc6-dev curl git)
 command -v dpkg-query >/dev/null ||
     stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \
         "then run: cargo build --release --locked -p understudy && target/release/understudy lab demo"

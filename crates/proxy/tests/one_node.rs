@@ -3,6 +3,7 @@
 
 mod bench;
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use bench::{Bench, SECOND, cli, one, routes, settings};
@@ -49,24 +50,18 @@ async fn a_client_sees_what_it_would_see_without_the_proxy() {
         "DELIMITER //\nCREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END//\nCALL p()//\nSELECT 5//",
     );
     assert!(ok && text == "1\n2\n5\n", "{text}");
-    let dir = tempfile_with("7\tseven\n8\teight\n");
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"7\tseven\n8\teight\n").unwrap();
     let (ok, text) = cli(
         &bench,
         &["--local-infile=1"],
         &format!(
             "LOAD DATA LOCAL INFILE '{}' INTO TABLE t; SELECT COUNT(*) FROM t WHERE id IN (7, 8);",
-            dir.1
+            file.path().display()
         ),
     );
     assert!(ok && text.ends_with("2\n"), "{text}");
     assert!(bench.proxy.stats().await.hold.lawful);
-}
-
-fn tempfile_with(text: &str) -> (std::path::PathBuf, String) {
-    let path = std::env::temp_dir().join(format!("understudy-test-infile-{}", std::process::id()));
-    std::fs::write(&path, text).unwrap();
-    let name = path.display().to_string();
-    (path, name)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
