@@ -6,7 +6,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Login};
 use tokio::time::{Instant, sleep, timeout};
 use topology::account::Account;
-use topology::flavor::{Flavor, join_period};
+use topology::flavor::Flavor;
 
 /// An action's failure: the server's error number, when it gave one, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +28,10 @@ impl Failed {
     }
 }
 
-/// Between two tries to set an option back, how many there are, and how long each may take.
-const SET_GAP: Duration = Duration::from_millis(500);
-const SET_TRIES: u32 = 10;
-const SET_DEADLINE: Duration = Duration::from_secs(2);
+/// Between two tries to clear a list, how many there are, and how long each may take.
+const FORGET_GAP: Duration = Duration::from_millis(500);
+const FORGET_TRIES: u32 = 10;
+const FORGET_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Strikes `gcomm_uuid` from the group, through the node at `address`; returns when that node is in a new view.
 pub(crate) async fn evict(
@@ -53,61 +53,23 @@ pub(crate) async fn evict(
     .await
 }
 
-/// Has the node at `address` hurry on its way out of view number `from`, if it does not find it by itself in a moment; for
-/// `within` at most. Its own pace is put back, whatever came of it. Should this process end in between, the node keeps the
-/// shorter period: it then repeats itself more often while a view changes, and nothing else.
-pub(crate) async fn hurry(address: &str, login: &Login, from: u64, within: Duration) -> Result<(), Failed> {
-    let mut pace = None;
-    let done = in_time(within, async {
-        let mut link = Link::connect(address, login, within).await?;
-        let flavor = Flavor::of(&link.greeting.version);
-        let from = from.to_string();
-        if view(&mut link, within).await? != from
-            || timeout(BY_ITSELF, view_after(&mut link, &from, within)).await.is_ok()
-        {
-            return Ok(());
-        }
-        // A cancelled question leaves its link unusable.
-        let mut link = Link::connect(address, login, within).await?;
-        let options = link.query(flavor.provider_options(), within).await?;
-        pace = options.text(0, 0).and_then(join_period).and_then(|period| flavor.set_join_period(period));
-        if pace.is_some() {
-            link.query(Flavor::HURRY, within).await?;
-            view_after(&mut link, &from, within).await?;
-        }
-        Ok(())
-    })
-    .await;
-    match pace {
-        Some(statement) => set_again(address, login, &statement).await,
-        None => done,
-    }
-}
-
 /// Clears the list of evicted members of the node at `address`, trying again for some seconds.
 pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
-    set_again(address, login, Flavor::FORGET_EVICTED).await
-}
-
-/// Carries out a statement that may as well be carried out twice, trying again for some seconds.
-async fn set_again(address: &str, login: &Login, statement: &str) -> Result<(), Failed> {
     let mut tries = 0;
     loop {
-        let done = in_time(SET_DEADLINE, async {
-            Link::connect(address, login, SET_DEADLINE).await?.query(statement, SET_DEADLINE).await?;
+        let cleared = in_time(FORGET_DEADLINE, async {
+            let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
+            link.query(Flavor::FORGET_EVICTED, FORGET_DEADLINE).await?;
             Ok(())
         })
         .await;
         tries += 1;
-        if done.is_ok() || tries == SET_TRIES {
-            return done;
+        if cleared.is_ok() || tries == FORGET_TRIES {
+            return cleared;
         }
-        sleep(SET_GAP).await;
+        sleep(FORGET_GAP).await;
     }
 }
-
-/// An undisturbed change of view takes 7 to 20 ms.
-const BY_ITSELF: Duration = Duration::from_millis(40);
 
 /// How often the view is looked at while its change is waited for.
 const VIEW_LOOK: Duration = Duration::from_millis(5);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use link::Login;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
 use topology::brain::Brain;
@@ -30,6 +30,8 @@ const VIEW_AGE_MAX: Duration = Duration::from_millis(200);
 /// For reading the account table, and for writing what is left at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
+/// For giving every node its own pace back at the end.
+const PACES_DEADLINE: Duration = Duration::from_secs(3);
 
 /// An order and where its answer goes.
 pub(crate) type Asked = (Order, oneshot::Sender<OrderReply>);
@@ -48,6 +50,8 @@ pub(crate) struct Cycle {
     pub notes: mpsc::Receiver<Note>,
     pub notes_in: mpsc::Sender<Note>,
     pub probes: Vec<mpsc::Sender<Wish>>,
+    /// Of each node: whether it is to be brisk, and the task that sees to it.
+    pub paces: Vec<(watch::Sender<bool>, JoinHandle<()>)>,
     pub routes: watch::Sender<Arc<Routes>>,
     pub view: watch::Sender<Arc<ClusterView>>,
     pub stop: oneshot::Receiver<()>,
@@ -177,18 +181,10 @@ impl Cycle {
                         }
                     });
                 }
-                Action::Hurry { node, view, within } => {
-                    let (address, login, name) =
-                        (self.address(node), self.login.clone(), self.name(node).to_owned());
-                    acts.spawn(async move {
-                        // A node that could not be hurried is as fast as Galera makes it.
-                        if let Err(Failed { why, .. }) = act::hurry(&address, &login, view, within).await {
-                            tracing::debug!(
-                                "{name} could not be hurried, or did not get its own pace back: {why}"
-                            );
-                        }
-                        (Fact::Tick, None)
-                    });
+                Action::Pace { node, brisk } => {
+                    if let Some((pace, _)) = self.paces.get(usize::from(node.0)) {
+                        pace.send_replace(brisk);
+                    }
                 }
                 Action::Forget { node } => {
                     let (address, login, name) =
@@ -320,11 +316,20 @@ impl Cycle {
     }
 
     /// The end: open orders are answered, everything asked to be written is written.
-    async fn close(self, desk: Desk) {
+    async fn close(mut self, desk: Desk) {
+        // Their wishes end: each puts its node's own pace back.
+        let (wishes, pacers): (Vec<_>, Vec<_>) = std::mem::take(&mut self.paces).into_iter().unzip();
+        drop(wishes);
         for answer in desk.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
             let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));
         }
+        let _ = tokio::time::timeout(PACES_DEADLINE, async {
+            for pacer in pacers {
+                let _ = pacer.await;
+            }
+        })
+        .await;
         self.say(desk.term, Sentence { level: Level::Info, text: "the manager stops".into() });
         let mut notes = self.notes;
         notes.close();

@@ -16,6 +16,7 @@ mod act;
 mod advice;
 mod cycle;
 mod journal;
+mod pacer;
 mod probe;
 mod settings;
 mod start;

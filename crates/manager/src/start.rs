@@ -17,6 +17,7 @@ use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
+use crate::pacer::Pacer;
 use crate::probe::Probe;
 use crate::settings::Settings;
 use crate::store::{Saved, Store, StoreError};
@@ -140,6 +141,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
             let mut probes = Vec::new();
+            let mut paces = Vec::new();
             for (place, node) in (0..=u8::MAX).zip(&cluster.nodes) {
                 let (wish, wishes) = mpsc::channel(WISHES_MAX);
                 probes.push(wish);
@@ -153,6 +155,9 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                     notes: notes_in.clone(),
                 };
                 tokio::spawn(probe.run());
+                let (pace, wish) = watch::channel(false);
+                let pacer = Pacer { address: node.address.clone(), login: login.clone(), wish };
+                paces.push((pace, tokio::spawn(pacer.run())));
             }
             let cycle = Cycle {
                 settings: cluster,
@@ -165,6 +170,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 notes,
                 notes_in,
                 probes,
+                paces,
                 routes: routes_in,
                 view: view_in,
                 stop,

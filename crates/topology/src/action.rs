@@ -42,15 +42,13 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
-    /// Have the node repeat its part of the talk about the next view every 0.1 s, until the view has changed or the time is over;
-    /// answered by nothing. See [`crate::flavor::Flavor::HURRY`].
-    Hurry {
+    /// Have the node repeat its part of the talk about the next view every 0.1 s, or at its own pace again; answered by nothing, and
+    /// the newest wish for a node counts. See [`crate::flavor::Flavor::BRISK`].
+    Pace {
         /// Which node.
         node: NodeId,
-        /// The number of the view it was in; in another one there is nothing to hurry.
-        view: u64,
-        /// So long at most.
-        within: Duration,
+        /// Every 0.1 s; else its own pace.
+        brisk: bool,
     },
     /// Clear the node's list of evicted members; answered by nothing. See [`crate::flavor::Flavor::FORGET_EVICTED`].
     Forget {

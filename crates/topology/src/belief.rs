@@ -81,8 +81,13 @@ pub(crate) struct Belief {
     pub evicted_uuid: String,
     pub evict_tries: u32,
     pub evict_after: Now,
-    /// The group was hurried for the present loss.
-    pub hurried: bool,
+    /// It was told to be brisk, see [`crate::pace`].
+    pub brisk: bool,
+    /// It misses probes while others answer, and when that last began.
+    pub late: bool,
+    pub late_last: Option<Now>,
+    /// An operator took the traffic off it: until then it is not surprising that it stops.
+    pub stop_expected_until: Now,
 
     pub verdict: Verdict,
     pub since: Now,
@@ -121,7 +126,10 @@ impl Belief {
             evicted_uuid: String::new(),
             evict_tries: 0,
             evict_after: Now::ZERO,
-            hurried: false,
+            brisk: false,
+            late: false,
+            late_last: None,
+            stop_expected_until: Now::ZERO,
             verdict: Verdict {
                 state: NodeState::Unknown,
                 serves: Serves::No,

@@ -105,7 +105,7 @@ impl Brain {
             Plan::All(plan) => plan.step(&mut self.core),
         }
         self.evict();
-        self.core.hurry();
+        self.core.pace();
         self.ask();
         self.read_accounts();
         self.publish();
@@ -614,6 +614,11 @@ impl Brain {
         match core.disk.state(saving.ticket) {
             (Written::Pending, _) => core.saving = Some(saving),
             (Written::Done, _) => {
+                if core.node(saving.node).drained() {
+                    core.stop_expected(saving.node);
+                } else {
+                    core.stop_unexpected(saving.node);
+                }
                 core.say(Level::Info, saving.done.clone());
                 core.answer_done(&saving.running, saving.done);
             }

@@ -37,10 +37,6 @@ use crate::view::{Level, NodeState};
 const TRIES_MAX: u32 = 5;
 /// So long the representative is waited for, before another survivor is asked instead.
 const REPRESENTATIVE_WAIT: Duration = Duration::from_millis(150);
-/// A survivor goes back to its own pace after this long, if the view has not changed before.
-const HURRY: Duration = Duration::from_secs(3);
-/// From this many missed probes on, it is worth a hurry.
-const LATE_MISSES: u32 = 2;
 /// Between two tries.
 const TRY_GAP: Duration = Duration::from_millis(200);
 
@@ -141,50 +137,15 @@ impl Core {
             let node = self.node(id);
             if node.verdict.serves != Serves::No {
                 let node = self.node_mut(id);
+                if node.left_view {
+                    // It stopped, as expected, and is back.
+                    node.stop_expected_until = Duration::ZERO;
+                }
                 node.left_view = false;
-                node.hurried = false;
                 node.evicted_uuid.clear();
                 node.evict_tries = 0;
             } else if matches!(node.verdict.state, NodeState::Dead | NodeState::Silent) && self.unlisted(id) {
                 self.node_mut(id).left_view = true;
-            }
-        }
-    }
-
-    /// Has the survivors repeat their part of the talk about a view without a lost node, once for each loss. With writes on all
-    /// of them that talk sometimes sticks until it is repeated, after evs.join_retrans_period, 1 s by default: 5 of 28 losses
-    /// under `writers = "all"` cost 0.9 to 1.0 s (kill and orderly stop; Galera 26.4.23); with 0.1 s on all nodes the worst of
-    /// 20 was 0.05 s; with 0.1 s on the representative alone it stuck as before.
-    pub(crate) fn hurry(&mut self) {
-        if self.settings.evict == EvictPolicy::Never {
-            return;
-        }
-        for id in ids(&self.nodes) {
-            let node = self.node(id);
-            let gone = node.verdict.serves == Serves::No && (!node.linked || node.leaving_since.is_some());
-            let late = node.counts.misses >= LATE_MISSES;
-            if !(gone || late) || node.left_view || node.hurried || !node.linked_once || self.silent_alone(id)
-            {
-                continue;
-            }
-            let since = node.lost_at.unwrap_or(self.now);
-            let listed = ids(&self.nodes).any(|other| {
-                other != id
-                    && self.survivor(other)
-                    && self.node(other).answered_since(since)
-                    && self.lists(other, id)
-            });
-            if !listed {
-                continue;
-            }
-            self.node_mut(id).hurried = true;
-            for other in ids(&self.nodes) {
-                if other != id
-                    && self.survivor(other)
-                    && let Some(view) = self.node(other).status.as_ref().map(|status| status.conf_id)
-                {
-                    self.out.push(Action::Hurry { node: other, view, within: HURRY });
-                }
             }
         }
     }

@@ -72,14 +72,14 @@ impl Flavor {
 
     /// Has the node repeat its part of the talk about the next view every 0.1 s, the least that Galera takes, and from now on (its
     /// timer starts anew). The value before is in [`Flavor::provider_options`] and is put back by [`Flavor::set_join_period`].
-    pub const HURRY: &str = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT0.1S'";
+    pub const BRISK: &str = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT0.1S'";
 
     /// One row, one column: `name = value; name = value; ...`, to be read with [`join_period`].
     pub fn provider_options(self) -> &'static str {
         "SELECT @@GLOBAL.wsrep_provider_options"
     }
 
-    /// Puts the join period back. `None` when `period` is no ISO 8601 duration, or what [`Flavor::HURRY`] sets anyway.
+    /// Puts the join period back. `None` when `period` is no ISO 8601 duration, or what [`Flavor::BRISK`] sets anyway.
     pub fn set_join_period(self, period: &str) -> Option<String> {
         let sane = period.starts_with('P')
             && period.len() <= 32

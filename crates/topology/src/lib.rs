@@ -23,6 +23,7 @@ mod evict;
 pub mod fact;
 pub mod flavor;
 pub mod order;
+mod pace;
 mod plan;
 mod problem;
 pub mod routes;

@@ -152,7 +152,7 @@ impl World {
             | Action::Probe { .. }
             | Action::ReadAccounts { .. }
             | Action::Forget { .. }
-            | Action::Hurry { .. } => {}
+            | Action::Pace { .. } => {}
         }
     }
 

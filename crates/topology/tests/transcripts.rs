@@ -376,7 +376,9 @@ impl Stage {
                 line
             }
             Action::Forget { node } => format!("forget the evicted on {}", name(node)),
-            Action::Hurry { node, .. } => format!("hurry {}", name(node)),
+            Action::Pace { node, brisk } => {
+                format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
+            }
             Action::Barrier { node, term, .. } => {
                 let line = format!("barrier {} term {term}", name(node));
                 if auto("barrier") {

@@ -74,7 +74,15 @@ pub fn start(settings: &Settings, password: String, credentials: Credentials) ->
         let _inside = calm.enter();
         web::server::start(web_settings(settings, credentials), Arc::new(desk))?
     };
-    Ok(House { manager: manager.stop, view, proxy, web, hot, calm, shutdown_grace: settings.proxy.shutdown_grace })
+    Ok(House {
+        manager: manager.stop,
+        view,
+        proxy,
+        web,
+        hot,
+        calm,
+        shutdown_grace: settings.proxy.shutdown_grace,
+    })
 }
 
 impl House {

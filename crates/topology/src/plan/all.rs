@@ -214,6 +214,7 @@ impl All {
         let entry = &self.entries[usize::from(id.0)];
         if matches!(entry.barrier, Barrier::Passed) && core.disk.written >= self.term {
             core.adopt(self.term);
+            core.stop_unexpected(id);
             let held = !core.any_open();
             core.set_lane(id, LaneState::Open);
             let mut text = format!("{} writes, term {}: it has applied everything", core.name(id), self.term);
@@ -338,6 +339,7 @@ impl All {
             core.refuse(leaving.order.id, code, text);
         } else if (leaving.quiet || shut) && written == Written::Done {
             core.set_lane(leaving.node, LaneState::Shut);
+            core.stop_expected(leaving.node);
             self.entries[usize::from(leaving.node.0)] = Entry::default();
             let text = format!("{name} is drained: no session uses it any more, {took} after the order");
             core.say(Level::Info, text.clone());

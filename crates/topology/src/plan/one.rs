@@ -412,6 +412,10 @@ impl One {
             run.term,
             seconds(took)
         );
+        if let Some(from) = run.from.filter(|_| run.order.is_some()) {
+            core.stop_expected(from);
+        }
+        core.stop_unexpected(run.to);
         if let Some((drained, _)) = run.undrain {
             text = format!("{} is drained; {text}", core.name(drained));
         }

@@ -73,7 +73,9 @@ fn serve(house: House) -> Outcome {
     tracing::info!("stopped");
     match signal {
         Some(_) => Ok(ExitCode::SUCCESS),
-        None => Err(Failure::Failed("the manager ended by itself: its last words are in the log; start again".to_owned())),
+        None => Err(Failure::Failed(
+            "the manager ended by itself: its last words are in the log; start again".to_owned(),
+        )),
     }
 }
 

@@ -1,0 +1,87 @@
+//! One node's pace: a task that brings `evs.join_retrans_period` in line with the newest wish, and puts the node's own value back.
+//!
+//! Enters: whether the node is to be brisk. Leaves: SET GLOBAL on the node, nothing else. Wishes that are overtaken are skipped.
+//! Invariant: after the last wish, or when the wishes end, the node has its own value again, unless it cannot be reached; should
+//! this process be killed in between, the node keeps the shorter period, which it uses only while a view changes.
+
+use std::time::Duration;
+
+use link::{Link, LinkError, Login};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use topology::flavor::{Flavor, join_period};
+
+/// How long one try may take, how long to wait before the next, and how many there are for putting a value back.
+const DEADLINE: Duration = Duration::from_secs(2);
+const GAP: Duration = Duration::from_millis(500);
+const TRIES: u32 = 10;
+
+pub(crate) struct Pacer {
+    pub address: String,
+    pub login: Login,
+    pub wish: watch::Receiver<bool>,
+}
+
+impl Pacer {
+    /// Runs until nobody wishes any more.
+    pub async fn run(mut self) {
+        // What puts the node's own value back; there when it is brisk by us.
+        let mut own: Option<String> = None;
+        loop {
+            let ended = self.wish.changed().await.is_err();
+            let brisk = !ended && *self.wish.borrow_and_update();
+            match (brisk, own.take()) {
+                (true, None) => own = self.quicken().await,
+                (false, Some(statement)) => own = self.put_back(statement, ended).await,
+                (_, before) => own = before,
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// Makes the node brisk. `None` when it could not be done, or there is nothing to put back: the node is as fast as Galera makes it.
+    async fn quicken(&self) -> Option<String> {
+        let mut own = None;
+        let done = timeout(DEADLINE, async {
+            let mut link = Link::connect(&self.address, &self.login, DEADLINE).await?;
+            let flavor = Flavor::of(&link.greeting.version);
+            let options = link.query(flavor.provider_options(), DEADLINE).await?;
+            own = options.text(0, 0).and_then(join_period).and_then(|period| flavor.set_join_period(period));
+            if own.is_some() {
+                link.query(Flavor::BRISK, DEADLINE).await?;
+            }
+            Ok::<(), LinkError>(())
+        })
+        .await;
+        if !matches!(done, Ok(Ok(()))) {
+            tracing::debug!("{} could not be made brisk: {done:?}", self.address);
+        }
+        own
+    }
+
+    /// Puts the node's own value back, trying again while nobody wishes otherwise. Gives `statement` back when it must be
+    /// done later.
+    async fn put_back(&self, statement: String, ended: bool) -> Option<String> {
+        for _ in 0..if ended { 1 } else { TRIES } {
+            let done = timeout(DEADLINE, async {
+                Link::connect(&self.address, &self.login, DEADLINE).await?.query(&statement, DEADLINE).await
+            })
+            .await;
+            if matches!(done, Ok(Ok(_))) {
+                return None;
+            }
+            if !ended && self.wish.has_changed().unwrap_or(true) {
+                return Some(statement);
+            }
+            sleep(GAP).await;
+        }
+        // A node that was restarted meanwhile has its own value again by itself.
+        tracing::warn!(
+            "{} could not be given its own join period back; if it is up, run there: {statement}",
+            self.address
+        );
+        None
+    }
+}
