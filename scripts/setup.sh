@@ -9,7 +9,7 @@ stop() {
 }
 
 rust_wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
-command -v cargo >/dev/null || stop "cargo is missing: install Rust $rust_wanted or newer first (https://rustup.rs, or the package rustup)"
+command -v cargo >/dev/null || stop "cargo is missing: install Rust $rust_wanted or newer first (https://rustup.rs)"
 rust=$(cargo --version | cut -d ' ' -f 2)
 [ "$(printf '%s\n' "$rust_wanted" "$rust" | sort -V | head -n 1)" = "$rust_wanted" ] ||
     stop "Rust is $rust and $rust_wanted or newer is needed: run \`rustup update\`"

@@ -53,6 +53,9 @@ pub(crate) struct Core {
     pub saving: Option<Saving>,
     /// Why no lane is open, when none is.
     pub hold: String,
+    /// Members of the group that the configuration does not have (an arbitrator, a node of somebody else), counted when all that it
+    /// has were last in one view.
+    pub strangers: usize,
     /// An eviction in flight: victim, since.
     pub evicting: Option<(NodeId, Now)>,
     /// When the last one ended: the next needs a status that is newer.
@@ -95,6 +98,7 @@ impl Core {
             disk: Disk::new(term),
             saving: None,
             hold: "no node has been checked yet".into(),
+            strangers: 0,
             evicting: None,
             evict_ended: None,
             version: 0,
@@ -254,6 +258,7 @@ impl Core {
     /// Judges every node anew; says what changed.
     pub fn judge_all(&mut self) {
         self.group = self.newest_view();
+        self.count_strangers();
         self.question_absent();
         for id in ids(&self.nodes) {
             let verdict = judge(self.node(id), &self.settings, self.group.as_ref(), self.now);
@@ -305,6 +310,17 @@ impl Core {
                     _ => self.now,
                 },
             })
+    }
+
+    fn count_strangers(&mut self) {
+        let mut views = self.nodes.iter().map(|node| {
+            let status = node.status.as_ref().filter(|_| node.linked && node.primary())?;
+            Some((status.conf_id, &status.cluster_uuid, status.cluster_size as usize))
+        });
+        let Some(Some(first)) = views.next() else { return };
+        if views.all(|view| view == Some(first)) {
+            self.strangers = first.2.saturating_sub(self.nodes.len());
+        }
     }
 
     /// A node that the newest view does not have gets nothing new until it has said which view it is in.

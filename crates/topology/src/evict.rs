@@ -178,7 +178,7 @@ impl Core {
             ids(&self.nodes).filter(|id| fresh(*id)).min_by_key(uuid)?
         };
         let status = self.node(via).status.as_ref()?;
-        let live = ids(&self.nodes).filter(|id| *id != victim && self.survivor(*id)).count();
+        let live = self.live_without(victim);
         (live * 2 > status.cluster_size as usize).then_some(via)
     }
 
@@ -194,8 +194,12 @@ impl Core {
         if self.node(id).listed_once && !status.members.is_empty() {
             return status.members.contains(&self.node(id).address);
         }
-        let live = ids(&self.nodes).filter(|other| *other != id && self.survivor(*other)).count();
-        status.cluster_size as usize > live
+        status.cluster_size as usize > self.live_without(id)
+    }
+
+    /// How many members are there without `id`. Strangers cannot be asked, and are taken to be alive: none has been heard to go.
+    fn live_without(&self, id: NodeId) -> usize {
+        ids(&self.nodes).filter(|other| *other != id && self.survivor(*other)).count() + self.strangers
     }
 }
 

@@ -188,7 +188,9 @@ impl Stage {
                 let changes = words[2..].to_vec();
                 let members =
                     changes.iter().find_map(|word| word.strip_prefix("members=")).ok_or("members?")?;
-                for name in members.split(',') {
+                // Somebody else's node, or an arbitrator, says nothing.
+                let ours = self.names.clone();
+                for name in members.split(',').filter(|name| ours.iter().any(|node| node == name)) {
                     self.change(name, &changes)?;
                 }
                 return Ok(());

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// A proxy and manager that hands database traffic over without an error reaching the application.
+/// Keeps a stand-in ready for a database node, and hands traffic over so that the application need not notice.
 #[derive(Parser)]
 #[command(name = "understudy", version, propagate_version = true, after_help = exit::HELP)]
 struct Cli {

@@ -66,7 +66,9 @@ async fn journal<C: Control>(
         return reply;
     }
     let Some(after) = after(query.as_deref().unwrap_or_default()) else {
-        return Reply::bad_request("journal takes only ?after=N, with N the last entry number you have seen");
+        return Reply::bad_request(
+            "journal takes only ?after=N, with N the at_unix_ms of the last entry you have seen",
+        );
     };
     match api.control.journal(after).await {
         Ok(entries) => Reply::done(format!("journal of cluster {}", api.control.cluster().name), entries),

@@ -26,7 +26,7 @@ pub struct ApiKey {
 pub enum KeyError {
     /// The file cannot be read.
     #[error(
-        "cannot read the API key file {path}: {source}; make one with: head -c 20 /dev/urandom | xxd -p > {path}"
+        "cannot read the API key file {path}: {source}; make one with: head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \\n' > {path}"
     )]
     Read {
         /// Which file.

@@ -42,7 +42,7 @@ pub enum Evict {
     Never,
 }
 
-/// Measures the seed's nine cells on a real cluster: graceful, semi-graceful, non-graceful x active, passive, all
+/// Measures on a real cluster: graceful, semi-graceful, non-graceful (the seed's nine cells), frozen, vanished x active, passive, all
 #[derive(Debug, clap::Args)]
 pub struct FailoverArgs {
     /// Which kind of cluster
@@ -137,7 +137,7 @@ pub struct FailoverArgs {
     pub out_dir: Option<PathBuf>,
 }
 
-/// Three nodes, Understudy in front, both clients, the active node killed: the table and the picture, in about a minute
+/// Three nodes, Understudy in front, both clients, the active node killed: the table and the picture, in about half a minute
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
     /// Where the report goes

@@ -27,7 +27,7 @@ pub enum Lab {
     Status(status::StatusArgs),
     /// Break a node, or mend it
     Fault(fault::FaultArgs),
-    /// Measure the seed's nine cells on a real cluster
+    /// Measure the seed's nine cells, and frozen and vanished nodes, on a real cluster
     Failover(failover::FailoverArgs),
     /// One cell of it, with a picture: the active node is killed under load
     Demo(failover::DemoArgs),

@@ -21,7 +21,7 @@ pub enum Command {
     Serve(serve::Serve),
     /// Show the nodes, the writer, the hold and the last decisions
     Status(status::Status),
-    /// Move the writer, without an error to any client
+    /// Move the writer in good order: transactions end first, statements wait meanwhile
     Switchover(switchover::Switchover),
     /// Take a node out: its sessions move to another one
     Drain(drain::Drain),
