@@ -405,15 +405,29 @@ impl Driver {
         self.outcome(verdict, pins.names(), Delivered::Nothing, flight, lane, wait, command).await
     }
 
-    /// Whether it was this one link that was ended, by a KILL, and not its node: that takes connections, and stays in the routes.
+    /// Whether it was this one link that was ended, by a KILL, and not its node: that takes connections, and is not given up.
     /// (A KILL of a running statement need not be answered by an error.)
     async fn looks_killed(&self, how: &ConnectFailure, lane: &Arc<Lane>) -> bool {
-        if *how != ConnectFailure::Closed {
+        // A lane that is shut cut its links itself.
+        if *how != ConnectFailure::Closed || lane.is_shut() {
             return false;
         }
         // A process that died refuses at once, so that its reads go on elsewhere without a wait.
-        let knock = tokio::time::timeout(KILL_BELIEVED, TcpStream::connect(&*lane.address)).await;
-        matches!(knock, Ok(Ok(_))) && self.lane_stays_open(lane, KILL_BELIEVED).await
+        let believed = async {
+            let knock = tokio::time::timeout(KILL_BELIEVED, TcpStream::connect(&*lane.address)).await;
+            if matches!(knock, Ok(Ok(_))) {
+                tokio::time::sleep(KILL_BELIEVED).await;
+                return true;
+            }
+            false
+        };
+        let mut boards = self.shared.door.watch();
+        let given_up = boards.wait_for(|_| lane.is_shut());
+        tokio::select! {
+            biased;
+            _ = given_up => false,
+            killed = believed => killed,
+        }
     }
 
     /// Whether the lane is still open after `within`.
