@@ -33,11 +33,13 @@ const FORGET_GAP: Duration = Duration::from_millis(500);
 const FORGET_TRIES: u32 = 10;
 const FORGET_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Strikes `gcomm_uuid` from the group, through the node at `address`; returns when that node is in a new view.
+/// Strikes `gcomm_uuid` from the group, through the node at `address`, out of view number `from`; returns when that node is in a
+/// new view.
 pub(crate) async fn evict(
     address: &str,
     login: &Login,
     gcomm_uuid: &str,
+    from: u64,
     within: Duration,
 ) -> Result<(), Failed> {
     in_time(within, async {
@@ -46,6 +48,9 @@ pub(crate) async fn evict(
             .evict(gcomm_uuid)
             .ok_or_else(|| Failed::because(format!("{gcomm_uuid:?} is no gcomm uuid")))?;
         let before = view(&mut link, within).await?;
+        if before != from.to_string() {
+            return Err(Failed::because("the group's view changed meanwhile"));
+        }
         link.query(&statement, within).await?;
         view_after(&mut link, &before, within).await?;
         Ok(())

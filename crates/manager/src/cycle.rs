@@ -165,11 +165,11 @@ impl Cycle {
                 Action::Confirm { node } => self.wish(node, Wish::Confirm),
                 Action::Probe { node } => self.wish(node, Wish::Probe),
                 Action::Persist { term, writer, sessions_max } => self.persist(term, writer, &sessions_max),
-                Action::Evict { victim, gcomm_uuid, via, within } => {
+                Action::Evict { victim, gcomm_uuid, via, view, within } => {
                     let (address, login) = (self.address(via), self.login.clone());
                     let forbidden = advice::evict(self.name(via), &self.login.user);
                     acts.spawn(async move {
-                        match act::evict(&address, &login, &gcomm_uuid, within).await {
+                        match act::evict(&address, &login, &gcomm_uuid, view, within).await {
                             Ok(()) => (
                                 Fact::Outcome(Outcome::Evicted { victim, via }),
                                 Some((via, Topic::Evict, None)),

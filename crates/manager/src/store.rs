@@ -4,6 +4,7 @@
 //! written decisions first: a journal row never delays a failover. Two connections: decisions are synced at each commit
 //! (`synchronous=FULL`), journal rows with the next decision or checkpoint.
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -110,6 +111,7 @@ struct File {
 
 impl File {
     fn open(path: &Path) -> Result<File, StoreError> {
+        private(path)?;
         let decisions = connect(path, "FULL")?;
         let journal = connect(path, "NORMAL")?;
         Ok(File { path: path.into(), decisions, journal, noted: 0 })
@@ -221,6 +223,12 @@ impl File {
         rows.reverse();
         Ok(rows)
     }
+}
+
+/// A new file is for this user only, whatever the directory's rights; SQLite gives its side files the same.
+fn private(path: &Path) -> Result<(), StoreError> {
+    let made = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    made.map(|_| ()).map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })
 }
 
 fn connect(path: &Path, synchronous: &str) -> Result<Connection, StoreError> {

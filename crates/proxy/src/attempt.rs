@@ -19,7 +19,7 @@ use crate::door::{NoLane, Slot};
 use crate::driver::{Driver, KILLED};
 use crate::frontend::{AtHand, Client, Done};
 use crate::lane::{Lane, Lease};
-use crate::relay::{Delivered, Relayed, relay};
+use crate::relay::{Delivered, Relayed, relay, speaks_of_the_node};
 use crate::voice::{self, Voice};
 
 /// Between two tries on routes that have not changed: the manager needs a moment to see what the session saw.
@@ -155,7 +155,7 @@ impl Driver {
             Ok(Err(payload)) => {
                 let err = protocol::ok::ErrPacket::parse(&payload).ok()?;
                 let (code, message) = (err.code, String::from_utf8_lossy(err.message).into_owned());
-                if errno::speaks_of_the_node(code) {
+                if speaks_of_the_node(code, err.message) {
                     let how = ConnectFailure::Rejected { errno: code, message };
                     return Some(self.after_loss(unsent(how), flight, lane, wait, command).await);
                 }
@@ -272,7 +272,7 @@ impl Driver {
         let mut retained = 0;
         if command.whole {
             let out = rebuilt.as_deref().unwrap_or(&self.client.buffer.bytes()[..command.len]);
-            backend.link.stream.write_all(out).await.map_err(|error| unsent(of_io(&error)))?;
+            backend.send(out).await.map_err(|error| unsent(of_io(&error)))?;
             retained = command.len;
         } else {
             command.len = 0;
@@ -286,6 +286,9 @@ impl Driver {
             return Ok(Relayed::Ended(End::Text));
         }
         let relayed = relay(backend, &mut self.client, &mut self.session, flight, &mut retained).await;
+        if matches!(relayed, Relayed::Ended(_)) {
+            backend.rests();
+        }
         if let (Some(option), Relayed::Ended(End::Ok { .. } | End::Eof { .. })) = (option, &relayed) {
             // Asked for again at the login to the next node.
             self.client.caps.0 &= !Caps::MULTI_STATEMENTS.0;
@@ -313,7 +316,7 @@ impl Driver {
         match relayed {
             Relayed::Ended(end) => {
                 if self.session.unsure(flight, &end) {
-                    self.ask_status().await;
+                    self.ask_status(flight).await;
                 }
                 if self.session.memory.take_must_track()
                     && let Some(backend) = self.backend.as_mut()
@@ -335,11 +338,11 @@ impl Driver {
     }
 
     /// The server alone knows whether an error ended the transaction.
-    async fn ask_status(&mut self) {
+    async fn ask_status(&mut self, flight: &InFlight) {
         let Some(backend) = self.backend.as_mut() else { return };
         match backend.ping().await {
             Ok(status) => self.session.server_status(status),
-            Err(_) => self.lost_unsure(),
+            Err(_) => self.lost_unsure(flight),
         }
     }
 
@@ -351,6 +354,7 @@ impl Driver {
         wait: &mut Wait,
         command: AtHand,
     ) -> Attempt {
+        let unread = self.backend.as_ref().is_some_and(Backend::ended_unread);
         if self.was_killed() {
             self.lose_link();
             return match loss.delivered {
@@ -364,7 +368,8 @@ impl Driver {
         let pins = self.session.pins();
         let verdict = self.session.lost(flight, loss.progress);
         self.lose_link();
-        if verdict == Verdict::Again && loss.progress.sent && self.looks_killed(&loss.how, lane).await {
+        let may_be_killed = verdict == Verdict::Again && loss.progress.sent && !unread;
+        if may_be_killed && self.looks_killed(&loss.how, lane).await {
             return killed();
         }
         self.outcome(verdict, pins.names(), loss.delivered, flight, lane, wait, command).await
@@ -457,7 +462,11 @@ impl Driver {
         }
         let seq = match delivered {
             Delivered::Nothing => 1,
-            Delivered::Packets { next_seq } => next_seq,
+            Delivered::Packets { next_seq } => {
+                // Counts on from the answer, not from the command, also where it comes round to the number of a first packet.
+                self.client.continued = 0;
+                next_seq
+            }
             Delivered::PartOfPacket => return Attempt::Over,
         };
         let pinned = !pins.is_empty();
@@ -522,6 +531,7 @@ fn unsent(how: ConnectFailure) -> Loss {
 /// Passes a command on that is not kept: packet by packet until one is shorter than the greatest. False when the client went away
 /// in the middle of it, which is no fault of the node's.
 async fn stream_command(client: &mut Client, backend: &mut Backend) -> Result<bool, Loss> {
+    backend.begin_sending();
     loop {
         let head = loop {
             match Head::peek(client.buffer.bytes()) {
@@ -554,6 +564,7 @@ async fn stream_command(client: &mut Client, backend: &mut Backend) -> Result<bo
             }
         }
         if head.len < PAYLOAD_MAX {
+            backend.sent_whole();
             return Ok(true);
         }
         client.continued = client.continued.wrapping_add(1);

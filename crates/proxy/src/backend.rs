@@ -1,7 +1,7 @@
 //! A session's link to its node: made, rebuilt as the session needs it, cut with its lane.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use link::{Link, LinkError, Login, Secret, own_lack};
 use protocol::capability::Caps;
@@ -30,6 +30,10 @@ const FORM: Caps = Caps(
         | Caps::CACHE_METADATA.0
         | Caps::STMT_BULK_OPERATIONS.0,
 );
+/// A node ends a link that was idle for as long as its wait_timeout says: a second at least.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+/// The end of a link that comes within this after a command was sent was on its way already.
+const CROSSED: Duration = Duration::from_millis(5);
 /// How long a session waits for a node to apply what the group has, before it looks for another.
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
@@ -42,6 +46,11 @@ pub struct Backend {
     /// What the node sent and was not yet passed on.
     pub buffer: Buffer,
     registration: Registration,
+    /// A command, or the client's file, has been written in part: whatever is written now becomes a part of it.
+    half_sent: bool,
+    /// When a command was last begun, and when the link last fell idle.
+    sent: Instant,
+    rested: Instant,
 }
 
 /// Why a session has no link.
@@ -105,7 +114,15 @@ impl Backend {
             for statement in memory.restore() {
                 link.query(&statement, deadline).await.map_err(of_restore)?;
             }
-            Ok(Self { link, buffer: Buffer::default(), registration })
+            let now = Instant::now();
+            Ok(Self {
+                link,
+                buffer: Buffer::default(),
+                registration,
+                half_sent: false,
+                sent: now,
+                rested: now,
+            })
         };
         tokio::select! {
             attached = attached => attached,
@@ -121,6 +138,35 @@ impl Backend {
     /// The node's own number of this connection.
     pub fn thread_id(&self) -> u32 {
         self.link.greeting.connection_id
+    }
+
+    /// Writes a whole command.
+    pub async fn send(&mut self, packets: &[u8]) -> std::io::Result<()> {
+        self.begin_sending();
+        self.link.stream.write_all(packets).await?;
+        self.sent_whole();
+        Ok(())
+    }
+
+    /// A command is about to be written piece by piece, on the socket itself; [`Backend::sent_whole`] ends it.
+    pub fn begin_sending(&mut self) {
+        self.half_sent = true;
+        self.sent = Instant::now();
+    }
+
+    /// The last piece of what was begun has been written.
+    pub fn sent_whole(&mut self) {
+        self.half_sent = false;
+    }
+
+    /// The answer has been read to its end.
+    pub fn rests(&mut self) {
+        self.rested = Instant::now();
+    }
+
+    /// To be asked when the link has just ended: whether the node had ended it before it saw the last command, because it was idle.
+    pub fn ended_unread(&self) -> bool {
+        self.sent.duration_since(self.rested) >= IDLE_MIN && self.sent.elapsed() < CROSSED
     }
 
     /// Resolves when the idle node says anything: its end, or a goodbye. Both mean that the link is over.
@@ -147,15 +193,26 @@ impl Backend {
         status_of(end)
     }
 
-    /// Has the node report what the session changes, after the session has turned that off or down.
-    pub async fn track(&mut self) -> Result<(), ConnectFailure> {
+    /// Has the node undo what stands on the link (transaction, locks, tables, settings, statements), and report changes again; the
+    /// status bits afterwards. After a failure the link is of no more use.
+    pub async fn reset(&mut self) -> Result<u16, ConnectFailure> {
+        match self.ask(Command::RESET_CONNECTION, &[]).await? {
+            (End::Ok { .. }, _) => self.track().await,
+            (end, _) => Err(ConnectFailure::Protocol {
+                what: format!("COM_RESET_CONNECTION was answered by {end:?}"),
+            }),
+        }
+    }
+
+    /// Has the node report what the session changes, after the session has turned that off or down; the status bits afterwards.
+    pub async fn track(&mut self) -> Result<u16, ConnectFailure> {
         let mut text = vec![];
         if self.link.caps.has(Caps::QUERY_ATTRIBUTES) {
             text.extend_from_slice(&[0, 1]); // no attributes, in one set
         }
         text.extend_from_slice(format!("SET {TRACK}").as_bytes());
         match self.ask(Command::QUERY, &text).await? {
-            (End::Ok { .. }, _) => Ok(()),
+            (End::Ok { status, .. }, _) => Ok(status),
             (end, _) => {
                 Err(ConnectFailure::Protocol { what: format!("SET {TRACK} was answered by {end:?}") })
             }
@@ -169,7 +226,7 @@ impl Backend {
         payload.extend_from_slice(text);
         let mut out = Vec::with_capacity(payload.len() + HEADER_LEN);
         put_packet(&mut out, &mut 0, &payload);
-        self.link.stream.write_all(&out).await.map_err(|error| of_io(&error))?;
+        self.send(&out).await.map_err(|error| of_io(&error))?;
         let mut answer = Answer::new(command, self.link.caps);
         let mut ended_by = None;
         loop {
@@ -185,6 +242,7 @@ impl Backend {
                 .map_err(|malformed| ConnectFailure::Protocol { what: malformed.what.to_owned() })?;
             self.buffer.consume(packet);
             if let Step::End(end) = step {
+                self.rests();
                 return Ok((end, ended_by.unwrap_or_default()));
             }
         }
@@ -215,7 +273,7 @@ impl Drop for Backend {
         if self.lane().is_shut() {
             // A reset: a node that sleeps must not wake up and read what is still in its socket.
             let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
-        } else {
+        } else if !self.half_sent {
             // A goodbye, so that the node does not count an aborted client. Best effort: it may be gone.
             let _ = stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
         }

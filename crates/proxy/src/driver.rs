@@ -17,13 +17,13 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use session::session::{InFlight, Next, Session, Transaction};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use topology::fact::ConnectFailure;
@@ -62,6 +62,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         client,
         who,
         backend: None,
+        kills: Arc::default(),
         lease: None,
         broken: None,
         pinned: false,
@@ -103,6 +104,8 @@ pub struct Driver {
     pub(crate) who: Identity,
     pub(crate) session: Session,
     pub(crate) backend: Option<Backend>,
+    /// The KILLs of the present link: see [`Place::kills`].
+    kills: Arc<AtomicU32>,
     /// Held from the start of a transaction (or of a statement outside one) to its end.
     pub(crate) lease: Option<Lease>,
     /// The node was lost with something on it that no other node has: what.
@@ -284,7 +287,9 @@ impl Driver {
             self.shared.counts.moved.fetch_add(1, Relaxed);
         }
         self.session.attached(backend.link.status);
-        let place = Place { lane: lease.lane().clone(), thread_id: backend.thread_id() };
+        self.kills = Arc::default();
+        let place =
+            Place { lane: lease.lane().clone(), thread_id: backend.thread_id(), kills: self.kills.clone() };
         self.shared.settle(self.client.id, Some(place));
         self.backend = Some(backend);
         Ok(())
@@ -310,16 +315,15 @@ impl Driver {
         self.lose_link();
     }
 
-    /// Another client of the proxy has killed this connection: its place is taken from it before the node is told, see
-    /// [`Driver::kill`].
+    /// Another client of the proxy has killed this connection, see [`Driver::kill`].
     pub(crate) fn was_killed(&self) -> bool {
-        self.backend.is_some() && self.shared.place_of(self.client.id).is_none()
+        self.backend.is_some() && self.kills.load(SeqCst) > 0
     }
 
-    /// The node ended the link when it was to say whether a transaction is open.
-    pub(crate) fn lost_unsure(&mut self) {
+    /// The node ended the link when it was to say whether a transaction is open after `flight` had failed.
+    pub(crate) fn lost_unsure(&mut self, flight: &InFlight) {
         self.note_broken();
-        self.session.lost_unsure();
+        self.session.lost_unsure(flight);
         self.lose_link();
     }
 
@@ -355,7 +359,7 @@ impl Driver {
             let [a, b, c, d] = on_node.to_le_bytes();
             let mut out = vec![];
             put_packet(&mut out, &mut 0, &[Command::STMT_CLOSE.0, a, b, c, d]);
-            if backend.link.stream.write_all(&out).await.is_err() {
+            if backend.send(&out).await.is_err() {
                 self.lost_idle();
             }
         }
@@ -378,18 +382,43 @@ impl Driver {
         told(self.client.say_err(1, errno::UNKNOWN_STMT_HANDLER, *b"HY000", &message).await)
     }
 
-    /// COM_RESET_CONNECTION: a fresh link does it, whatever stood on the old one; the next statement makes it.
+    /// COM_RESET_CONNECTION: done by the node, so that it has let go of all when OK is said. Where it cannot, a fresh link does it,
+    /// whatever stood on the old one; the next statement makes it.
     async fn reset(&mut self, command: AtHand) -> Flow {
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
-        self.lose_link();
+        let status = self.reset_link().await;
+        if status.is_none() {
+            if self.was_killed() {
+                let _ = self.client.say_err(1, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
+                return END;
+            }
+            self.lose_link();
+        }
+        self.lease = None;
         self.broken = None;
         self.session.reset();
+        if let Some(status) = status {
+            self.session.attached(status);
+        }
         self.has_run = false;
         self.note_pins(true);
         let status = self.session.status();
         told(self.client.say_ok(1, status).await)
+    }
+
+    /// Resets the present link, if one stands and nothing is lost; the node's status bits afterwards.
+    async fn reset_link(&mut self) -> Option<u16> {
+        let session = &self.session;
+        if self.broken.is_some()
+            || session.transaction() == Transaction::Lost
+            || !session.memory.is_undone_by_reset()
+        {
+            return None;
+        }
+        let backend = self.backend.as_mut().filter(|backend| !backend.lane().is_shut())?;
+        backend.reset().await.ok()
     }
 
     /// COM_CHANGE_USER: a new session on the same connection.
@@ -449,13 +478,14 @@ impl Driver {
             .await
             .map_err(|error| error.to_string())?;
             let order = format!("KILL {what} {}", place.thread_id);
+            // Before the node is told, since the link may end before its OK is here.
             if !query_only {
-                self.shared.settle(own, None);
+                place.kills.fetch_add(1, SeqCst);
             }
             side.link.query(&order, settings.connect_timeout).await.map_err(|error| {
                 // Not allowed to: it lives on.
-                if !query_only && self.shared.place_of(own).is_none() {
-                    self.shared.settle(own, Some(place.clone()));
+                if !query_only {
+                    place.kills.fetch_sub(1, SeqCst);
                 }
                 error.to_string()
             })

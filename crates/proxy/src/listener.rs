@@ -1,7 +1,7 @@
 //! Accepts clients, on IPv4 and IPv6, and gives each a task of its own.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -32,13 +32,13 @@ pub async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// Listens on `address`, one of `all`. `[::]` takes IPv4 too, unless `0.0.0.0` of the same port stands beside it.
+/// Listens on `address`, one of `all`. `[::]` takes IPv4 too, unless an IPv4 address of the same port stands beside it.
 pub fn bind(address: SocketAddr, all: &[SocketAddr]) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
-        let beside = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-        socket.set_only_v6(!address.ip().is_unspecified() || all.contains(&beside))?;
+        let has_v4_beside = all.iter().any(|other| other.is_ipv4() && other.port() == address.port());
+        socket.set_only_v6(!address.ip().is_unspecified() || has_v4_beside)?;
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -93,7 +93,17 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
+
+    #[tokio::test]
+    async fn all_addresses_of_ipv6_stand_beside_one_of_ipv4() {
+        let first = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).unwrap();
+        let v4 = first.local_addr().unwrap();
+        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, v4.port()));
+        bind(v6, &[v4, v6]).unwrap();
+    }
 
     #[tokio::test]
     async fn a_client_that_vanished_is_noticed() {

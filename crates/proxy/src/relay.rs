@@ -117,6 +117,12 @@ pub async fn relay(
                 return end;
             }
             ready = 0;
+            // The last column of a prepared statement, or a long text: neither says anything of the session.
+            if let Step::End(end) = step {
+                let text = client.buffer.bytes().get(HEADER_LEN..*retained).unwrap_or_default();
+                session.ended(flight, &end, &[], text, backend.link.caps);
+                return Relayed::Ended(end);
+            }
             continue;
         }
         match step {
@@ -169,17 +175,19 @@ pub async fn relay(
     }
 }
 
+/// Whether an error speaks of the node, not of the statement; of some the message decides.
+pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
+    match code {
+        errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => errno::is_read_only(code, message),
+        errno::UNKNOWN_COM_ERROR => errno::is_galera_refusal(code, message),
+        code => errno::speaks_of_the_node(code),
+    }
+}
+
 /// An error that speaks of the node, not of the statement.
 fn node_refused(payload: &[u8]) -> Option<Relayed> {
     let err = ErrPacket::parse(payload).ok()?;
-    let about_node = match err.code {
-        errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => {
-            errno::is_read_only(err.code, err.message)
-        }
-        errno::UNKNOWN_COM_ERROR => errno::is_galera_refusal(err.code, err.message),
-        code => errno::speaks_of_the_node(code),
-    };
-    about_node.then(|| Relayed::Refused {
+    speaks_of_the_node(err.code, err.message).then(|| Relayed::Refused {
         code: err.code,
         state: err.state.try_into().unwrap_or(*b"HY000"),
         message: String::from_utf8_lossy(err.message).into_owned(),
@@ -303,6 +311,7 @@ async fn pass_large(
 /// its end all the same: what is left of it must never be taken for commands. Gives the sequence number of what follows the file.
 async fn pass_file(backend: &mut Backend, client: &mut Client) -> Result<u8, Relayed> {
     let mut lost = None;
+    backend.begin_sending();
     loop {
         let Some(head) = Head::peek(client.buffer.bytes()) else {
             match client.buffer.fill(&mut client.stream).await {
@@ -330,8 +339,25 @@ async fn pass_file(backend: &mut Backend, client: &mut Client) -> Result<u8, Rel
             let next_seq = head.seq.wrapping_add(1);
             return match lost {
                 Some(how) => Err(Relayed::Lost { how, delivered: Delivered::Packets { next_seq } }),
-                None => Ok(next_seq),
+                None => {
+                    backend.sent_whole();
+                    Ok(next_seq)
+                }
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_of_another_kind_does_not_speak_of_the_node() {
+        assert!(speaks_of_the_node(1290, b"running with the --read-only option"));
+        assert!(!speaks_of_the_node(1290, b"running with the --secure-file-priv option"));
+        assert!(speaks_of_the_node(1047, b"WSREP has not yet prepared node for application use"));
+        assert!(!speaks_of_the_node(1047, b"Unknown command"));
+        assert!(speaks_of_the_node(1053, b"") && !speaks_of_the_node(1146, b""));
     }
 }

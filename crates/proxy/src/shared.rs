@@ -52,6 +52,9 @@ pub struct Place {
     pub lane: Arc<Lane>,
     /// The node's number of its connection.
     pub thread_id: u32,
+    /// How many other clients have killed that very connection, or are about to hear whether they may. A count, since one that may
+    /// not must not take back what another has done.
+    pub kills: Arc<AtomicU32>,
 }
 
 /// One of the limited places for clients; given back when dropped.

@@ -3,16 +3,26 @@
 
 mod bench;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use bench::{Bench, SECOND, connect, one, routes, settings};
 use fixture::Server;
-use link::{Link, LinkError};
+use link::{Link, LinkError, Login, Secret};
+use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::packet::{HEADER_LEN, Head, put_packet};
+use protocol::handshake::Greeting;
+use protocol::native;
+use protocol::ok::{ERR, OK, put_ok, status};
+use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
-use topology::routes::LaneState;
+use topology::NodeId;
+use topology::account::{Account, Accounts, Proof};
+use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
 
 /// Sends a command and reads its whole answer, packet by packet.
 async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
@@ -265,6 +275,54 @@ async fn after_a_reset_nothing_leaks_and_what_is_set_then_comes_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_keeps_the_link_and_has_let_go_when_it_says_so() {
+    let mut pair = Pair::start().await;
+    let mut other = pair.bench.client().await;
+    pair.old.sql("CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT)");
+    let seen = "SELECT CONCAT_WS(' ', CONNECTION_ID(), @@character_set_client, DATABASE(), LAST_INSERT_ID(), \
+                IFNULL(@a, '-'), @@sql_mode <> '', @@autocommit)";
+    let at_first = pair.one(seen).await;
+    let links = pair.bench.proxy.stats().await.links_total;
+    for round in 0..3 {
+        assert_eq!(pair.one("SELECT GET_LOCK('pool', 0)").await, "1", "{round}");
+        let id = pair.prepare("SELECT ? + 1").await;
+        assert!(!matches!(pair.ask(&execute(id, 41, true)).await, End::Err { .. }));
+        for sql in [
+            "SET NAMES latin1",
+            "SET @a = 1, sql_mode = '', autocommit = 0",
+            "CREATE TEMPORARY TABLE tt (a INT)",
+            "INSERT INTO t VALUES (NULL)",
+        ] {
+            pair.run(sql).await;
+        }
+        assert!(matches!(pair.ask(&[Command::RESET_CONNECTION.0]).await, End::Ok { .. }));
+        let stats = pair.bench.proxy.stats().await;
+        assert_eq!((stats.links_total, stats.sessions_pinned, stats.lanes[0].running), (links, 0, 0));
+        assert_eq!(one(&mut other, "SELECT CONCAT(GET_LOCK('pool', 0), RELEASE_ALL_LOCKS())").await, "11");
+        assert_eq!(one(&mut other, "SELECT COUNT(*) FROM t").await, "0");
+        assert_eq!(pair.one(seen).await, at_first);
+        assert_eq!(errno(pair.client.query("SELECT * FROM tt", SECOND).await), 1146);
+        assert_eq!(pair.ask(&execute(id, 41, true)).await, End::Err { code: 1243 });
+    }
+    // What is prepared and set afterwards comes along.
+    let id = pair.prepare("SELECT ? + 1").await;
+    assert!(!matches!(pair.ask(&execute(id, 41, true)).await, End::Err { .. }));
+    pair.run("SET time_zone = '+05:00'").await;
+    pair.move_on().await;
+    assert_eq!(pair.one("SELECT @@time_zone").await, "+05:00");
+    assert!(!matches!(pair.ask(&execute(id, 41, false)).await, End::Err { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_takes_the_role_away() {
+    let mut pair = Pair::start().await;
+    pair.both("CREATE ROLE teller; GRANT teller TO app@'%'");
+    pair.run("SET ROLE teller").await;
+    assert!(matches!(pair.ask(&[Command::RESET_CONNECTION.0]).await, End::Ok { .. }));
+    assert_eq!(pair.one("SELECT CURRENT_ROLE()").await, "NULL");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_sets_the_tracking_itself_comes_along() {
     let mut pair = Pair::start().await;
     for text in [
@@ -426,6 +484,37 @@ async fn a_killed_idle_session_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_that_was_refused_marks_nobody() {
+    let server = Server::start(&[]);
+    let mut first = Routes::clone(&routes(1, &[(&server, LaneState::Open, 1)]));
+    let account = |user: &str, proof| Account { user: user.into(), host: "%".into(), proof, locked: false };
+    let native = Proof::Native(native::stage2(&native::stage1(b"secret")));
+    first.accounts = Arc::new(Accounts::new(vec![account("app", native), account("open", Proof::Empty)]));
+    let bench = Bench::new(settings(), Arc::new(first)).await;
+    let (mut victim, mut other) = (bench.client().await, bench.client().await);
+    let mut guest =
+        Link::connect(&bench.address(), &Login::new("open", Secret::None), 5 * SECOND).await.unwrap();
+    let id = victim.greeting.connection_id;
+    let on_node = one(&mut victim, "SELECT CONNECTION_ID()").await;
+    for _ in 0..3 {
+        assert_eq!(errno(guest.query(&format!("KILL {id}"), 5 * SECOND).await), 1094);
+    }
+    // Its link ends for a reason of the node's own: the session goes on.
+    let sessions = bench.proxy.stats().await.lanes[0].sessions;
+    server.sql(&format!("KILL {on_node}"));
+    while bench.proxy.stats().await.lanes[0].sessions == sessions {
+        tokio::task::yield_now().await;
+    }
+    assert_ne!(one(&mut victim, "SELECT CONNECTION_ID()").await, on_node);
+    // Who may is not undone by who may not.
+    other.query(&format!("KILL {id}"), 5 * SECOND).await.unwrap();
+    let _refused = guest.query(&format!("KILL {id}"), 5 * SECOND).await.unwrap_err();
+    let mut said = vec![];
+    timeout(5 * SECOND, victim.stream.read_to_end(&mut said)).await.expect("the connection ends").unwrap();
+    assert_eq!(said.get(5..7), Some(&1927u16.to_le_bytes()[..]), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_procedure_that_changes_the_session_pins_it() {
     let mut pair = Pair::start().await;
     pair.run("CREATE PROCEDURE p() BEGIN SET sql_mode = ''; CREATE TEMPORARY TABLE tt (a INT); END").await;
@@ -581,4 +670,233 @@ async fn clients_that_do_not_follow_the_protocol_harm_nobody() {
     };
     timeout(10 * SECOND, gone).await.expect("every client is let go");
     assert_eq!(bench.proxy.stats().await.lanes[0].sessions, 0, "no link is left behind");
+}
+
+/// A node of the test's own, which lets everybody in.
+struct Fake {
+    bench: Bench,
+    /// The commands that came whole, and `None` for each link that ended.
+    seen: mpsc::UnboundedReceiver<Option<Vec<u8>>>,
+}
+
+/// What a fake node says to the commands that came on one link, the last one above all; `None`: it ends the link. A text that sets
+/// is answered with OK anyway.
+type Say = fn(&[Vec<u8>]) -> Vec<Option<Vec<u8>>>;
+
+fn ok(seq: u8) -> Vec<u8> {
+    let (mut payload, mut out) = (vec![], vec![]);
+    put_ok(&mut payload, OK, 0, 0, status::AUTOCOMMIT, 0, b"");
+    put_packet(&mut out, &mut { seq }, &payload);
+    out
+}
+
+impl Fake {
+    async fn start(say: Say) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, seen) = mpsc::unbounded_channel();
+        let caps = Caps(0x25_80FF_F7FE | Caps::DEPRECATE_EOF.0);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let tell = tell.clone();
+                tokio::spawn(async move {
+                    let _gone = serve(stream, caps, say, &tell).await;
+                    let _ = tell.send(None);
+                });
+            }
+        });
+        let mut first = Routes::clone(&routes(1, &[]));
+        first.lanes = vec![lane(address)];
+        first.greeting = first.greeting.map(|greeting| {
+            Arc::new(ServerGreeting { capabilities: caps.0, ..ServerGreeting::clone(&greeting) })
+        });
+        Fake { bench: Bench::new(settings(), Arc::new(first)).await, seen }
+    }
+
+    async fn client(&self) -> Link {
+        let login = Login::new("app", Secret::Password("secret".into()));
+        Link::connect(&self.bench.address(), &login, 5 * SECOND).await.unwrap()
+    }
+}
+
+fn lane(address: SocketAddr) -> Lane {
+    Lane {
+        node: NodeId(0),
+        name: "fake".into(),
+        address: address.to_string().into(),
+        state: LaneState::Open,
+        epoch: 1,
+        sessions_max: None,
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    caps: Caps,
+    say: Say,
+    tell: &mpsc::UnboundedSender<Option<Vec<u8>>>,
+) -> std::io::Result<()> {
+    let greeting = Greeting {
+        version: "5.5.5-10.11.19-MariaDB".into(),
+        connection_id: 1,
+        salt: [b'x'; 20],
+        caps,
+        charset: 45,
+        status: status::AUTOCOMMIT,
+        plugin: native::PLUGIN.into(),
+    };
+    let mut out = vec![];
+    put_packet(&mut out, &mut 0, &greeting.encode());
+    stream.write_all(&out).await?;
+    whole(&mut stream).await?;
+    stream.write_all(&ok(2)).await?;
+    let mut commands = vec![];
+    loop {
+        let command = whole(&mut stream).await?;
+        let _ = tell.send(Some(command.clone()));
+        if command.starts_with(b"\x03SET ") {
+            stream.write_all(&ok(1)).await?;
+            continue;
+        }
+        commands.push(command);
+        for said in say(&commands) {
+            match said {
+                Some(bytes) => stream.write_all(&bytes).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+/// A command, of however many packets.
+async fn whole(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut all = vec![];
+    loop {
+        let mut head = [0; HEADER_LEN];
+        stream.read_exact(&mut head).await?;
+        let head = Head::peek(&head).unwrap();
+        let before = all.len();
+        all.resize(before + head.len, 0);
+        stream.read_exact(&mut all[before..]).await?;
+        if head.len < PAYLOAD_MAX {
+            return Ok(all);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_whose_last_column_is_passed_in_pieces_is_prepared() {
+    let fake = Fake::start(|commands| {
+        if commands.last().unwrap()[0] != Command::STMT_PREPARE.0 {
+            return vec![Some(ok(1))];
+        }
+        let (mut out, mut seq) = (vec![], 1);
+        put_packet(&mut out, &mut seq, &[0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        put_packet(&mut out, &mut seq, &vec![3; 70_000]); // with DEPRECATE_EOF the last one
+        vec![Some(out)]
+    })
+    .await;
+    let mut client = fake.client().await;
+    let asked = async {
+        let (packets, end) = ask(&mut client, &prepare("SELECT x")).await;
+        assert!(matches!(end, End::Prepared { id: 1, columns: 1, .. }), "{end:?}");
+        assert!(packets[1] == vec![3; 70_000]);
+        assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }));
+    };
+    timeout(10 * SECOND, asked).await.expect("the answer ends");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_was_sent_in_part_is_never_made_whole_by_a_goodbye() {
+    let mut fake = Fake::start(|_| vec![Some(ok(1))]).await;
+    let mut client = fake.client().await;
+    assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }));
+    let mut out = vec![];
+    put_packet(&mut out, &mut 0, &[&[Command::QUERY.0], &b"x".repeat(3 << 20)[..]].concat());
+    out.truncate(out.len() - 5); // a goodbye is as long
+    client.stream.write_all(&out).await.unwrap();
+    drop(client);
+    while let Some(command) = timeout(10 * SECOND, fake.seen.recv()).await.expect("the link ends").unwrap() {
+        assert!(command.len() < 1 << 20, "a statement that nobody said was run");
+    }
+    // A client that leaves in good order says goodbye on its link, too.
+    let mut client = fake.client().await;
+    assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }));
+    drop(client);
+    let mut last = vec![];
+    while let Some(command) = timeout(10 * SECOND, fake.seen.recv()).await.expect("the link ends").unwrap() {
+        last = command;
+    }
+    assert_eq!(last, [Command::QUIT.0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_behind_an_answer_counts_on_from_the_answer() {
+    let fake = Fake::start(|commands| {
+        if commands.last().unwrap().len() < PAYLOAD_MAX {
+            return vec![Some(ok(1))];
+        }
+        // One column, then rows until the numbers begin anew, then nothing more.
+        let (mut out, mut seq) = (vec![], 2);
+        put_packet(&mut out, &mut seq, &[1]);
+        put_packet(&mut out, &mut seq, &[3; 30]);
+        while seq != 1 {
+            put_packet(&mut out, &mut seq, &[1, b'x']);
+        }
+        vec![Some(out), None]
+    })
+    .await;
+    let mut client = fake.client().await;
+    let mut out = vec![];
+    put_packet(&mut out, &mut 0, &[&[Command::QUERY.0], &b"x".repeat(PAYLOAD_MAX)[..]].concat());
+    client.stream.write_all(&out).await.unwrap();
+    let mut wanted = 2u8;
+    loop {
+        let mut head = [0; HEADER_LEN];
+        timeout(10 * SECOND, client.stream.read_exact(&mut head)).await.expect("the answer ends").unwrap();
+        let head = Head::peek(&head).unwrap();
+        let mut payload = vec![0; head.len];
+        client.stream.read_exact(&mut payload).await.unwrap();
+        assert_eq!(head.seq, wanted, "{payload:?}");
+        wanted = wanted.wrapping_add(1);
+        if payload[0] == ERR {
+            assert_eq!((head.seq, &payload[1..3]), (1, &9101u16.to_le_bytes()[..]));
+            break;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_was_idle_for_too_long_is_not_taken_for_a_killed_one() {
+    // On each link the second statement is not answered.
+    let fake = Fake::start(|commands| {
+        vec![(commands.len() < 2 || commands.last().unwrap()[0] == Command::QUIT.0).then(|| ok(1))]
+    })
+    .await;
+    let mut clients = vec![];
+    for _ in 0..5 {
+        clients.push(fake.client().await);
+    }
+    let mut asked = vec![];
+    for mut client in clients {
+        client.query("SELECT 1", 5 * SECOND).await.unwrap();
+        asked.push(tokio::spawn(async move {
+            // The shortest time after which a node ends an idle link by itself.
+            tokio::time::sleep(SECOND + SECOND / 20).await;
+            client.query("SELECT 2", 10 * SECOND).await
+        }));
+    }
+    let mut went_on = 0;
+    for asked in asked {
+        match asked.await.unwrap() {
+            Ok(_) => went_on += 1,
+            // This host was too busy to tell.
+            Err(LinkError::Rejected { errno: 1927, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(went_on > 0, "each was taken for a killed one");
+    let mut client = fake.client().await;
+    client.query("SELECT 1", 5 * SECOND).await.unwrap();
+    assert_eq!(errno(client.query("SELECT 2", 5 * SECOND).await), 1927, "it was not idle");
 }

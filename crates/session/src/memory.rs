@@ -166,10 +166,14 @@ impl Memory {
         }
     }
 
-    /// The scanner saw a statement that failed: it may have come far enough to pin.
+    /// The scanner saw a statement that failed: it may have come far enough to pin. Of one statement alone, only what is done
+    /// row by row: a table or a lock that it could not have is not held.
     pub fn failed(&mut self, statement: &Statement) {
+        const ROW_BY_ROW: Pins = Pins::GET_LOCK.union(Pins::USER_VARIABLE);
+        let pins = statement.pins;
+        let is_one = statement.alone && !statement.runs_several;
         if !statement.literal_user_variables {
-            self.pins = self.pins.union(statement.pins);
+            self.pins = self.pins.union(if is_one { pins.without(pins.without(ROW_BY_ROW)) } else { pins });
         }
         if !statement.alone {
             if statement.sets.has(Sets::TRACKING) {
@@ -245,6 +249,13 @@ impl Memory {
                 _ => self.pins = self.pins.union(Pins::UNNAMED),
             },
         }
+    }
+
+    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on it. Of a role, of the clock, and of what
+    /// nobody can name, that is not known.
+    pub fn is_undone_by_reset(&self) -> bool {
+        const DOUBTFUL: Pins = Pins::ROLE.union(Pins::TIMESTAMP).union(Pins::UNNAMED);
+        self.role.is_none() && self.pins.without(DOUBTFUL) == self.pins
     }
 
     /// COM_RESET_CONNECTION: all is as after the login but the schema.
@@ -434,8 +445,14 @@ mod tests {
         let mut memory = Memory::default();
         memory.failed(&Statement::of(b"SET @a = 1"));
         assert_eq!(memory.pins(), Pins::NONE);
+        for alone in ["CREATE TEMPORARY TABLE t (a INT)", "LOCK TABLES t WRITE", "HANDLER t OPEN"] {
+            memory.failed(&Statement::of(alone.as_bytes()));
+            assert_eq!(memory.pins(), Pins::NONE, "{alone}");
+        }
+        memory.failed(&Statement::of(b"SELECT GET_LOCK('a', 1), f()"));
+        assert_eq!(memory.pins(), Pins::GET_LOCK);
         memory.failed(&Statement::of(b"CREATE TEMPORARY TABLE t (a INT); SELECT nonsense"));
-        assert_eq!(memory.pins(), Pins::TEMP_TABLE);
+        assert_eq!(memory.pins(), Pins::TEMP_TABLE.union(Pins::GET_LOCK));
     }
 
     #[test]
@@ -471,9 +488,12 @@ mod tests {
         let first = memory.restore().remove(0);
         assert_eq!(first, format!("SET {TRACK},`autocommit`=_utf8mb4 0x4F4646,`wait_timeout`=100"));
         assert_eq!(memory.pins(), Pins::default());
+        assert!(memory.is_undone_by_reset());
         memory.variable(b"timestamp", b"1", Sets::NONE);
         assert_eq!(memory.pins(), Pins::TIMESTAMP);
+        assert!(!memory.is_undone_by_reset());
         memory.reset();
+        assert!(memory.is_undone_by_reset() && !after(&["SET ROLE a"]).is_undone_by_reset());
         assert_eq!(memory.pins(), Pins::default());
         assert_eq!(memory.schema(), Some(&b"shop"[..]));
     }

@@ -38,6 +38,8 @@ pub struct InFlight {
     what: Circumstances,
     recalls: bool,
     recalls_sequence: bool,
+    /// What it recalls are the rows of the last SELECT: what stands between leaves them.
+    recalls_rows: bool,
     /// Several statements may run before its first answer.
     several: bool,
     /// It runs code that its text does not show.
@@ -65,6 +67,11 @@ impl InFlight {
         self.recalls_sequence = scanned.recalls_sequence;
     }
 
+    fn recalls_by(&mut self, scanned: &Statement, text: &[u8]) {
+        self.recalls = scanned.recalls && !recalls_only_insert_id(text);
+        self.recalls_rows = self.recalls && has(text, b"found_rows");
+    }
+
     fn is_harmless(&mut self, kind: Kind) {
         self.what.kind = kind;
         self.what.may_commit = false;
@@ -84,7 +91,7 @@ pub enum Next {
     Refuse(&'static str),
     /// No such prepared statement (1243).
     UnknownStatement(u32),
-    /// Forget the session and its link, and answer OK: the next statement begins on a fresh link.
+    /// Forget the session, here and on its node, and answer OK.
     Reset,
     /// A new login on the same connection.
     ChangeUser,
@@ -111,8 +118,10 @@ pub struct Session {
     transaction: Transaction,
     /// The node's status bits as of the last answer.
     status: u16,
-    /// The session has moved, and nothing was run since that would leave anything to recall.
+    /// The session has moved, and nothing was run since: no warnings, row counts and the like to recall.
     forgot: bool,
+    /// The session has moved, and nothing was run since that would leave rows to count.
+    forgot_rows: bool,
     /// The session has moved, and nothing was run since that would draw from a sequence.
     forgot_sequences: bool,
     /// Of the answer at hand, one part has ended already.
@@ -127,6 +136,7 @@ impl Session {
             transaction: Transaction::None,
             status: ok::status::AUTOCOMMIT,
             forgot: false,
+            forgot_rows: false,
             forgot_sequences: false,
             saw_part: false,
         }
@@ -189,6 +199,7 @@ impl Session {
             scanned: None,
             recalls: false,
             recalls_sequence: false,
+            recalls_rows: false,
             several: false,
             calls: false,
             chains: false,
@@ -217,9 +228,12 @@ impl Session {
                     scanned.runs_several = true;
                     scanned.alone = false;
                 }
+                if !caps.has(Caps::MULTI_STATEMENTS) && begins_with_one_write(text) {
+                    scanned.runs_several = false;
+                }
                 flight.is(&scanned);
                 self.mark_chain(&mut flight, scanned);
-                flight.recalls = scanned.recalls && !recalls_only_insert_id(text);
+                flight.recalls_by(&scanned, text);
                 flight.scanned = Some(scanned);
                 if let Kind::Kill { query_only, id: Some(id) } = scanned.kind {
                     return Next::Kill { query_only, id, otherwise: flight };
@@ -290,7 +304,7 @@ impl Session {
             Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE => {
                 let scanned = statement.scanned;
                 flight.is(&scanned);
-                flight.recalls = scanned.recalls && !recalls_only_insert_id(&statement.sql);
+                flight.recalls_by(&scanned, &statement.sql);
                 remember_types(statement, flight.command, payload);
                 self.mark_chain(&mut flight, scanned);
                 // Once for each set of parameters.
@@ -334,11 +348,14 @@ impl Session {
             // Several servers roll back the whole transaction on some errors, and an error carries no status: the driver
             // asks for it (`unsure`).
             End::Err { code } => {
-                // A text that cannot be parsed has done nothing, unless it is the second of several.
-                if *code != errno::PARSE_ERROR || self.saw_part || flight.several {
-                    let scanned = flight.scanned.or_else(|| self.executed(flight));
-                    if let Some(scanned) = scanned {
-                        self.memory.failed(&scanned);
+                if let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) {
+                    // What it left behind is the error, which the present node knows.
+                    self.forgot &= flight.recalls;
+                    // A text that cannot be parsed has done nothing, unless it is the second of several.
+                    let several = self.saw_part || flight.several;
+                    if *code != errno::PARSE_ERROR || several {
+                        let runs_several = scanned.runs_several || several;
+                        self.memory.failed(&Statement { runs_several, ..scanned });
                     }
                 }
             }
@@ -403,16 +420,19 @@ impl Session {
             self.memory.succeeded(text, scanned);
         } else if let Some(scanned) = self.executed(flight) {
             let statement = flight.statement.and_then(|id| self.memory.statements.get(&id));
-            // Run again elsewhere, its text alone would lack the parameters.
-            let text =
-                statement.filter(|statement| statement.params == 0).map(|statement| statement.sql.clone());
+            // Run again elsewhere, its text alone would lack the parameters. Copied for those few of which it is kept.
+            let is_kept = scanned.literal_user_variables || scanned.sets != Sets::NONE;
+            let text = statement
+                .filter(|statement| is_kept && statement.params == 0)
+                .map(|statement| statement.sql.clone());
             let literal = scanned.literal_user_variables && text.is_some();
             let executed = Statement { literal_user_variables: literal, ..scanned };
             self.memory.succeeded(text.as_deref().unwrap_or_default(), &executed);
         } else {
             return; // PING and the like leave nothing to recall
         }
-        self.forgot &= flight.recalls || !matches!(flight.kind(), Kind::Read | Kind::Write);
+        self.forgot &= flight.recalls;
+        self.forgot_rows &= flight.recalls || !matches!(flight.kind(), Kind::Read | Kind::Write);
         self.forgot_sequences &= flight.recalls || flight.kind() != Kind::Write;
     }
 
@@ -433,12 +453,13 @@ impl Session {
         self.memory.close(statement);
     }
 
-    /// COM_RESET_CONNECTION: all is as after the login but the schema, and no link stands.
+    /// COM_RESET_CONNECTION: all is as after the login but the schema, on the node too, or no link stands.
     pub fn reset(&mut self) {
         self.memory.reset();
         self.transaction = Transaction::None;
         self.status = ok::status::AUTOCOMMIT;
         self.forgot = false;
+        self.forgot_rows = false;
         self.forgot_sequences = false;
     }
 
@@ -453,6 +474,8 @@ impl Session {
 
     /// The node was lost with this command on its way.
     pub fn lost(&mut self, flight: &InFlight, progress: Progress) -> Verdict {
+        // It was looked at before it had this node, on which autocommit may be another.
+        let autocommit = flight.what.autocommit || self.autocommit();
         self.memory.unprepare_all();
         self.transaction = Transaction::None;
         if flight.what.in_transaction {
@@ -467,7 +490,7 @@ impl Session {
                 _ => {}
             }
         }
-        retry::verdict(flight.what, progress)
+        retry::verdict(Circumstances { autocommit, ..flight.what }, progress)
     }
 
     /// The node was lost while nothing was on its way.
@@ -478,21 +501,39 @@ impl Session {
         }
     }
 
-    /// The node was lost when it was to say whether a transaction is open: nobody knows, so the client is told that it is lost.
-    pub fn lost_unsure(&mut self) {
-        self.memory.unprepare_all();
-        self.transaction = Transaction::Lost;
+    /// The node was lost when it was to say whether a transaction is open after `flight` had failed. Where nobody knows, the
+    /// client is told that it is lost; one statement that failed under autocommit has left none.
+    pub fn lost_unsure(&mut self, flight: &InFlight) {
+        let has_none = self.transaction == Transaction::None
+            && flight.what.autocommit
+            && self.autocommit()
+            && !self.saw_part
+            && !flight.several
+            && !flight.chains;
+        self.lost_idle();
+        if !has_none {
+            self.transaction = Transaction::Lost;
+        }
     }
 
     /// The session stands on another node now.
     pub fn moved(&mut self) {
         self.forgot = true;
+        self.forgot_rows = true;
         self.forgot_sequences = true;
     }
 
     /// True when the command asks for something that only the former node knew.
     pub fn has_forgotten(&self, flight: &InFlight) -> bool {
-        flight.recalls && if flight.recalls_sequence { self.forgot_sequences } else { self.forgot }
+        // Of these, what is remembered longer is forgotten longer: a text that asks for several is told by the first.
+        flight.recalls
+            && if flight.recalls_sequence {
+                self.forgot_sequences
+            } else if flight.recalls_rows {
+                self.forgot_rows
+            } else {
+                self.forgot
+            }
     }
 
     /// The node refused the command with an error that speaks of the node. Such an answer means that it did not run, but for
@@ -546,8 +587,7 @@ fn short_eof(payload: &[u8]) -> Option<u16> {
 
 /// LAST_INSERT_ID() is restored with the session; what else recalls is not.
 fn recalls_only_insert_id(text: &[u8]) -> bool {
-    let has = |what: &[u8]| text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what));
-    has(b"last_insert_id")
+    has(text, b"last_insert_id")
         && ![
             &b"found_rows"[..],
             b"row_count",
@@ -560,7 +600,24 @@ fn recalls_only_insert_id(text: &[u8]) -> bool {
             b"previous",
         ]
         .iter()
-        .any(|what| has(what))
+        .any(|what| has(text, what))
+}
+
+/// Whether a text has a word anywhere, in letters of either case.
+fn has(text: &[u8], what: &[u8]) -> bool {
+    text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what))
+}
+
+/// Whether a text begins with a statement that writes rows and nothing else, in plain words: a server that takes one statement in
+/// a text runs this one, whatever follows.
+fn begins_with_one_write(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let word = text.iter().position(|c| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    // Behind the word: a gap, so that it is one.
+    text.get(word).is_some_and(u8::is_ascii_whitespace)
+        && [&b"INSERT"[..], b"REPLACE", b"UPDATE", b"DELETE"]
+            .iter()
+            .any(|write| text[..word].eq_ignore_ascii_case(write))
 }
 
 /// Keeps the parameter types of an EXECUTE that binds them anew: id(4) flags(1) iterations(4), NULL bitmap, "new types"

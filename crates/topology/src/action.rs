@@ -39,6 +39,8 @@ pub enum Action {
         gcomm_uuid: String,
         /// The survivor that is to do it.
         via: NodeId,
+        /// The number of the view in which `via` last named the victim. In another one nothing is ordered: it may have left by itself.
+        view: u64,
         /// Give up after this long.
         within: Duration,
     },

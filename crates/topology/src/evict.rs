@@ -45,6 +45,7 @@ const TRY_GAP: Duration = Duration::from_millis(200);
 pub(crate) struct Warrant {
     pub victim: NodeId,
     pub via: NodeId,
+    pub view: u64,
     pub gcomm_uuid: String,
 }
 
@@ -62,7 +63,8 @@ impl Core {
         ids(&self.nodes).filter(|id| self.guilty(*id) && self.node(*id).evict_after <= self.now).find_map(
             |victim| {
                 let via = self.witness(victim)?;
-                Some(Warrant { victim, via, gcomm_uuid: self.node(victim).gcomm_uuid.clone() })
+                let view = self.node(via).status.as_ref()?.conf_id;
+                Some(Warrant { victim, via, view, gcomm_uuid: self.node(victim).gcomm_uuid.clone() })
             },
         )
     }
@@ -77,6 +79,7 @@ impl Core {
             victim: warrant.victim,
             gcomm_uuid: warrant.gcomm_uuid.clone(),
             via: warrant.via,
+            view: warrant.view,
             within,
         });
     }

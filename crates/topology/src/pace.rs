@@ -26,7 +26,7 @@ use crate::settings::EvictPolicy;
 /// So long after an operator took the traffic off a node, its stop is expected.
 const STOP_EXPECTED: Duration = Duration::from_secs(600);
 /// A node that misses probes now and then makes the others brisk once in this time, not each time.
-const LATE_GAP: Duration = Duration::from_secs(30);
+const LATE_GAP: Duration = Duration::from_secs(5);
 
 impl Core {
     /// Brings each node's pace in line with what is true now.

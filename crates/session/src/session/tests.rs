@@ -140,9 +140,51 @@ fn a_transaction_opened_by_an_answer_that_fails_is_asked_about() {
         assert!(session.unsure(&flight, &end));
     }
     // The node dies before it can say: the client is told that a transaction may be gone.
+    let after = |before: &[&str], sql: &str, status: u16| {
+        let mut session = Session::new(None);
+        for text in before {
+            run(&mut session, &query(text), status);
+        }
+        let flight = flight(&mut session, &query(sql));
+        session.lost_unsure(&flight);
+        session.command(&query("COMMIT"), true, CAPS)
+    };
+    assert!(matches!(after(&[], "CALL p()", AUTO), Next::AnswerRolledBack));
+    assert!(matches!(after(&["BEGIN"], "INSERT INTO t VALUES (1)", IN_TRANS), Next::AnswerRolledBack));
+    assert!(matches!(after(&["SET autocommit = 0"], "INSERT INTO t VALUES (1)", 0), Next::AnswerRolledBack));
+    // One statement under autocommit leaves none: the next is not told of what never was.
+    assert!(matches!(after(&[], "ALTER TABLE t ADD b INT", AUTO), Next::Forward(_)));
+}
+
+#[test]
+fn what_ran_with_autocommit_on_is_never_sent_twice() {
+    let insert = query("INSERT INTO t VALUES (1)");
     let mut session = Session::new(None);
-    session.lost_unsure();
-    assert!(matches!(session.command(&query("COMMIT"), true, CAPS), Next::AnswerRolledBack));
+    session.server_status(0);
+    let planned = flight(&mut session, &insert);
+    assert_eq!(session.lost(&planned, SENT), Verdict::Again);
+    // Looked at for one node, run on another, which has autocommit on.
+    let planned = flight(&mut session, &insert);
+    session.attached(AUTO);
+    assert_eq!(session.lost(&planned, SENT), Verdict::Unknown);
+}
+
+#[test]
+fn a_single_write_that_was_refused_did_not_run_whatever_it_looks_like() {
+    let refused = |sql: &str, whole: bool, caps: Caps| {
+        let mut session = Session::new(None);
+        let Next::Forward(flight) = session.command(&query(sql), whole, caps) else { panic!("{sql}") };
+        session.refused(&flight, errno::UNKNOWN_COM_ERROR)
+    };
+    let commented = " insert /*!50001 IGNORE */ INTO t VALUES (1)";
+    for (sql, whole) in [(commented, true), ("REPLACE INTO t VALUES ('...", false)] {
+        assert_eq!(refused(sql, whole, CAPS), Verdict::Again, "{sql}");
+        assert_eq!(refused(sql, whole, CAPS | Caps::MULTI_STATEMENTS), Verdict::Unknown, "{sql}");
+    }
+    for sql in ["/*!99999 INSERT */ CALL p()", "CALL /*! p */ ()", "INSERTED /*! x */ ", "INSERT"] {
+        let whole = sql != "INSERT"; // cut off: it may go on as another word
+        assert_eq!(refused(sql, whole, CAPS), Verdict::Unknown, "{sql}");
+    }
 }
 
 #[test]
@@ -247,10 +289,17 @@ fn what_was_left_behind_stays_forgotten_until_it_is_made_anew() {
     let mut session = Session::new(None);
     session.moved();
     run(&mut session, &[Command::PING.0], AUTO);
+    let warnings = flight(&mut session, &query("SHOW WARNINGS"));
+    assert!(session.has_forgotten(&warnings));
     run(&mut session, &query("SET sql_mode = ''"), AUTO);
     let rows = flight(&mut session, &query("SELECT FOUND_ROWS()"));
     let sequence = flight(&mut session, &query("SELECT LASTVAL(s)"));
     assert!(session.has_forgotten(&rows) && session.has_forgotten(&sequence));
+    // Of warnings and row counts the node knows again: they are those of the SET.
+    for anew in ["SHOW WARNINGS", "SELECT ROW_COUNT()", "GET DIAGNOSTICS @n = NUMBER"] {
+        let flight = flight(&mut session, &query(anew));
+        assert!(!session.has_forgotten(&flight), "{anew}");
+    }
     run(&mut session, &query("SELECT 1"), AUTO);
     assert!(!session.has_forgotten(&rows) && session.has_forgotten(&sequence));
     run(&mut session, &query("SELECT NEXTVAL(s)"), AUTO);
@@ -263,5 +312,8 @@ fn an_error_pins_what_may_have_been_done_before_it() {
     fails(&mut session, &query("CREATE TEMPORARY TABLE"), errno::PARSE_ERROR);
     assert!(session.pins().is_empty());
     fails(&mut session, &query("CREATE TEMPORARY TABLE t AS SELECT GET_LOCK('a', 1), f()"), 1305);
+    // The lock stays taken; a table that could not be filled is gone.
+    assert_eq!(session.pins(), Pins::GET_LOCK);
+    fails(&mut session, &query("CALL p(); CREATE TEMPORARY TABLE t (a INT)"), 1050);
     assert_eq!(session.pins(), Pins::TEMP_TABLE.union(Pins::GET_LOCK));
 }
