@@ -130,7 +130,7 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     assert_eq!(seen, format!("{}|ANSI_QUOTES|42|it's|+05:00|latin1|other", new.address().port()));
     // A temporary table cannot come along: the session ends with a clear word.
     client.query("CREATE TEMPORARY TABLE tt (a INT)", SECOND).await.unwrap();
-    assert_eq!(bench.proxy.stats().await.sessions_pinned, 1);
+    bench.shows(|stats| stats.sessions_pinned, 1).await;
     bench.follow(routes(4, &[(&old, LaneState::Open, 3), (&new, LaneState::Shut, 2)])).await;
     match client.query("SELECT 1", 5 * SECOND).await {
         Err(LinkError::Rejected { errno: 9104, message, .. }) => {

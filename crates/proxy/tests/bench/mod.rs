@@ -9,7 +9,8 @@ use fixture::Server;
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use protocol::native;
-use proxy::{Handle, Inputs, Settings};
+
+use proxy::{Handle, Inputs, Settings, Stats};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
@@ -67,6 +68,19 @@ pub fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes
 }
 
 impl Bench {
+    /// Waits until the figures show `want`. The proxy settles its books after the answer is with the client, so they may be a moment late.
+    pub async fn shows<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&Stats) -> T, want: T) {
+        let deadline = tokio::time::Instant::now() + 5 * SECOND;
+        loop {
+            let got = read(&self.proxy.stats().await);
+            if got == want {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{got:?} came, {want:?} was awaited");
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub async fn new(settings: Settings, first: Arc<Routes>) -> Self {
         let (sender, receiver) = watch::channel(first);
         let (facts, seen) = mpsc::channel(100);
