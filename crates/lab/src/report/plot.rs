@@ -187,16 +187,21 @@ fn draw_flow(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     let per_s = 1.0 / line.width.as_secs_f64().max(1e-3);
     for (x, wide, bucket) in placed(frame, line) {
         let y = row.y(f64::from(bucket.commits) * per_s / frame.scale.flow_max);
-        let (wide, high) = ((wide - 0.6).max(0.4), row.bottom() - y);
         if bucket.commits > 0 {
-            put(
-                out,
-                format_args!(
-                    "<rect class=\"flow\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
-                ),
-            );
+            column(out, "flow", (x, wide), y, row.bottom() - y);
         }
     }
+}
+
+/// One bucket's column, with a little air to its neighbour.
+fn column(out: &mut String, class: &str, (x, wide): (f64, f64), y: f64, high: f64) {
+    let wide = (wide - 0.6).max(0.4);
+    put(
+        out,
+        format_args!(
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+        ),
+    );
 }
 
 /// Logarithmic from 1 ms, since 10 ms and 10 s must both be seen.
@@ -209,13 +214,7 @@ fn draw_latency(out: &mut String, frame: &Frame, row: &Row, line: &Timeline) {
     }
     for (x, wide, bucket) in placed(frame, line).filter(|(_, _, bucket)| bucket.commits > 0) {
         let y = row.y(bucket.latency_ms_max.max(1.0).log10() / top);
-        let (wide, high) = ((wide - 0.6).max(0.4), (row.bottom() - y).max(1.0));
-        put(
-            out,
-            format_args!(
-                "<rect class=\"lat\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
-            ),
-        );
+        column(out, "lat", (x, wide), y, (row.bottom() - y).max(1.0));
     }
 }
 
