@@ -11,7 +11,7 @@ use protocol::handshake::{AuthSwitch, Greeting};
 use protocol::native;
 use protocol::ok::{Change, OkPacket, put_err};
 use protocol::packet::{Head, put_packet};
-use server::{LONG, Server, address, app, free_port, link_to};
+use server::{LONG, Server, address, app, link_to};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -80,7 +80,7 @@ async fn a_real_server_lets_in_and_keeps_out() {
 
 #[tokio::test]
 async fn nobody_listens() {
-    let found = Link::connect(&format!("127.0.0.1:{}", free_port()), &app(), LONG).await;
+    let found = Link::connect(&format!("127.0.0.1:{}", fixture::free_port()), &app(), LONG).await;
     assert_eq!(found.unwrap_err(), LinkError::Refused);
 }
 

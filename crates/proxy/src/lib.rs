@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use session::gate::Limits;
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use topology::fact::Fact;
 use topology::routes::Routes;
@@ -73,13 +74,11 @@ pub struct Inputs {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address} for clients: {error}; free the address or change listen.mysql")]
-    Listen {
-        /// The address as configured.
-        address: String,
-        /// The system's word.
-        error: std::io::Error,
-    },
+    #[error("listen.mysql: {0}")]
+    Listen(#[from] listen::ListenError),
+    /// The system would not take a socket that it had given.
+    #[error("a listening socket could not be used: {0}")]
+    Socket(#[from] std::io::Error),
 }
 
 /// A running proxy.
@@ -92,18 +91,9 @@ pub struct Handle {
 }
 
 /// Binds every listener and begins to serve. Must be called inside a tokio runtime, which then carries all clients.
-pub async fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
-    let failed = |address: String| move |error| StartError::Listen { address, error };
-    let mut all = Vec::with_capacity(settings.listen.len());
-    for address in &settings.listen {
-        for found in listener::resolve(address).await.map_err(failed(address.clone()))? {
-            if !all.contains(&found) {
-                all.push(found);
-            }
-        }
-    }
-    let bound = all.iter().map(|&address| listener::bind(address, &all).map_err(failed(address.to_string())));
-    let sockets = bound.collect::<Result<Vec<_>, _>>()?;
+pub fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
+    let sockets = listen::open(&settings.listen)?;
+    let sockets = sockets.into_iter().map(TcpListener::from_std).collect::<std::io::Result<Vec<_>>>()?;
     let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
     let limits = Limits {
         time: settings.hold_time,
@@ -139,8 +129,10 @@ impl Handle {
     /// Takes no new clients, lets running transactions end for at most `grace`, then closes every client.
     pub async fn shutdown(self, grace: Duration) {
         self.stop.send_replace(true);
-        for listener in &self.listeners {
+        for listener in self.listeners {
             listener.abort();
+            // Only a task that has ended has closed its socket, and the next proxy may want the address.
+            let _ = listener.await;
         }
         let quiet = self.shared.no_clients();
         if tokio::time::timeout(grace, quiet).await.is_err() {

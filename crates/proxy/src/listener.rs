@@ -1,6 +1,5 @@
-//! Accepts clients, on IPv4 and IPv6, and gives each a task of its own.
+//! Accepts clients and gives each a task of its own.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,8 +12,6 @@ use crate::driver;
 use crate::shared::Shared;
 use crate::voice;
 
-/// Connections the kernel keeps until they are accepted.
-const BACKLOG: i32 = 1024;
 /// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 /// A client whose host has vanished gives back its place, its locks and its transaction after about 60 + 3 * 10 seconds: it may
@@ -22,30 +19,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
-
-/// Everything that `address` resolves to.
-pub async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
-    let found: Vec<_> = tokio::net::lookup_host(address).await?.collect();
-    if found.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::AddrNotAvailable, "the name resolves to no address"));
-    }
-    Ok(found)
-}
-
-/// Listens on `address`, one of `all`. `[::]` takes IPv4 too, unless an IPv4 address of the same port stands beside it.
-pub fn bind(address: SocketAddr, all: &[SocketAddr]) -> io::Result<TcpListener> {
-    use socket2::{Domain, Protocol, Socket, Type};
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        let has_v4_beside = all.iter().any(|other| other.is_ipv4() && other.port() == address.port());
-        socket.set_only_v6(!address.ip().is_unspecified() || has_v4_beside)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
-}
 
 /// Best effort: a client is served without, too.
 fn prepare(stream: &TcpStream) {
@@ -93,21 +66,13 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::net::Ipv4Addr;
 
     use super::*;
 
     #[tokio::test]
-    async fn all_addresses_of_ipv6_stand_beside_one_of_ipv4() {
-        let first = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).unwrap();
-        let v4 = first.local_addr().unwrap();
-        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, v4.port()));
-        bind(v6, &[v4, v6]).unwrap();
-    }
-
-    #[tokio::test]
     async fn a_client_that_vanished_is_noticed() {
-        let listener = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &[]).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         prepare(&stream);

@@ -73,7 +73,7 @@ impl Scene {
         }
         let server = Server::start(&[]);
         server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY, v LONGBLOB)");
-        let bench = Bench::new(settings, routes(1, &[(&server, LaneState::Open, 1)])).await;
+        let bench = Bench::new(settings, routes(1, &[(&server, LaneState::Open, 1)]));
         // Whatever is opened once and kept is open now.
         assert_eq!(one(&mut bench.client().await, "SELECT 1").await, "1");
         until("the first client has left", || async {
@@ -770,7 +770,7 @@ impl Loss {
             server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY, v LONGBLOB)");
         }
         let first = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-        let bench = Bench::new(settings(), first).await;
+        let bench = Bench::new(settings(), first);
         Loss { old, new, bench, _alone: alone }
     }
 

@@ -99,7 +99,7 @@ async fn who_has_proved_nothing_learns_nothing() {
         Account { proof: Proof::Empty, ..native("empty", "") },
     ];
     let first = with_accounts(&routes(1, &[(&server, LaneState::Open, 1)]), 1, accounts);
-    let bench = Bench::new(settings(), first).await;
+    let bench = Bench::new(settings(), first);
     let address = bench.proxy.local_addresses()[0];
     let tries = ["app", "locked", "other", "empty", "nobody"].map(|user| {
         tokio::spawn(async move {
@@ -126,7 +126,7 @@ async fn who_has_proved_nothing_learns_nothing() {
 async fn a_new_password_is_taken_as_soon_as_it_is_known() {
     let server = Server::start(&[]);
     let start = routes(1, &[(&server, LaneState::Open, 1)]);
-    let bench = Bench::new(settings(), with_accounts(&start, 1, vec![native("app", "old")])).await;
+    let bench = Bench::new(settings(), with_accounts(&start, 1, vec![native("app", "old")]));
     let address = bench.address();
     let client = tokio::spawn(async move { connect(&address).await });
     let mut facts = bench.facts;
@@ -140,7 +140,7 @@ async fn a_new_password_is_taken_as_soon_as_it_is_known() {
 async fn nobody_is_refused_for_accounts_that_were_never_read() {
     let server = Server::start(&[]);
     let start = routes(1, &[(&server, LaneState::Open, 1)]);
-    let bench = Bench::new(settings(), with_accounts(&start, 1, vec![])).await;
+    let bench = Bench::new(settings(), with_accounts(&start, 1, vec![]));
     match connect(&bench.address()).await {
         Err(LinkError::Rejected { errno: 9112, message, .. }) => {
             assert!(message.contains("accounts"), "{message}");
@@ -158,7 +158,7 @@ async fn nobody_is_refused_for_accounts_that_were_never_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nodes_refusal_of_an_accepted_client_is_explained() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     // As when another row of the account table speaks for the proxy's address than for the client's.
     server.sql("ALTER USER app@'%' IDENTIFIED VIA mysql_native_password USING PASSWORD('another')");
     match connect(&bench.address()).await {
@@ -173,7 +173,7 @@ async fn a_nodes_refusal_of_an_accepted_client_is_explained() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_of_user_asks_under_a_salt_of_its_own() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let (mut stream, greeting) = greeted(bench.proxy.local_addresses()[0]).await;
     assert!(!greeting.caps.has(Caps::CACHE_METADATA), "what a client keeps may be of another node");
     send(&mut stream, 1, &request("app", "secret", &greeting.salt, native::PLUGIN)).await;
@@ -201,17 +201,17 @@ async fn a_change_of_user_asks_under_a_salt_of_its_own() {
 async fn the_ipv6_wildcard_takes_ipv4_clients_too() {
     let server = Server::start(&[]);
     let start = routes(1, &[(&server, LaneState::Open, 1)]);
-    let both = Settings { listen: vec!["[::]:0".into()], ..settings() };
+    let port = fixture::free_port();
+    let both = Settings { listen: vec![format!("[::]:{port}")], ..settings() };
     let here = Account { host: "127.0.0.1".into(), ..native("app", "secret") };
-    let bench = Bench::new(both, with_accounts(&start, 1, vec![here])).await;
-    let port = bench.proxy.local_addresses()[0].port();
+    let bench = Bench::new(both, with_accounts(&start, 1, vec![here]));
     let mut client = connect(&format!("127.0.0.1:{port}")).await.unwrap();
     assert_eq!(one(&mut client, "SELECT 1").await, "1");
     // And both wildcards can stand side by side.
     let beside = vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")];
     drop(client);
     bench.proxy.shutdown(Duration::ZERO).await;
-    let bench = Bench::new(Settings { listen: beside, ..settings() }, start).await;
+    let bench = Bench::new(Settings { listen: beside, ..settings() }, start);
     assert_eq!(bench.proxy.local_addresses().len(), 2);
     for host in ["127.0.0.1", "[::1]"] {
         let mut client = connect(&format!("{host}:{port}")).await.unwrap();
@@ -229,7 +229,7 @@ async fn error(link: &mut Link) -> (u8, u16) {
 async fn an_error_to_a_command_of_several_packets_counts_on_from_its_last() {
     let server = Server::start(&[]);
     let brief = Settings { hold_time: SECOND / 5, ..settings() };
-    let bench = Bench::new(brief, routes(1, &[(&server, LaneState::Draining, 1)])).await;
+    let bench = Bench::new(brief, routes(1, &[(&server, LaneState::Draining, 1)]));
     let mut client = bench.client().await;
     let mut command = vec![b' '; 40 << 20];
     command[0] = Command::QUERY.0;
@@ -246,8 +246,7 @@ async fn an_error_to_a_command_of_several_packets_counts_on_from_its_last() {
 async fn a_node_lost_behind_a_file_is_told_with_the_right_number() {
     let (mut old, new) = (Server::start(&[]), Server::start(&[]));
     old.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
-    let bench =
-        Bench::new(settings(), routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]));
     let mut blocker = bench.client().await;
     blocker.query("BEGIN", SECOND).await.unwrap();
     blocker.query("INSERT INTO t VALUES (2)", SECOND).await.unwrap();

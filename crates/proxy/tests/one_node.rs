@@ -17,7 +17,7 @@ use topology::routes::LaneState;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_sees_what_it_would_see_without_the_proxy() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let mut client = bench.client().await;
     assert_eq!(one(&mut client, "SELECT 1 + 1").await, "2");
     assert_eq!(one(&mut client, "SELECT DATABASE()").await, "shop");
@@ -67,7 +67,7 @@ async fn a_client_sees_what_it_would_see_without_the_proxy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_logins_hear_the_servers_own_words() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let login = |user: &str, password: &str, database: &[u8]| Login {
         user: user.into(),
         secret: Secret::Password(password.into()),
@@ -93,7 +93,7 @@ async fn wrong_logins_hear_the_servers_own_words() {
 async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
     let (old, new) = (Server::start(&[]), Server::start(&[]));
     let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-    let mut bench = Bench::new(settings(), start).await;
+    let mut bench = Bench::new(settings(), start);
     let mut client = bench.client().await;
     for sql in [
         "SET sql_mode='ANSI_QUOTES'",
@@ -146,7 +146,7 @@ async fn a_statement_waits_for_a_node_and_the_session_comes_along() {
 async fn a_transaction_whose_node_dies_is_told_to_start_again() {
     let (mut old, new) = (Server::start(&[]), Server::start(&[]));
     let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-    let mut bench = Bench::new(settings(), start).await;
+    let mut bench = Bench::new(settings(), start);
     for server in [&old, &new] {
         server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
     }
@@ -185,7 +185,7 @@ async fn the_hold_has_limits_and_names_them() {
     let mut tight = settings();
     tight.hold_time = Duration::from_millis(300);
     tight.hold_statements_max = 1;
-    let bench = Bench::new(tight, routes(1, &[(&server, LaneState::Shut, 1)])).await;
+    let bench = Bench::new(tight, routes(1, &[(&server, LaneState::Shut, 1)]));
     let (mut first, mut second) = (bench.client().await, bench.client().await);
     let evicted = tokio::spawn(async move { first.query("SELECT 1", 5 * SECOND).await });
     while bench.proxy.stats().await.hold.waiting == 0 {
@@ -208,7 +208,7 @@ async fn the_hold_has_limits_and_names_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_query_by_the_proxys_own_number() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let (mut victim, mut other) = (bench.client().await, bench.client().await);
     let id = victim.greeting.connection_id;
     let asked = tokio::spawn(async move {
@@ -227,7 +227,7 @@ async fn kill_query_by_the_proxys_own_number() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_lane_is_said_to_be_quiet_of_each_routes() {
     let server = Server::start(&[]);
-    let mut bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let mut bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let mut client = bench.client().await;
     assert_eq!(one(&mut client, "SELECT 1").await, "1");
     // Doubt drains the lane, and a switchover then begins with the lane still draining: it must hear of the quiet too.
@@ -256,7 +256,7 @@ async fn a_quiet_lane_is_said_to_be_quiet_of_each_routes() {
 async fn slow_statements_after_a_hold_do_not_keep_others_waiting() {
     let server = Server::start(&[]);
     let ramp = settings().release_at_once;
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Shut, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Shut, 1)]));
     let mut slow = vec![];
     for nth in 0..ramp {
         let mut client = bench.client().await;

@@ -15,7 +15,7 @@ use topology::routes::LaneState;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lack_of_descriptors_is_waited_for_and_not_held_against_the_node() {
     let server = Server::start(&[]);
-    let mut bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Draining, 1)])).await;
+    let mut bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Draining, 1)]));
     let mut client = bench.client().await;
     let limit = Rlimit { current: Some(256), ..getrlimit(Resource::Nofile) };
     setrlimit(Resource::Nofile, limit).unwrap();

@@ -74,7 +74,7 @@ async fn prepared_statements_keep_their_ids_and_types_on_another_node() {
     let (old, new) = (Server::start(&[]), Server::start(&[]));
     // The new node has prepared other things meanwhile: its ids are not the old one's.
     let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-    let bench = Bench::new(settings(), start).await;
+    let bench = Bench::new(settings(), start);
     let mut client = bench.client().await;
     let mut ids = vec![];
     for sql in ["SELECT @@port", "SELECT ? + 1", "SELECT ? * 2", "SELECT 'no parameter'"] {
@@ -117,7 +117,7 @@ async fn prepared_statements_keep_their_ids_and_types_on_another_node() {
 async fn reset_connection_makes_a_session_movable_again() {
     let (old, new) = (Server::start(&[]), Server::start(&[]));
     let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-    let bench = Bench::new(settings(), start).await;
+    let bench = Bench::new(settings(), start);
     let mut client = bench.client().await;
     client.query("CREATE TEMPORARY TABLE t (a INT)", SECOND).await.unwrap();
     client.query("SET sql_mode = ''", SECOND).await.unwrap();
@@ -136,7 +136,7 @@ async fn autocommit_off_and_errors_leave_no_transaction_behind_unnoticed() {
         server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
     }
     let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-    let bench = Bench::new(settings(), start).await;
+    let bench = Bench::new(settings(), start);
     let mut client = bench.client().await;
     client.query("SET autocommit = 0", SECOND).await.unwrap();
     client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
@@ -167,8 +167,7 @@ impl Pair {
     async fn start() -> Pair {
         let (old, new) = (Server::start(&[]), Server::start(&[]));
         let bench =
-            Bench::new(settings(), routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]))
-                .await;
+            Bench::new(settings(), routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]));
         let client = bench.client().await;
         Pair { old, new, bench, client }
     }
@@ -438,7 +437,7 @@ async fn a_statement_too_long_to_be_kept_pins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fewer_places_than_sessions_hold_nobody() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let mut clients = vec![];
     for _ in 0..3 {
         clients.push(bench.client().await);
@@ -455,7 +454,7 @@ async fn fewer_places_than_sessions_hold_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_read_is_not_sent_again() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let (mut victim, mut other) = (bench.client().await, bench.client().await);
     let id = victim.greeting.connection_id;
     let long = "SELECT SUM(a.seq * b.seq) FROM seq_1_to_1000000 a, seq_1_to_1000000 b";
@@ -471,7 +470,7 @@ async fn a_killed_read_is_not_sent_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_idle_session_ends() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let (mut victim, mut other) = (bench.client().await, bench.client().await);
     victim.query("BEGIN", SECOND).await.unwrap();
     let id = victim.greeting.connection_id;
@@ -489,7 +488,7 @@ async fn a_kill_that_was_refused_marks_nobody() {
     let account = |user: &str, proof| Account { user: user.into(), host: "%".into(), proof, locked: false };
     let native = Proof::Native(native::stage2(&native::stage1(b"secret")));
     first.accounts = Arc::new(Accounts::new(vec![account("app", native), account("open", Proof::Empty)]));
-    let bench = Bench::new(settings(), Arc::new(first)).await;
+    let bench = Bench::new(settings(), Arc::new(first));
     let (mut victim, mut other) = (bench.client().await, bench.client().await);
     let mut guest =
         Link::connect(&bench.address(), &Login::new("open", Secret::None), 5 * SECOND).await.unwrap();
@@ -528,7 +527,7 @@ async fn two_dead_nodes_that_are_called_open_are_not_asked_in_a_frenzy() {
     let mut short = settings();
     short.hold_time = SECOND;
     let open = routes(1, &[(&first, LaneState::Open, 1), (&second, LaneState::Open, 1)]);
-    let bench = Bench::new(short, open).await;
+    let bench = Bench::new(short, open);
     let mut client = bench.client().await;
     for server in [&mut first, &mut second] {
         server.signal(9);
@@ -544,7 +543,7 @@ async fn long_data_for_an_execute_that_was_not_run_is_not_found_by_the_next() {
     let server = Server::start(&[]);
     let mut short = settings();
     short.hold_time = SECOND / 4;
-    let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(short, routes(1, &[(&server, LaneState::Open, 1)]));
     let mut client = bench.client().await;
     let End::Prepared { id, .. } = ask(&mut client, &prepare("SELECT LENGTH(?)")).await.1 else { panic!() };
     let mut piece = vec![];
@@ -571,7 +570,7 @@ async fn long_data_for_an_execute_that_was_not_run_is_not_found_by_the_next() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_statement_prepared_last_is_never_an_older_one() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let mut client = bench.client().await;
     let run = [&[Command::STMT_EXECUTE.0][..], &u32::MAX.to_le_bytes(), &[0, 1, 0, 0, 0]].concat();
     assert!(matches!(ask(&mut client, &prepare("SELECT 'older'")).await.1, End::Prepared { .. }));
@@ -585,7 +584,7 @@ async fn the_nodes_own_flags_count_from_the_login_on() {
     use protocol::ok::status::AUTOCOMMIT;
     let server = Server::start(&["--autocommit=0"]);
     server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY)");
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let mut client = bench.client().await;
     assert_eq!(client.status & AUTOCOMMIT, 0);
     client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
@@ -598,7 +597,7 @@ async fn the_nodes_own_flags_count_from_the_login_on() {
 async fn a_kill_holds_for_a_session_whose_statement_waits() {
     let (old, new) = (Server::start(&[]), Server::start(&[]));
     let start = routes(1, &[(&old, LaneState::Open, 1), (&new, LaneState::Shut, 1)]);
-    let bench = Bench::new(settings(), start).await;
+    let bench = Bench::new(settings(), start);
     let (mut victim, mut other) = (bench.client().await, bench.client().await);
     let id = victim.greeting.connection_id;
     bench.follow(routes(2, &[(&old, LaneState::Draining, 1), (&new, LaneState::Shut, 1)])).await;
@@ -615,7 +614,7 @@ async fn a_kill_holds_for_a_session_whose_statement_waits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_do_not_follow_the_protocol_harm_nobody() {
     let server = Server::start(&[]);
-    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)])).await;
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
     let address = bench.address();
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = move || {
@@ -709,7 +708,7 @@ impl Fake {
         first.greeting = first.greeting.map(|greeting| {
             Arc::new(ServerGreeting { capabilities: caps.0, ..ServerGreeting::clone(&greeting) })
         });
-        Fake { bench: Bench::new(settings(), Arc::new(first)).await, seen }
+        Fake { bench: Bench::new(settings(), Arc::new(first)), seen }
     }
 
     async fn client(&self) -> Link {

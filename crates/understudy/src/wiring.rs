@@ -66,7 +66,10 @@ pub fn start(settings: &Settings, password: String, credentials: Credentials) ->
     let manager = manager::start(manager_settings(settings, password))?;
 
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
-    let proxy = hot.block_on(proxy::start(proxy_settings(settings), inputs))?;
+    let proxy = {
+        let _inside = hot.enter();
+        proxy::start(proxy_settings(settings), inputs)?
+    };
 
     let desk = Desk::new(settings, &manager, proxy.stats_reader());
     let view = manager.view.clone();

@@ -13,7 +13,6 @@
 
 pub mod certificate;
 pub mod key;
-pub mod listen;
 pub mod server;
 
 mod api;

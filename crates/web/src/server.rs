@@ -12,13 +12,13 @@ use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use listen::ListenError;
 use rustls::ServerConfig;
 use tokio::task::JoinHandle;
 
 use crate::Control;
 use crate::api;
 use crate::key::ApiKey;
-use crate::listen::{self, ListenError};
 
 /// Longest time a request's head may take to arrive, and a kept-open connection may be silent.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);

@@ -2,7 +2,6 @@
 
 #![allow(dead_code)] // each test file uses its part
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 pub use fixture::Server;
@@ -24,10 +23,4 @@ pub fn address(server: &Server) -> String {
 /// Logged in as [`app`].
 pub async fn link_to(server: &Server) -> Link {
     Link::connect(&address(server), &app(), LONG).await.expect("a login as app")
-}
-
-/// A port that nobody listens on. (Somebody might, a moment later: the range is wide and the moment short.)
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its number").port()
 }

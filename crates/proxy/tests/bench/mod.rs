@@ -81,10 +81,10 @@ impl Bench {
         }
     }
 
-    pub async fn new(settings: Settings, first: Arc<Routes>) -> Self {
+    pub fn new(settings: Settings, first: Arc<Routes>) -> Self {
         let (sender, receiver) = watch::channel(first);
         let (facts, seen) = mpsc::channel(100);
-        let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).await.unwrap();
+        let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).unwrap();
         Self { routes: sender, facts: seen, proxy }
     }
 

@@ -3,8 +3,6 @@
 
 use std::net::TcpListener;
 
-use web::listen;
-
 use crate::settings::problem::Problem;
 use crate::settings::{Settings, table as t};
 

@@ -49,7 +49,7 @@ pub enum ListenError {
 
 /// Opens every address of `list` (`host:port`), or none: the first that fails ends it.
 ///
-/// `[::]` also takes IPv4, unless the list has the IPv4 wildcard of the same port too.
+/// `[::]` also takes IPv4, unless the list has an IPv4 address of the same port too. The sockets do not block.
 pub fn open(list: &[String]) -> Result<Vec<TcpListener>, ListenError> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for address in list {
@@ -61,7 +61,7 @@ pub fn open(list: &[String]) -> Result<Vec<TcpListener>, ListenError> {
             }
         }
     }
-    let also_v4 = |port| addresses.iter().any(|a| a.is_ipv4() && a.ip().is_unspecified() && a.port() == port);
+    let also_v4 = |port| addresses.iter().any(|a| a.is_ipv4() && a.port() == port);
     addresses.iter().map(|&address| open_one(address, also_v4(address.port()))).collect()
 }
 
@@ -101,13 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn both_wildcards_of_a_port_stand_together() {
-        let port = open(&["0.0.0.0:0".to_owned()]).unwrap()[0].local_addr().unwrap().port();
-        let both = open(&[format!("0.0.0.0:{port}"), format!("[::]:{port}")]);
-        match both {
-            Ok(listeners) => assert_eq!(listeners.len(), 2),
-            // A machine without IPv6 says so.
-            Err(e) => assert!(matches!(e, ListenError::Family(_) | ListenError::NotOurs(_)), "{e}"),
+    fn all_of_ipv6_stands_beside_ipv4_of_the_same_port() {
+        for v4 in ["0.0.0.0", "127.0.0.1"] {
+            let port = fixture::free_port();
+            match open(&[format!("{v4}:{port}"), format!("[::]:{port}")]) {
+                Ok(listeners) => assert_eq!(listeners.len(), 2),
+                // A machine without IPv6 says so.
+                Err(e) => assert!(matches!(e, ListenError::Family(_) | ListenError::NotOurs(_)), "{e}"),
+            }
         }
     }
 
