@@ -14,9 +14,10 @@ rust=$(cargo --version | cut -d ' ' -f 2)
 [ "$(printf '%s\n' "$rust_wanted" "$rust" | sort -V | head -n 1)" = "$rust_wanted" ] ||
     stop "Rust is $rust and $rust_wanted or newer is needed: run \`rustup update\`"
 
-# The lab: servers and their network. The rest: sysbench and HAProxy to compare with; a C compiler for SQLite and ring;
-# curl for the commands of the documentation.
-packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy gcc g++ libc6-dev curl git)
+# The lab: servers and their network, keepalived for virtual addresses, xinetd for the way clustercheck was started. The rest:
+# sysbench, HAProxy and nginx to compare with; a C compiler for SQLite and ring; curl for the commands of the documentation.
+packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy keepalived nginx-light xinetd
+    gcc g++ libc6-dev curl git)
 command -v dpkg-query >/dev/null ||
     stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \
         "then run: cargo build --release --locked -p understudy && target/release/understudy lab demo"
@@ -44,7 +45,8 @@ if command -v systemctl >/dev/null; then
     for package in "${missing[@]}"; do
         case $package in
             mariadb-server) systemctl disable --quiet mariadb ;;
-            haproxy) systemctl disable --quiet haproxy ;;
+            haproxy | keepalived | xinetd) systemctl disable --quiet "$package" ;;
+            nginx-light) systemctl disable --quiet nginx ;;
         esac
     done
 fi

@@ -1,6 +1,8 @@
 //! Getting in: resolve, connect, log in, all under one deadline.
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::capability::Caps;
@@ -8,7 +10,8 @@ use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
 use protocol::native;
 use protocol::ok::{EOF, ERR, OK, OkPacket};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::own_lack;
@@ -29,11 +32,15 @@ const NOT_SPOKEN: Caps = Caps(
         | Caps::CAPABILITY_EXTENSION.0,
 );
 
-/// A logged-in connection.
+/// What a link can run over.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// A logged-in connection, over TCP unless it says otherwise.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<S = TcpStream> {
     /// The socket. Whoever speaks on it directly must not use the other methods at the same time.
-    pub stream: TcpStream,
+    pub stream: S,
     /// What both sides agreed on.
     pub caps: Caps,
     /// What the server said first.
@@ -59,11 +66,6 @@ impl Link {
         timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
     }
 
-    /// What the server sent beyond the last answer: nothing, or a goodbye. For whoever takes over [`Link::stream`].
-    pub fn unread(&self) -> &[u8] {
-        self.inbox.unread()
-    }
-
     /// Closes with a reset: what our kernel has not sent yet is thrown away, and the peer is told at once.
     ///
     /// What the peer's kernel has already received is *not* taken back: on Linux a process that slept reads it when it wakes,
@@ -71,6 +73,44 @@ impl Link {
     pub fn reset(self) {
         // Without linger time, closing sends a reset. Should the option fail, the socket is closed all the same.
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
+    }
+}
+
+/// Where a server is asked, by whoever need not care how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `host:port`.
+    Tcp(String),
+    /// The server's unix socket, where an account of `localhost` may log in.
+    Unix(PathBuf),
+}
+
+impl Link<Box<dyn Stream>> {
+    /// As [`Link::connect`], over TCP or a unix socket.
+    pub async fn connect_to(place: &Place, login: &Login, deadline: Duration) -> Result<Self, LinkError> {
+        let until = Instant::now() + deadline;
+        let opened = async {
+            let stream: Box<dyn Stream> = match place {
+                Place::Tcp(address) => Box::new(open(address, until, deadline).await?),
+                Place::Unix(path) => {
+                    let stream = UnixStream::connect(path).await;
+                    Box::new(stream.map_err(|error| match error.kind() {
+                        // No socket there: nobody listens.
+                        io::ErrorKind::NotFound => LinkError::Refused,
+                        _ => LinkError::of_io(&error, deadline),
+                    })?)
+                }
+            };
+            log_in(stream, login, deadline).await
+        };
+        timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
+    }
+}
+
+impl<S: Stream> Link<S> {
+    /// What the server sent beyond the last answer: nothing, or a goodbye. For whoever takes over [`Link::stream`].
+    pub fn unread(&self) -> &[u8] {
+        self.inbox.unread()
     }
 }
 
@@ -98,7 +138,7 @@ async fn open(address: &str, until: Instant, deadline: Duration) -> Result<TcpSt
     Err(failure)
 }
 
-fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
@@ -107,7 +147,7 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-async fn log_in(mut stream: TcpStream, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+async fn log_in<S: Stream>(mut stream: S, login: &Login, deadline: Duration) -> Result<Link<S>, LinkError> {
     let mut inbox = Inbox::default();
     let (seq, first) = inbox.packet(&mut stream, deadline).await?;
     if first.first() == Some(&ERR) {
@@ -139,7 +179,7 @@ fn answer(greeting: &Greeting, login: &Login) -> LoginRequest {
 }
 
 async fn authenticate(
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     inbox: &mut Inbox,
     login: &Login,
     deadline: Duration,

@@ -1,7 +1,7 @@
 //! The alarm wire: waiting for an idle connection's end, and what the end tells.
 
 use crate::wire::ANSWER_MAX;
-use crate::{Link, LinkError};
+use crate::{Link, LinkError, Stream};
 use protocol::ok::ERR;
 
 /// How the peer ended an idle connection.
@@ -25,7 +25,7 @@ pub enum Ended {
     },
 }
 
-impl Link {
+impl<S: Stream> Link<S> {
     /// Waits until the peer ends the idle connection, and tells how. Cancel safe: call it again and nothing is lost.
     /// Anything but an error that the server says unasked is ignored.
     pub async fn ended(&mut self) -> Ended {

@@ -1,5 +1,5 @@
-//! One logged-in connection to a database node over TCP, for whoever needs one: the proxy's backends, the manager's
-//! probes and orders.
+//! One logged-in connection to a database node, for whoever needs one: the proxy's backends, the manager's probes and orders, the
+//! health check. Over TCP, or over the server's unix socket.
 //!
 //! Enters: an address, an account and a deadline. Leaves: a [`Link`], over which one can run a small statement, wait for
 //! the peer's end, or take the socket and speak for oneself. Invariant: nothing here waits without a deadline, but for
@@ -19,7 +19,7 @@ mod login;
 mod query;
 mod wire;
 
-pub use connect::Link;
+pub use connect::{Link, Place, Stream};
 pub use ended::Ended;
 pub use error::{LinkError, own_lack};
 pub use login::{Login, Secret, attributes};

@@ -10,7 +10,7 @@ use protocol::response::{Answer, End, Step};
 use tokio::time::timeout;
 
 use crate::wire::{ANSWER_MAX, send};
-use crate::{Link, LinkError};
+use crate::{Link, LinkError, Stream};
 
 /// The most rows an answer may have.
 const ROWS_MAX: usize = 10_000;
@@ -62,7 +62,7 @@ impl Rows {
     }
 }
 
-impl Link {
+impl<S: Stream> Link<S> {
     /// Runs one statement and collects its answer, which must have at most 10,000 rows and 16 MiB.
     ///
     /// The server's ERR comes back as [`LinkError::Rejected`], and the link can be used on. After any other error, or when

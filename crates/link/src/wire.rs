@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::LinkError;
+use crate::{LinkError, Stream};
 
 /// The most that one answer may bring, in bytes: whoever expects more should not use this.
 pub(crate) const ANSWER_MAX: usize = 16 << 20;
@@ -45,7 +44,7 @@ impl Inbox {
     }
 
     /// Reads once from the socket; 0 when the peer has closed.
-    pub(crate) async fn fill(&mut self, stream: &mut TcpStream) -> io::Result<usize> {
+    pub(crate) async fn fill(&mut self, stream: &mut impl Stream) -> io::Result<usize> {
         if self.taken > 0 {
             self.bytes.drain(..self.taken);
             self.taken = 0;
@@ -57,7 +56,7 @@ impl Inbox {
     /// The next packet's payload, continued packets joined, and the sequence number to answer with.
     pub(crate) async fn packet(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut impl Stream,
         deadline: Duration,
     ) -> Result<(u8, Vec<u8>), LinkError> {
         let mut joined = Vec::new();
@@ -90,7 +89,7 @@ impl Inbox {
 }
 
 pub(crate) async fn send(
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     mut seq: u8,
     payload: &[u8],
     deadline: Duration,

@@ -20,7 +20,6 @@ mod pacer;
 mod probe;
 mod settings;
 mod start;
-mod status;
 mod store;
 
 pub use advice::{GRANTS, grants_for};

@@ -22,9 +22,8 @@ use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
 use topology::fact::{ConnectFailure, Fact, LinkEnd};
 use topology::flavor::Flavor;
+use topology::reading::{self, Reading};
 use topology::routes::ServerGreeting;
-
-use crate::status::{self, Reading};
 
 /// A lack of this host's own is said again after this long.
 const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -237,7 +236,7 @@ impl Probe {
             let answer = async {
                 let status = link.query(flavor.status(), deadline).await?;
                 let variables = link.query(flavor.variables(), deadline).await?;
-                Ok(status::read(&status, &variables))
+                Ok(reading::galera(|name| status.value_of(name), |name| variables.value_of(name)))
             };
             let answer = answer.await;
             (link, answer)

@@ -4,21 +4,9 @@
 
 use crate::detector::Counts;
 use crate::fact::{GaleraStatus, Now};
+use crate::health::Serves;
 use crate::routes::{LaneState, ServerGreeting};
 use crate::view::NodeState;
-
-/// What may be done with a node, whatever it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Serves {
-    /// May be chosen.
-    Well,
-    /// Works and may stay; is not chosen while another is well (a donor).
-    Stays,
-    /// Works, and should hand over as soon as another can take it (maintenance, desync by an operator, drained).
-    Leaves,
-    /// Must not be used.
-    No,
-}
 
 /// The verdict on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

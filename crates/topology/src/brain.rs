@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use crate::account::Accounts;
 use crate::action::Action;
-use crate::belief::Serves;
 use crate::core::{Core, Running, Saving};
 use crate::disk::Written;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Now, Outcome};
+use crate::health::Serves;
 use crate::order::{Order, OrderId};
 use crate::plan::Quiet;
 use crate::plan::all::All;

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::action::{Action, Sentence};
-use crate::belief::{Belief, Doubt, Serves};
+use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
+use crate::health::Serves;
 use crate::order::{OrderDone, OrderId, OrderRefused};
 use crate::problem::{GroupView, judge, seconds};
 use crate::routes::LaneState;

@@ -2,7 +2,8 @@
 //! beliefs always elect the same node.
 
 use crate::NodeId;
-use crate::belief::{Belief, Serves};
+use crate::belief::Belief;
+use crate::health::Serves;
 
 /// The best of the nodes that may be chosen and that `allowed` lets pass.
 pub(crate) fn elect(

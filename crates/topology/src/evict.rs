@@ -27,9 +27,10 @@ use std::time::Duration;
 
 use crate::NodeId;
 use crate::action::Action;
-use crate::belief::{Belief, Serves};
+use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
+use crate::health::Serves;
 use crate::settings::EvictPolicy;
 use crate::view::{Level, NodeState};
 

@@ -33,6 +33,16 @@ impl Flavor {
          'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode')"
     }
 
+    /// One row for each source that the server replicates from, to be read with [`crate::reading::channel`]; tried in this order, since
+    /// MySQL 8.4 does not know the old form and MySQL before 8.0.22 not the new one. Needs SLAVE MONITOR (MariaDB 10.5) or REPLICATION
+    /// CLIENT.
+    pub fn replication(self) -> &'static [&'static str] {
+        match self {
+            Self::MariaDb => &["SHOW ALL SLAVES STATUS"],
+            Self::MySql => &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"],
+        }
+    }
+
     /// The account table. MariaDB: user, host and a JSON document; MySQL: user, host, plugin, hash, locked.
     pub fn accounts(self) -> &'static str {
         match self {

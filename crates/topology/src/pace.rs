@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use crate::NodeId;
 use crate::action::Action;
-use crate::belief::Serves;
 use crate::core::Core;
 use crate::election::ids;
+use crate::health::Serves;
 use crate::settings::EvictPolicy;
 
 /// So long after an operator took the traffic off a node, its stop is expected.

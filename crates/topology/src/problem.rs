@@ -1,12 +1,13 @@
-//! The table of what can be wrong with a node: each row has a name, what it makes of the node, how it is recognised and the
-//! sentence that says so. The first row that matches speaks; no row means the node is well.
+//! What can be wrong with a node beside its own words ([`crate::health`] has the table of those): each row has a name, what it makes
+//! of the node, how it is recognised and the sentence that says so. The first row that matches speaks; no row means the node is well.
 //!
 //! Enters: a node's belief and the newest view of the group. Leaves: a verdict.
 
 use std::time::Duration;
 
-use crate::belief::{Belief, Serves, Verdict};
+use crate::belief::{Belief, Verdict};
 use crate::fact::{GaleraStatus, Now};
+use crate::health::{self, Finding, Serves};
 use crate::settings::Settings;
 use crate::view::NodeState;
 
@@ -58,7 +59,8 @@ pub(crate) fn seconds(time: std::time::Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-const TABLE: &[Problem] = &[
+/// What makes a node useless, whatever it said last.
+const GONE: &[Problem] = &[
     Problem {
         name: "dead",
         state: NodeState::Dead,
@@ -129,78 +131,10 @@ const TABLE: &[Problem] = &[
             None => String::new(),
         },
     },
-    Problem {
-        name: "non_primary",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        matches: |s| !is(&s.status.cluster_status, "Primary"),
-        sentence: |s| {
-            format!("is in a {} component: it cannot reach the majority", shown(&s.status.cluster_status))
-        },
-    },
-    Problem {
-        name: "joining",
-        state: NodeState::Joining,
-        serves: Serves::No,
-        matches: |s| s.status.local_state == Some(1) || (s.status.local_state == Some(3) && !s.status.ready),
-        sentence: |s| format!("is catching up: {}", shown(&s.status.local_state_comment)),
-    },
-    Problem {
-        name: "state",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        matches: |s| !matches!(s.status.local_state, Some(2..=4)),
-        sentence: |s| match s.status.local_state {
-            Some(state) => format!("is in state {state}: {}", shown(&s.status.local_state_comment)),
-            None => "does not tell wsrep_local_state: is it a Galera node?".into(),
-        },
-    },
-    Problem {
-        name: "not_ready",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        matches: |s| !s.status.ready || !s.status.connected,
-        sentence: |s| {
-            let what = if s.status.ready { "wsrep_connected" } else { "wsrep_ready" };
-            format!("says {what} is OFF")
-        },
-    },
-    Problem {
-        name: "reject_queries",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        matches: |s| s.status.reject_queries,
-        sentence: |_| "rejects queries: wsrep_reject_queries is set".into(),
-    },
-    Problem {
-        name: "read_only",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        matches: |s| s.status.read_only,
-        sentence: |_| "is read only: read_only is set".into(),
-    },
-    Problem {
-        name: "donor_rejects",
-        state: NodeState::Donor,
-        serves: Serves::No,
-        matches: |s| s.status.local_state == Some(2) && !s.status.desync && s.status.sst_donor_rejects,
-        sentence: |_| {
-            "feeds a joining node and rejects queries meanwhile: wsrep_sst_donor_rejects_queries is set"
-                .into()
-        },
-    },
-    Problem {
-        name: "maintenance",
-        state: NodeState::Draining,
-        serves: Serves::Leaves,
-        matches: |s| s.status.pxc_maint_mode.as_deref().is_some_and(|mode| !is(mode, "DISABLED")),
-        sentence: |s| {
-            format!(
-                "is in maintenance: pxc_maint_mode is {}",
-                s.status.pxc_maint_mode.as_deref().unwrap_or("")
-            )
-        },
-    },
+];
+
+/// What is said of a node that works, before its own lesser words.
+const WANING: &[Problem] = &[
     Problem {
         name: "shut_out",
         state: NodeState::Refused,
@@ -215,40 +149,34 @@ const TABLE: &[Problem] = &[
         matches: |s| s.node.drained(),
         sentence: |_| "drained by an operator".into(),
     },
-    Problem {
-        name: "desync",
-        state: NodeState::Refused,
-        serves: Serves::Leaves,
-        matches: |s| s.status.desync,
-        sentence: |_| "desynchronised by an operator: wsrep_desync is ON".into(),
-    },
-    Problem {
-        // A donor passes through this state on its way back to synced, and serves all the time.
-        name: "joined",
-        state: NodeState::Joining,
-        serves: Serves::Stays,
-        matches: |s| s.status.local_state == Some(3),
-        sentence: |s| format!("is catching up: {}", shown(&s.status.local_state_comment)),
-    },
-    Problem {
-        name: "donor",
-        state: NodeState::Donor,
-        serves: Serves::Stays,
-        matches: |s| s.status.local_state == Some(2),
-        sentence: |_| "feeds a joining node".into(),
-    },
 ];
 
 /// What `node` is, and why.
 pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView>, now: Now) -> Verdict {
     let nothing = GaleraStatus::default();
-    let sight = Sight { node, status: node.status.as_ref().unwrap_or(&nothing), settings, group, now };
-    match TABLE.iter().find(|problem| (problem.matches)(&sight)) {
-        Some(problem) => Verdict {
+    let status = node.status.as_ref().unwrap_or(&nothing);
+    let sight = Sight { node, status, settings, group, now };
+    let of_others = |table: &[Problem]| {
+        table.iter().find(|problem| (problem.matches)(&sight)).map(|problem| Finding {
+            problem: problem.name,
             state: problem.state,
             serves: problem.serves,
-            problem: problem.name,
-            reason: (problem.sentence)(&sight),
+            sentence: (problem.sentence)(&sight),
+        })
+    };
+    let own = health::examine(status);
+    // The graver speaks first; what others say of a node before its own words.
+    let (grave, lesser) = match own {
+        Some(finding) if finding.serves == Serves::No => (Some(finding), None),
+        lesser => (None, lesser),
+    };
+    let found = of_others(GONE).or(grave).or_else(|| of_others(WANING)).or(lesser);
+    match found {
+        Some(found) => Verdict {
+            state: found.state,
+            serves: found.serves,
+            problem: found.problem,
+            reason: found.sentence,
         },
         None => Verdict {
             state: NodeState::Synced,
@@ -261,10 +189,6 @@ pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView
 
 fn is(text: &str, word: &str) -> bool {
     text.eq_ignore_ascii_case(word)
-}
-
-fn shown(text: &str) -> &str {
-    if text.is_empty() { "(not said)" } else { text }
 }
 
 #[cfg(test)]

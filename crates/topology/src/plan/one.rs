@@ -17,11 +17,11 @@
 use std::time::Duration;
 
 use super::{Barrier, Quiet, back_off};
-use crate::belief::Serves;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
+use crate::health::Serves;
 use crate::problem::seconds;
 use crate::routes::LaneState;
 use crate::settings::Settings;

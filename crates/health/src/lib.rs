@@ -1,0 +1,38 @@
+//! May this node take traffic: asked over HTTP, by HAProxy's agent check, or through a unix socket; answered from memory.
+//!
+//! Enters: questions from outside, trusted in nothing, and a [`Source`] that knows. Leaves: bytes as clustercheck or pyclustercheck
+//! would write them, or JSON. What makes a node good is not decided here but in [`topology::health`].
+//!
+//! ```text
+//!   database <-- refresh (one link, hard deadlines) --> State
+//!                                                         | a Source
+//!   client --> server: request --> Question --> Answer --> style --> bytes
+//!              agent:  node name -------------> Answer --> one line
+//! ```
+//!
+//! Invariant: nothing on the way from a question to its answer waits for anything but the asker.
+
+pub mod answer;
+pub mod node;
+pub mod refresh;
+pub mod server;
+pub mod style;
+
+mod agent;
+mod request;
+
+use serde_json::Value;
+use topology::health::Question;
+
+use crate::answer::Answer;
+
+/// Whoever knows about nodes. Asked for each request: it must answer from memory.
+pub trait Source: Send + Sync + 'static {
+    /// The answer about a node; `None` for the name is the one that this source is for (its own database, or Understudy itself).
+    /// `None` when there is no such node.
+    fn answer(&self, node: Option<&str>, question: Question) -> Option<Answer>;
+    /// Every fact about a node, and the reason.
+    fn status(&self, node: Option<&str>) -> Option<Value>;
+    /// The figures in Prometheus' text format.
+    fn metrics(&self) -> String;
+}

@@ -1,0 +1,89 @@
+//! The source that `understudy check` has: one server, as [`crate::refresh`] last heard of it.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use topology::health::{Question, Rules};
+
+use crate::Source;
+use crate::answer::Answer;
+use crate::refresh::State;
+use crate::server::Counts;
+
+/// One server.
+pub struct Node {
+    /// What is known of it.
+    pub state: watch::Receiver<Arc<State>>,
+    /// What is older is not believed.
+    pub age_max: Duration,
+    /// For `/status` and `/metrics`.
+    pub rules: Rules,
+    /// Where it is asked, for people.
+    pub place: String,
+    /// What the listeners served.
+    pub counts: Arc<Counts>,
+}
+
+impl Source for Node {
+    fn answer(&self, node: Option<&str>, question: Question) -> Option<Answer> {
+        node.is_none().then(|| self.state.borrow().answer(question, self.age_max))
+    }
+
+    fn status(&self, node: Option<&str>) -> Option<Value> {
+        let state = self.state.borrow().clone();
+        let answer = self.answer(node, Question::Member(self.rules))?;
+        Some(json!({
+            "good": answer.is_good(),
+            "kind": answer.kind,
+            "reason": *answer.reason,
+            "age_ms": answer.age.as_millis() as u64,
+            "place": self.place,
+            "version": *state.version,
+            "disabled": state.is_disabled,
+            "rules": { "donor": self.rules.donor, "readonly": self.rules.read_only },
+            "facts": state.word.as_ref().ok().map(|word| &word.status),
+            "replication": state.word.as_ref().ok().map(|word| match &word.replication {
+                Ok(channels) => json!(channels),
+                Err(why) => json!({ "unknown": why }),
+            }),
+        }))
+    }
+
+    fn metrics(&self) -> String {
+        let answer = self.state.borrow().answer(Question::Member(self.rules), self.age_max);
+        let counts = &self.counts;
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, value: f64| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+        };
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Relaxed) as f64;
+        family(
+            "understudy_check_good",
+            "gauge",
+            "1 when the node may take traffic.",
+            f64::from(u8::from(answer.is_good())),
+        );
+        family(
+            "understudy_check_age_seconds",
+            "gauge",
+            "How old the node's last word is.",
+            answer.age.as_secs_f64(),
+        );
+        for (name, kind, help, counter) in [
+            ("understudy_check_connections", "gauge", "Connections that are open.", &counts.open),
+            ("understudy_check_connections_total", "counter", "Connections accepted.", &counts.accepted),
+            ("understudy_check_good_total", "counter", "Answers that said yes.", &counts.good),
+            ("understudy_check_bad_total", "counter", "Answers that said no.", &counts.bad),
+            ("understudy_check_refused_total", "counter", "Requests not understood.", &counts.refused),
+            ("understudy_check_beyond_total", "counter", "Connections beyond the limit.", &counts.beyond),
+        ] {
+            family(name, kind, help, count(counter));
+        }
+        text
+    }
+}

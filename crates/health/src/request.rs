@@ -1,0 +1,292 @@
+//! From the first bytes of a connection to a question. Sans-IO: bytes in, a decision out.
+//!
+//! Whatever is not HTTP gets the plain answer too: the original script under xinetd never read what was sent, and there are checkers
+//! that count on it.
+
+use std::time::Duration;
+
+use topology::health::{Question, Rules};
+
+/// A longer head is refused, in bytes.
+pub const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// More header lines are refused.
+const HEADERS_MAX: usize = 64;
+
+/// What the bytes so far are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A head that may still become whole.
+    Part,
+    /// Not HTTP: the plain answer, and the end.
+    Raw,
+    /// A request.
+    Request(Request),
+    /// HTTP that cannot be served: the status line's rest, and a sentence.
+    Bad(&'static str, String),
+}
+
+/// A whole request head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is wanted.
+    pub wants: Wants,
+    /// About which node; `None` for the source's own.
+    pub node: Option<String>,
+    /// HEAD.
+    pub head_only: bool,
+    /// What the client said about the connection, if anything.
+    pub connection: Connection,
+    /// HTTP/1.1 keeps connections open unless told otherwise.
+    pub is_http11: bool,
+    /// Bytes of the head.
+    pub len: usize,
+    /// A body may follow, which is not read: the connection cannot be kept.
+    pub has_body: bool,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// The style's own answer.
+    Member(Rules),
+    /// A role, in plain words.
+    Role(Question),
+    /// The answer alone, as JSON.
+    Json(Question),
+    /// Every fact.
+    Status,
+    /// The figures.
+    Metrics,
+}
+
+/// The client's `Connection` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// None.
+    Unsaid,
+    /// `keep-alive`.
+    Keep,
+    /// `close`.
+    Close,
+}
+
+/// Looks at the bytes that have come. `rules` are for questions that say nothing else.
+pub fn see(bytes: &[u8], rules: Rules) -> Seen {
+    if !looks_like_http(bytes) {
+        return Seen::Raw;
+    }
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    match head.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => match understand(&head, len, rules) {
+            Ok(request) => Seen::Request(request),
+            Err((status, why)) => Seen::Bad(status, why),
+        },
+        Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => Seen::Bad(
+            "431 Request Header Fields Too Large",
+            format!("the request's head is longer than {HEAD_BYTES_MAX} bytes"),
+        ),
+        Ok(httparse::Status::Partial) => Seen::Part,
+        Err(httparse::Error::TooManyHeaders) => Seen::Bad(
+            "431 Request Header Fields Too Large",
+            format!("the request has more than {HEADERS_MAX} header lines"),
+        ),
+        Err(error) => Seen::Bad("400 Bad Request", format!("the request cannot be read: {error}")),
+    }
+}
+
+/// The first line is, or may still become, `METHOD target HTTP/1.x`.
+fn looks_like_http(bytes: &[u8]) -> bool {
+    const METHOD_MAX: usize = 16;
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let method = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+    if method.is_empty() || method.len() > METHOD_MAX || !method.iter().all(u8::is_ascii_uppercase) {
+        return bytes.is_empty();
+    }
+    let is_whole = line.len() < bytes.len();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    !is_whole || (version.len() < line.len() && version.starts_with(b"HTTP/1."))
+}
+
+type Refused = (&'static str, String);
+
+fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Request, Refused> {
+    let target = head.path.unwrap_or("/");
+    // A proxy's form has the scheme and host in front.
+    let target = match target.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => target,
+    };
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (node, path) = split_node(path);
+    let wants = wants(path, query, rules)?;
+    let header = |name: &str| {
+        let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.map(|header| String::from_utf8_lossy(header.value).to_ascii_lowercase())
+    };
+    let connection = match header("connection") {
+        Some(value) if value.contains("close") => Connection::Close,
+        Some(value) if value.contains("keep-alive") => Connection::Keep,
+        _ => Connection::Unsaid,
+    };
+    let has_body = header("transfer-encoding").is_some()
+        || header("content-length").is_some_and(|length| length.trim() != "0");
+    Ok(Request {
+        wants,
+        node: node.map(str::to_owned),
+        head_only: head.method == Some("HEAD"),
+        connection,
+        is_http11: head.version == Some(1),
+        len,
+        has_body,
+    })
+}
+
+/// `/health/db1/writer` is `/writer` about db1; `/health` alone is nobody's name.
+fn split_node(path: &str) -> (Option<&str>, &str) {
+    let Some(rest) = path.strip_prefix("/health/").filter(|rest| !rest.is_empty()) else {
+        return (None, path);
+    };
+    match rest.find('/') {
+        Some(at) => (Some(&rest[..at]), &rest[at..]),
+        None => (Some(rest), "/"),
+    }
+}
+
+fn wants(path: &str, query: &str, rules: Rules) -> Result<Wants, Refused> {
+    let pairs = || {
+        query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    };
+    let said = |name: &str| pairs().find(|(key, _)| *key == name).map(|(_, value)| value);
+    let flag = |name: &str, otherwise: bool| match said(name) {
+        None => Ok(otherwise),
+        Some("1") => Ok(true),
+        Some("0") => Ok(false),
+        Some(value) => Err(bad(format!("{name} must be 0 or 1, it is: {value}"))),
+    };
+    let rules = Rules { donor: flag("donor", rules.donor)?, read_only: flag("readonly", rules.read_only)? };
+    let lag_max = match said("max_lag") {
+        None => None,
+        Some(value) => Some(
+            duration(value)
+                .ok_or_else(|| bad(format!("max_lag must be a time such as 2s or 500ms, it is: {value}")))?,
+        ),
+    };
+    Ok(match path {
+        "/writer" => Wants::Role(Question::Writer),
+        "/replica" => Wants::Role(Question::Replica { lag_max }),
+        "/status" => Wants::Status,
+        "/metrics" => Wants::Metrics,
+        "/answer" => Wants::Json(match said("role") {
+            None | Some("member") => Question::Member(rules),
+            Some("writer") => Question::Writer,
+            Some("replica") => Question::Replica { lag_max },
+            Some(role) => {
+                return Err(bad(format!("role must be member, writer or replica, it is: {role}")));
+            }
+        }),
+        _ => Wants::Member(rules),
+    })
+}
+
+fn bad(why: String) -> Refused {
+    ("400 Bad Request", why)
+}
+
+/// `2s`, `500ms`, or plain seconds.
+pub fn duration(text: &str) -> Option<Duration> {
+    if let Some(text) = text.strip_suffix("ms") {
+        return text.parse().ok().map(Duration::from_millis);
+    }
+    let seconds: f64 = text.strip_suffix('s').unwrap_or(text).parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRICT: Rules = Rules { donor: false, read_only: false };
+
+    fn request(bytes: &str) -> Request {
+        match see(bytes.as_bytes(), STRICT) {
+            Seen::Request(request) => request,
+            other => panic!("{bytes:?}: {other:?}"),
+        }
+    }
+
+    fn wanted(target: &str) -> Wants {
+        request(&format!("GET {target} HTTP/1.1\r\n\r\n")).wants
+    }
+
+    #[test]
+    fn any_path_is_the_plain_question() {
+        for target in ["/", "/anything", "/x/y?z", "/health", "/health/", "http://host:9200/", "*"] {
+            assert_eq!(wanted(target), Wants::Member(STRICT), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_asked() {
+        let kind = Rules { donor: true, read_only: false };
+        assert_eq!(wanted("/?donor=1"), Wants::Member(kind));
+        assert_eq!(wanted("/?donor=1&readonly=0&x"), Wants::Member(kind));
+        assert_eq!(wanted("/writer"), Wants::Role(Question::Writer));
+        let lag_max = Some(Duration::from_secs(2));
+        assert_eq!(wanted("/replica?max_lag=2s"), Wants::Role(Question::Replica { lag_max }));
+        assert_eq!(wanted("/replica?max_lag=2000ms"), Wants::Role(Question::Replica { lag_max }));
+        assert_eq!(wanted("/replica"), Wants::Role(Question::Replica { lag_max: None }));
+        assert_eq!(wanted("/answer?role=writer"), Wants::Json(Question::Writer));
+        let of_node = request("GET /health/db1/status HTTP/1.0\r\n\r\n");
+        assert_eq!((of_node.node.as_deref(), of_node.wants), (Some("db1"), Wants::Status));
+        assert_eq!(request("HEAD /health/db1 HTTP/1.0\r\n\r\n").node.as_deref(), Some("db1"));
+    }
+
+    #[test]
+    fn wrong_values_are_named() {
+        for (target, what) in [
+            ("/?donor=yes", "donor must be 0 or 1, it is: yes"),
+            ("/replica?max_lag=soon", "max_lag must be a time"),
+            ("/replica?max_lag=-1s", "max_lag must be a time"),
+            ("/answer?role=king", "role must be member, writer or replica"),
+        ] {
+            let seen = see(format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes(), STRICT);
+            assert!(matches!(&seen, Seen::Bad("400 Bad Request", why) if why.contains(what)), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_not_http_is_raw() {
+        for bytes in
+            ["\r\n", "hello\n", "GET /\r\n", "\x16\x03\x01", "get / HTTP/1.1\r\n", "GET / HTTP/2.0\n", " "]
+        {
+            assert_eq!(see(bytes.as_bytes(), STRICT), Seen::Raw, "{bytes:?}");
+        }
+        for bytes in ["", "G", "GET", "GET / HT", "GET / HTTP/1.1\r\nHost: x\r\n"] {
+            assert_eq!(see(bytes.as_bytes(), STRICT), Seen::Part, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn heads_have_limits() {
+        let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_BYTES_MAX));
+        assert!(matches!(see(long.as_bytes(), STRICT), Seen::Bad("431 Request Header Fields Too Large", _)));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(HEADERS_MAX + 1));
+        assert!(matches!(see(many.as_bytes(), STRICT), Seen::Bad("431 Request Header Fields Too Large", _)));
+        assert!(matches!(see(b"GET / HTTP/1.1\r\n\x00: y\r\n\r\n", STRICT), Seen::Bad("400 Bad Request", _)));
+    }
+
+    #[test]
+    fn the_connections_end_is_the_clients_to_say() {
+        let said = |lines: &str| request(&format!("GET / HTTP/1.1\r\n{lines}\r\n")).connection;
+        assert_eq!(said(""), Connection::Unsaid);
+        assert_eq!(said("connection: Keep-Alive\r\n"), Connection::Keep);
+        assert_eq!(said("Connection: close, x\r\n"), Connection::Close);
+        assert!(request("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc").has_body);
+        assert!(!request("GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n").has_body);
+    }
+}

@@ -1,0 +1,422 @@
+//! The listeners: HTTP over TCP and over a unix socket, and the agent check. One thread of its own carries them all.
+//!
+//! A connection costs a task and, before its first byte, no buffer. It ends when its time is up: a head must be whole within
+//! [`HEAD_TIME_MAX`], a kept connection may be silent for [`IDLE_TIME_MAX`], an answer must be taken within [`WRITE_TIME_MAX`]. A
+//! client that says nothing at all gets the plain answer after [`SILENT_TIME_MAX`], as from the original script, which never read
+//! anything. Beyond [`CONNECTIONS_MAX`] a new client is answered at once, unread, and closed.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
+use topology::health::{Question, Rules};
+
+use crate::answer::Answer;
+use crate::request::{Connection, HEAD_BYTES_MAX, Request, Seen, Wants, see};
+use crate::style::{self, Manner, Style};
+use crate::{Source, agent};
+
+/// How long a whole request head may take.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a client that says nothing waits for the plain answer.
+pub const SILENT_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long a kept connection may be silent.
+pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long an answer may take to be taken.
+pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a client that sent more than was read may take to read its answer.
+const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
+/// Connections at once.
+pub const CONNECTIONS_MAX: u64 = 16_384;
+/// What a connection reads at once, in bytes.
+const READ_BYTES: usize = 1024;
+/// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// What is served, and how.
+pub struct Settings {
+    /// HTTP, and whatever is not HTTP.
+    pub http: Vec<TcpListener>,
+    /// The same for programs of this machine.
+    pub unix: Vec<UnixListener>,
+    /// HAProxy's agent check.
+    pub agent: Vec<TcpListener>,
+    /// Whose bytes.
+    pub style: Style,
+    /// For questions that do not say.
+    pub rules: Rules,
+}
+
+/// What was served so far. Connections are counted when they are accepted, answers by what they said.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Open now.
+    pub open: AtomicU64,
+    /// Accepted.
+    pub accepted: AtomicU64,
+    /// Answers that said yes.
+    pub good: AtomicU64,
+    /// Answers that said no.
+    pub bad: AtomicU64,
+    /// Requests that could not be understood.
+    pub refused: AtomicU64,
+    /// Connections beyond the limit.
+    pub beyond: AtomicU64,
+}
+
+/// The running listeners. They end when this is dropped.
+pub struct Server {
+    http: Vec<SocketAddr>,
+    agent: Vec<SocketAddr>,
+    counts: Arc<Counts>,
+    stop: Option<watch::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    source: Arc<dyn Source>,
+    style: Style,
+    rules: Rules,
+    counts: Arc<Counts>,
+}
+
+/// Begins to serve, on a thread of its own.
+///
+/// # Errors
+/// When the system refuses a thread, or a listener.
+pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -> io::Result<Server> {
+    let addresses =
+        |all: &[TcpListener]| all.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
+    let (http, agent) = (addresses(&settings.http)?, addresses(&settings.agent)?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (stop, mut stopped) = watch::channel(());
+    let shared =
+        Arc::new(Shared { source, style: settings.style, rules: settings.rules, counts: counts.clone() });
+    {
+        let _inside = runtime.enter();
+        for listener in settings.http {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let shared = shared.clone();
+            runtime.spawn(async move {
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => {
+                            // Best effort: an answer is one write anyway.
+                            let _ = stream.set_nodelay(true);
+                            welcome(stream, &shared);
+                        }
+                        Err(error) => pause(&error).await,
+                    }
+                }
+            });
+        }
+        for listener in settings.unix {
+            listener.set_nonblocking(true)?;
+            let listener = tokio::net::UnixListener::from_std(listener)?;
+            let shared = shared.clone();
+            runtime.spawn(async move {
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => welcome(stream, &shared),
+                        Err(error) => pause(&error).await,
+                    }
+                }
+            });
+        }
+        for listener in settings.agent {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let shared = shared.clone();
+            runtime.spawn(async move {
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => {
+                            let place = Place::take(&shared.counts);
+                            let shared = shared.clone();
+                            tokio::spawn(async move {
+                                agent_check(stream, &shared).await;
+                                drop(place);
+                            });
+                        }
+                        Err(error) => pause(&error).await,
+                    }
+                }
+            });
+        }
+    }
+    let thread = std::thread::Builder::new().name("health".into()).spawn(move || {
+        runtime.block_on(async {
+            // Ends when the sender is dropped.
+            while stopped.changed().await.is_ok() {}
+        });
+    })?;
+    Ok(Server { http, agent, counts, stop: Some(stop), thread: Some(thread) })
+}
+
+impl Server {
+    /// Where HTTP is answered.
+    pub fn http(&self) -> &[SocketAddr] {
+        &self.http
+    }
+
+    /// Where the agent check is answered.
+    pub fn agent(&self) -> &[SocketAddr] {
+        &self.agent
+    }
+
+    /// What was served so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say, and cannot have panicked on anything that we would mend here.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn pause(error: &io::Error) {
+    tracing::warn!("a client could not be accepted: {error}");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+/// One connection more, until it is dropped.
+struct Place(Arc<Counts>);
+
+impl Place {
+    fn take(counts: &Arc<Counts>) -> Self {
+        counts.accepted.fetch_add(1, Relaxed);
+        counts.open.fetch_add(1, Relaxed);
+        Self(counts.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}
+
+fn welcome(stream: impl link::Stream + 'static, shared: &Arc<Shared>) {
+    let place = Place::take(&shared.counts);
+    let is_beyond = shared.counts.open.load(Relaxed) > CONNECTIONS_MAX;
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        let mut stream = stream;
+        if is_beyond {
+            shared.counts.beyond.fetch_add(1, Relaxed);
+            shared.raw(&mut stream).await;
+        } else {
+            // A client that left needs no answer; one that is too slow has had its time.
+            let _ = shared.converse(&mut stream).await;
+        }
+        drop(place);
+    });
+}
+
+impl Shared {
+    /// Requests and answers until one side has had enough.
+    async fn converse(&self, stream: &mut impl link::Stream) -> io::Result<()> {
+        let mut bytes: Vec<u8> = Vec::new();
+        let mut out: Vec<u8> = Vec::new();
+        let mut patience = SILENT_TIME_MAX;
+        let mut is_first = true;
+        loop {
+            let deadline = Instant::now() + patience;
+            let request = match self.head(stream, &mut bytes, deadline).await? {
+                Head::Request(request) => request,
+                Head::Silent if !is_first => return Ok(()),
+                Head::Silent | Head::Raw => {
+                    self.raw(stream).await;
+                    return Ok(());
+                }
+                Head::Bad(status, why) => {
+                    self.counts.refused.fetch_add(1, Relaxed);
+                    out.clear();
+                    let manner = Manner { keep: false, head_only: false };
+                    style::plain(status, &format!("{why}\r\n"), manner, &mut out);
+                    write(stream, &out).await?;
+                    linger(stream).await;
+                    return Ok(());
+                }
+            };
+            let keep = self.keeps(&request);
+            out.clear();
+            self.answer(&request, keep, &mut out);
+            bytes.drain(..request.len);
+            write(stream, &out).await?;
+            if !keep {
+                if request.has_body || !bytes.is_empty() {
+                    linger(stream).await;
+                }
+                return Ok(());
+            }
+            is_first = false;
+            patience = IDLE_TIME_MAX;
+        }
+    }
+
+    /// Reads until a head is whole, or it is clear that none will be.
+    async fn head(
+        &self,
+        stream: &mut impl link::Stream,
+        bytes: &mut Vec<u8>,
+        mut deadline: Instant,
+    ) -> io::Result<Head> {
+        loop {
+            if !bytes.is_empty() {
+                match see(bytes, self.rules) {
+                    Seen::Part => {}
+                    Seen::Raw => return Ok(Head::Raw),
+                    Seen::Request(request) => return Ok(Head::Request(request)),
+                    Seen::Bad(status, why) => return Ok(Head::Bad(status, why)),
+                }
+            }
+            let was_empty = bytes.is_empty();
+            bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
+            match timeout_at(deadline, stream.read_buf(bytes)).await {
+                // Half a request, and no more of it: it gets what the original would have said.
+                Err(_) if !bytes.is_empty() => return Ok(Head::Raw),
+                Err(_) => return Ok(Head::Silent),
+                Ok(Ok(0)) if bytes.is_empty() => return Ok(Head::Silent),
+                Ok(Ok(0)) => return Ok(Head::Raw),
+                Ok(Ok(_)) if was_empty => deadline = Instant::now() + HEAD_TIME_MAX,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// clustercheck closes every connection, and says so; only whoever asks for more gets more.
+    fn keeps(&self, request: &Request) -> bool {
+        if request.has_body {
+            return false;
+        }
+        let is_script = self.style != Style::Pyclustercheck && matches!(request.wants, Wants::Member(_));
+        match request.connection {
+            Connection::Close => false,
+            Connection::Keep => true,
+            Connection::Unsaid => request.is_http11 && !is_script,
+        }
+    }
+
+    fn answer(&self, request: &Request, keep: bool, out: &mut Vec<u8>) {
+        let manner = Manner { keep, head_only: request.head_only };
+        let node = request.node.as_deref();
+        let unknown = |out: &mut Vec<u8>| {
+            self.counts.refused.fetch_add(1, Relaxed);
+            let body = format!("no node {} here\r\n", node.unwrap_or_default());
+            style::plain("404 Not Found", &body, manner, out);
+        };
+        let asked = |question| {
+            let answer = self.source.answer(node, question)?;
+            self.count(&answer);
+            Some(answer)
+        };
+        match request.wants {
+            Wants::Member(rules) => match asked(Question::Member(rules)) {
+                Some(answer) => self.style.write(&answer, manner, out),
+                None => unknown(out),
+            },
+            Wants::Role(question) => match asked(question) {
+                Some(answer) => {
+                    let body = format!("{}\r\n", answer.reason);
+                    style::typed(answer.is_good(), "text/plain", &body, manner, out);
+                }
+                None => unknown(out),
+            },
+            Wants::Json(question) => match asked(question) {
+                Some(answer) => {
+                    let body = style::json(&answer);
+                    style::typed(answer.is_good(), "application/json", &body, manner, out);
+                }
+                None => unknown(out),
+            },
+            Wants::Status => match (self.source.status(node), asked(Question::Member(self.rules))) {
+                (Some(status), Some(answer)) => {
+                    let body = format!("{status:#}\n");
+                    style::typed(answer.is_good(), "application/json", &body, manner, out);
+                }
+                _ => unknown(out),
+            },
+            Wants::Metrics => {
+                style::typed(true, "text/plain; version=0.0.4", &self.source.metrics(), manner, out);
+            }
+        }
+    }
+
+    fn count(&self, answer: &Answer) {
+        let counter = if answer.is_good() { &self.counts.good } else { &self.counts.bad };
+        counter.fetch_add(1, Relaxed);
+    }
+
+    /// The plain answer to whoever did not ask in HTTP.
+    async fn raw(&self, stream: &mut impl link::Stream) {
+        let Some(answer) = self.source.answer(None, Question::Member(self.rules)) else { return };
+        self.count(&answer);
+        if write(stream, &self.style.text(&answer)).await.is_ok() {
+            linger(stream).await;
+        }
+    }
+}
+
+enum Head {
+    Request(Request),
+    Raw,
+    Bad(&'static str, String),
+    /// Nothing came.
+    Silent,
+}
+
+async fn write(stream: &mut impl link::Stream, bytes: &[u8]) -> io::Result<()> {
+    timeout(WRITE_TIME_MAX, stream.write_all(bytes)).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Closing a socket with unread bytes sends a reset, which may overtake the answer: what is still coming is read away first.
+async fn linger(stream: &mut impl link::Stream) {
+    let drained = async {
+        stream.shutdown().await?;
+        let mut piece = [0; 512];
+        while stream.read(&mut piece).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Whoever goes on sending has had its time.
+    let _ = timeout(LINGER_TIME_MAX, drained).await;
+}
+
+/// One line in, one line out. HAProxy sends nothing when it is not told to.
+async fn agent_check(mut stream: tokio::net::TcpStream, shared: &Shared) {
+    let mut line = Vec::new();
+    let read = async {
+        while !line.contains(&b'\n') && line.len() < agent::LINE_BYTES_MAX {
+            if stream.read_buf(&mut line).await? == 0 {
+                break;
+            }
+        }
+        io::Result::Ok(())
+    };
+    // A source that is for one node only need not be told which.
+    let is_alone = shared.source.answer(None, Question::Member(shared.rules)).is_some();
+    let patience = if is_alone { AGENT_SILENT_TIME_MAX } else { SILENT_TIME_MAX };
+    // Whatever has come by then is the name.
+    let _ = timeout(patience, read).await;
+    let name = String::from_utf8_lossy(&line).into_owned();
+    let said = agent::line(&*shared.source, name.lines().next().unwrap_or_default(), shared.rules);
+    if write(&mut stream, said.as_bytes()).await.is_ok() {
+        linger(&mut stream).await;
+    }
+}
+
+/// How long an agent check of a single node may take to name it.
+const AGENT_SILENT_TIME_MAX: Duration = Duration::from_millis(20);
