@@ -136,7 +136,7 @@ async fn max_connections<C: Control>(
     headers: HeaderMap,
     body: Body,
 ) -> Reply {
-    api.give(&id, &headers, body, |said, cluster, _| said.into_limit(cluster, &name)).await
+    api.give(&id, &headers, body, |said, cluster, budget| said.into_limit(cluster, &name, budget)).await
 }
 
 /// One failover for all who ask at the same time. The work is a task of its own, so that it goes on, and the next to ask

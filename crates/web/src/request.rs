@@ -115,8 +115,8 @@ impl Said {
         Ok(Order::Undrain { node: node(cluster, name)? })
     }
 
-    /// The order of a `max_connections`: `value` must be said, and `null` lifts the limit.
-    pub fn into_limit(mut self, cluster: &Cluster, name: &str) -> Result<Order, Reply> {
+    /// The order of a `max_connections`: `value` must be said, `null` lifts the limit, and 0 is a drain like any other.
+    pub fn into_limit(mut self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
         let wrong = || {
             Reply::bad_request(format!(
                 "value must be a whole number from 0 to {}, or null for no limit; 0 drains the node",
@@ -126,7 +126,11 @@ impl Said {
         let value = self.fields.remove("value").ok_or_else(wrong)?;
         let Nothing {} = typed(self.fields)?;
         let sessions_max: Option<u32> = serde_json::from_value(value).map_err(|_| wrong())?;
-        Ok(Order::SetSessionsMax { node: node(cluster, name)?, sessions_max })
+        let node = node(cluster, name)?;
+        Ok(match sessions_max {
+            Some(0) => Order::Drain { node, budget },
+            sessions_max => Order::SetSessionsMax { node, sessions_max },
+        })
     }
 }
 

@@ -182,6 +182,7 @@ async fn each_order_is_understood() {
         ("node/db1/undrain", ""),
         ("node/db2/max_connections", r#","value":7"#),
         ("node/db2/max_connections", r#","value":null"#),
+        ("node/db2/max_connections", r#","value":0"#),
     ];
     for (path, more) in cases {
         let (status, said) = stand.put(&format!("/api/cluster/5/{path}"), &keyed(more)).await;
@@ -196,6 +197,7 @@ async fn each_order_is_understood() {
             Order::Undrain { node: NodeId(0) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: Some(7) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: None },
+            Order::Drain { node: NodeId(1), budget },
         ]
     );
 }

@@ -329,7 +329,7 @@ fn timeouts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding
         }
         EvictPolicy::Proven => "a killed node is evicted at once, so these matter for hosts that vanish",
         EvictPolicy::Silent => {
-            "silent nodes are evicted as well (measured 1.6 s for a vanished host), but must then be restarted by hand; with these timeouts that is not needed"
+            "silent nodes are evicted as well, alive or not, and may have to be restarted by hand; with these timeouts that is not needed"
         }
     };
     findings.push(Finding {
@@ -402,18 +402,19 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
         monitor.misses_max,
         seconds(silence)
     );
-    let evict_word = match monitor.evict {
-        EvictPolicy::Proven => "proven",
-        EvictPolicy::Silent => "silent",
-        EvictPolicy::Never => "never",
+    let (evict, evict_text) = eviction(settings, nodes);
+    let killed_is_noticed = if monitor.events {
+        "the kept-open link's end, confirmed by two refused connections".to_owned()
+    } else {
+        format!("{probes} (detect = \"checks\")")
     };
-    let killed = match monitor.evict {
+    let killed = match evict {
         EvictPolicy::Never => stall.sentence("5.3 s", "0.9 s"),
         EvictPolicy::Proven | EvictPolicy::Silent => "below 0.3 s of stalled writes (measured)".to_owned(),
     };
-    let vanished = match monitor.evict {
+    let vanished = match evict {
         EvictPolicy::Silent => format!(
-            "{} of silence, then eviction (measured 1.6 s in all with the defaults)",
+            "{} of silence, then eviction (measured 0.6 to 1.2 s in all with the defaults)",
             seconds(silence)
         ),
         EvictPolicy::Proven | EvictPolicy::Never => stall.sentence("10.3 s", "0.6 s"),
@@ -452,26 +453,45 @@ fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
         },
         Cell {
             case: "non-graceful (kill -9): active",
-            decided_by: "the kept-open link's end, confirmed by one reconnect".into(),
+            decided_by: killed_is_noticed,
             comes_to: killed.clone(),
             seed: "4 s, errors",
         },
         Cell {
             case: "non-graceful (kill -9): passive, all",
-            decided_by: format!(
-                "evs.suspect_timeout = {suspect_text}, cut short by evict = \"{evict_word}\""
-            ),
+            decided_by: format!("evs.suspect_timeout = {suspect_text}; {evict_text}"),
             comes_to: killed,
             seed: "6 s; 7 s with errors",
         },
         Cell {
             case: "frozen process, vanished host: any",
-            decided_by: format!("{probes}; evs.suspect_timeout = {suspect_text}; evict = \"{evict_word}\""),
+            decided_by: format!("{probes}; evs.suspect_timeout = {suspect_text}; {evict_text}"),
             comes_to: vanished,
             seed: "not tested",
         },
         the_return(nodes),
     ]
+}
+
+/// What eviction comes to with these settings and rights, and how to say it.
+fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
+    let monitor = &settings.monitor;
+    let word = match monitor.evict {
+        EvictPolicy::Proven => "evict = \"proven\"",
+        EvictPolicy::Silent => "evict = \"silent\"",
+        EvictPolicy::Never => "evict = \"never\"",
+    };
+    let lacks = |said: &Said| said.lacks.iter().any(|lack| lack.privilege == Lack::EVICT);
+    let is_forbidden = answered(nodes).any(|(_, said)| lacks(said));
+    match monitor.evict {
+        EvictPolicy::Proven | EvictPolicy::Silent if is_forbidden => {
+            (EvictPolicy::Never, format!("{word}, which does nothing without {}", Lack::EVICT))
+        }
+        EvictPolicy::Proven if !monitor.events => {
+            (EvictPolicy::Never, format!("{word}, which does nothing with detect = \"checks\""))
+        }
+        policy => (policy, word.to_owned()),
+    }
 }
 
 /// How much the next writer may have left to apply: the receive queue at which flow control pauses the writers.

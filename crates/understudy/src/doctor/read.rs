@@ -65,6 +65,9 @@ pub struct Lack {
 }
 
 impl Lack {
+    /// What eviction needs.
+    pub const EVICT: &str = "SUPER ON *.*";
+
     /// "SUPER ON *.* and SELECT ON mysql.global_priv".
     pub fn privileges(lacks: &[Lack]) -> String {
         lacks.iter().map(|lack| lack.privilege).collect::<Vec<_>>().join(" and ")
@@ -153,7 +156,7 @@ async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
     let may = |privilege: &str| global.iter().any(|grant| grant.contains(privilege));
     if !may("ALL PRIVILEGES") && !may("SUPER") {
         lacks.push(Lack {
-            privilege: "SUPER ON *.*",
+            privilege: Lack::EVICT,
             for_what: "evicting a dead node from the group (SET GLOBAL wsrep_provider_options)",
         });
     }

@@ -3,12 +3,13 @@
 //! changes it puts back, or the next part says that it builds on it.
 //!
 //! ```text
-//!   accounts ─> check ─> doctor ─> serve ─> orders ─> the seed's curl ─> restart ─> kill -9 ─> SIGTERM ─> ledger, secrets
+//!   accounts ─> check ─> doctor ─> serve ─> orders ─> the seed's curl ─> restart ─> kill -9 ─> SIGTERM ─> all write ─> ledger, secrets
 //!                                    └────────── clients write all along, and know each outcome ──────────┘
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod all_write;
 mod clients;
 mod doctor;
 mod end;
@@ -149,7 +150,7 @@ async fn accounts(scene: &Scene) {
 /// for everybody.
 fn secrets(scene: &Scene, arguments: &[String]) {
     let log = std::fs::read_to_string(scene.dir.path().join("log")).unwrap();
-    assert_eq!(log.matches("serving mysql on").count(), 2, "one log, of both starts");
+    assert_eq!(log.matches("serving mysql on").count(), 3, "one log, of all starts");
     let hash = |password: &str| -> String {
         let stage2 = protocol::native::stage2(&protocol::native::stage1(password.as_bytes()));
         // As the account table has it.
@@ -206,6 +207,9 @@ async fn the_outer_doors_on_a_real_cluster() {
     told("kill -9 of the writer");
     end::in_order(&scene, &mut serving).await;
     told("SIGTERM");
+    drop(serving);
+    seen.push(all_write::all(&scene).await);
+    told("all nodes write, one is emptied");
     let verdict = scene.ledger.verdict(&scene.stage).await;
     println!("          ledger: {verdict:?}");
     assert!(verdict.is_good(), "{verdict:?}");

@@ -70,11 +70,25 @@ fn the_cells_follow_the_settings() {
     let passive = "non-graceful (kill -9): passive";
     assert!(comes_to("", DEFAULTS, passive).contains("below 0.3 s"));
     assert!(comes_to("evict = \"never\"", DEFAULTS, passive).contains("-> 5.3 s of stalled writes"));
+    let checks = comes_to("detect = \"checks\"", DEFAULTS, passive);
+    assert!(checks.contains("does nothing with detect") && checks.contains("5.3 s"), "{checks}");
+    assert!(comes_to("detect = \"checks\"", DEFAULTS, "non-graceful (kill -9): active").contains("200 x 3"));
     let slow = comes_to("interval_ms = 1000\nmisses_max = 3", DEFAULTS, "frozen");
     assert!(slow.contains("1000 x 3 = 3 s") && slow.contains("10.3 s"), "{slow}");
     assert!(comes_to("evict = \"silent\"", DEFAULTS, "frozen").contains("0.6 s of silence, then eviction"));
     let tuned = DEFAULTS.replace("suspect_timeout = PT5S", "suspect_timeout = PT0.6S");
     assert!(comes_to("", &tuned, "frozen").contains("at least 0.6 s"));
+}
+
+#[test]
+fn eviction_that_is_not_allowed_is_not_promised() {
+    let powerless =
+        Said { lacks: vec![Lack { privilege: Lack::EVICT, for_what: "evicting" }], ..said(DEFAULTS) };
+    let report = report(&settings(""), &all(&powerless));
+    let cell =
+        report.cells.iter().find(|cell| cell.case.starts_with("non-graceful (kill -9): passive")).unwrap();
+    assert!(cell.decided_by.contains("does nothing without SUPER"), "{}", cell.decided_by);
+    assert!(cell.comes_to.contains("5.3 s"), "{}", cell.comes_to);
 }
 
 #[test]

@@ -1,0 +1,76 @@
+//! `writers = "all"`: every node takes sessions, one is emptied by a limit of no connections, and takes sessions again.
+
+use std::collections::BTreeMap;
+
+use crate::clients::{Session, Traffic};
+use crate::program::Serving;
+use crate::{APPLICATION, PATIENCE, Scene, is_well, node, status_when};
+
+/// Starts the program anew over the same nodes; it is stopped in the end.
+pub async fn all(scene: &Scene) -> String {
+    let config = std::fs::read_to_string(scene.config()).unwrap();
+    let config = config
+        .replace("id = 5\n", "id = 5\nwriters = \"all\"\n")
+        .replace("dir = \"state\"", "dir = \"state-all\"");
+    assert!(config.contains("writers = \"all\"") && config.contains("state-all"), "{config}");
+    std::fs::write(scene.config(), config).unwrap();
+    let mut serving = Serving::start(scene.dir.path());
+    let arguments = crate::arguments(serving.pid());
+    let status = status_when(&serving, "three synced nodes", is_well);
+    assert!(status["writer"].is_null(), "{status:#}");
+    let lanes = status["nodes"].as_array().unwrap();
+    assert!(lanes.iter().all(|node| node["lane"] == "open"), "{status:#}");
+
+    let traffic = Traffic::start(scene).await;
+    let mut sessions = Vec::new();
+    let mut places = BTreeMap::new();
+    for _ in 0..7 {
+        let mut session = Session::open(scene).await;
+        // With its first statement a session has a node.
+        *places.entry(session.place().await.unwrap()).or_insert(0) += 1;
+        sessions.push(session);
+    }
+    assert_eq!(places.len(), 3, "the least busy first: {places:?}");
+
+    // What runs on it may end; the session that runs it moves afterwards, like the idle ones.
+    let mut busy = None;
+    for session in &mut sessions {
+        if session.place().await.unwrap() == "db2" {
+            busy = Some((session.begin().await.unwrap(), session));
+            break;
+        }
+    }
+    let (key, session) = busy.expect("a session on db2");
+    let dir = serving.dir().to_owned();
+    let order = tokio::task::spawn_blocking(move || {
+        crate::program::with_config(&dir.join("understudy.toml"), &["set-max-connections", "db2", "0"])
+    });
+    status_when(&serving, "db2 takes nothing new", |status| node(status, "db2")["lane"] != "open");
+    session.commit(key).await.expect("a running transaction may end");
+    assert!(session.sees(key).await.unwrap(), "and is seen from the session's next node");
+    assert_ne!(session.place().await.unwrap(), "db2");
+    let said = order.await.unwrap().with(0);
+    assert!(said.contains("db2"), "{said}");
+    let count =
+        format!("SELECT COUNT(*) FROM information_schema.processlist WHERE user = '{}'", APPLICATION.0);
+    let gone = async {
+        while scene.sql("db2", &count).await != [["0"]] {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("the application left db2");
+    for session in &mut sessions {
+        assert_ne!(session.place().await.unwrap(), "db2");
+    }
+
+    serving.ask(&["set-max-connections", "db2", "none"]).with(0);
+    status_when(&serving, "db2 back", is_well);
+    let mut newcomer = Session::open(scene).await;
+    assert_eq!(newcomer.place().await.unwrap(), "db2", "the least busy");
+    let tally = traffic.stop().await;
+    println!("          all write: {tally}");
+    assert!(tally.writes > 0 && tally.errors.is_empty() && tally.unseen == 0, "{tally}");
+    serving.terminate();
+    assert_eq!(serving.ended().code(), Some(0));
+    arguments
+}
