@@ -1,13 +1,13 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench
+.PHONY: help setup build test demo bench bench-health
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
 BENCH := lab failover --cluster galera --repetitions 5 --baseline haproxy
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## Install what the lab and the tests need (Debian 12 or 13, as root); leaves no service running
 	@scripts/setup.sh
@@ -25,3 +25,8 @@ bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us; kep
 	rm -rf target/bench
 	target/release/understudy $(BENCH) --out-dir target/bench
 	scripts/kept.sh target/bench $(NAME) understudy $(BENCH)
+
+bench-health: build ## The health endpoint beside nginx and HAProxy; kept in bench/runs
+	rm -rf target/bench-health
+	target/release/understudy lab bench health --out-dir target/bench-health
+	scripts/kept.sh target/bench-health health understudy lab bench health

@@ -14,7 +14,7 @@ case $seconds in
 esac
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement)
+[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement health)
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 
@@ -55,7 +55,10 @@ cargo fuzz build --sanitizer "$sanitizer" >"$work/build" 2>&1 || {
 # Runs one target to its end; leaves its line in $work/NAME.line, and $work/NAME.failed when it failed.
 run() {
     local name=$1 log=$work/$1.log dictionary=packet code input why
-    case $name in statement | command) dictionary=statement ;; esac
+    case $name in
+        statement | command) dictionary=statement ;;
+        health) dictionary=health ;;
+    esac
     mkdir -p "corpus/$name" "artifacts/$name"
     # A crash of a run before is not this run's.
     touch "$work/$name.began"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover --out-dir DIR` wrote, makes
+# Keeps a measured run: from the directory that `understudy lab failover` or `lab bench health` wrote by `--out-dir DIR`, makes
 # bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,report.html,machine.txt}. Existing runs are never overwritten.
 set -euo pipefail
 
-usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover --out-dir DIR`; NAME such as nine-cells)'
+usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover --out-dir DIR` or `lab bench health --out-dir DIR`; NAME such as nine-cells)'
 [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
 from=$1 name=$2
 shift 2
 [[ $name =~ ^[a-z0-9][a-z0-9-]*$ ]] || { echo "kept: NAME is a-z, 0-9 and -, it is: $name" >&2; exit 2; }
 for file in table.txt result.json report.html; do
-    [ -s "$from/$file" ] || { echo "kept: $from/$file is missing: is it a directory of lab failover --out-dir?" >&2; exit 1; }
+    [ -s "$from/$file" ] || { echo "kept: $from/$file is missing: is it a directory of --out-dir?" >&2; exit 1; }
 done
 
 # A value of the result, which is JSON indented by two: kept "machine" "kernel".
@@ -36,8 +36,9 @@ cp "$from/table.txt" "$from/result.json" "$from/report.html" "$kept/"
     echo "processor    $(value machine processor), $(value machine cores) cores"
     echo "memory       $(value machine memory_gib) GiB"
     echo "kernel       Linux $(value machine kernel)"
-    for program in MariaDB Galera HAProxy sysbench Understudy; do
-        printf '%-12s %s\n' "$program" "$(value machine $program)"
+    for program in MariaDB Galera HAProxy nginx sysbench Understudy; do
+        version=$(value machine $program)
+        [ -z "$version" ] || printf '%-12s %s\n' "$program" "$version"
     done
     echo "commit       $commit"
     [ $# -eq 0 ] || echo "command      $*"

@@ -14,9 +14,9 @@ rust=$(cargo --version | cut -d ' ' -f 2)
 [ "$(printf '%s\n' "$rust_wanted" "$rust" | sort -V | head -n 1)" = "$rust_wanted" ] ||
     stop "Rust is $rust and $rust_wanted or newer is needed: run \`rustup update\`"
 
-# The lab: servers and their network, keepalived for virtual addresses, xinetd for the way clustercheck was started. The rest:
+# The lab: servers and their network, keepalived for virtual addresses, xinetd and systemd for the ways clustercheck is started. The rest:
 # sysbench, HAProxy and nginx to compare with; a C compiler for SQLite and ring; curl for the commands of the documentation.
-packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy keepalived nginx-light xinetd
+packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy keepalived nginx-light xinetd systemd
     gcc g++ libc6-dev curl git)
 command -v dpkg-query >/dev/null ||
     stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \

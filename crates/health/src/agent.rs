@@ -8,9 +8,12 @@ use crate::answer::Kind;
 /// The longest line that may name a node, in bytes.
 pub const LINE_BYTES_MAX: usize = 256;
 
-/// The line for a node. `ready` takes back what an earlier `drain` or `maint` had set: the agent alone decides.
+/// For whoever did not name a node where there are several: never another node's answer.
+pub const NAMELESS: &str = "fail # name the node: agent-send \"NODE\\n\"\n";
+
+/// The line for a node; an empty name is the source's own. `ready` takes back what an earlier `drain` or `maint` had set: the agent alone decides.
 pub fn line(source: &dyn Source, name: &str, rules: Rules) -> String {
-    let name = Some(name.trim()).filter(|name| !name.is_empty());
+    let name = Some(name).filter(|name| !name.is_empty());
     match source.answer(name, Question::Member(rules)) {
         None => "fail # no such node\n".into(),
         Some(answer) => {
@@ -20,6 +23,8 @@ pub fn line(source: &dyn Source, name: &str, rules: Rules) -> String {
                 Kind::Good => "ready up\n".into(),
                 // An operator wants it empty, not dead: what runs may end.
                 Kind::Disabled => format!("drain # {reason}\n"),
+                // Nothing new until it is known; sessions are not cut for what may be a false alarm.
+                Kind::Doubted => format!("drain # {reason}\n"),
                 _ => format!("ready down # {reason}\n"),
             }
         }

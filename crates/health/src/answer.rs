@@ -6,7 +6,7 @@ use std::time::Duration;
 use topology::health::Finding;
 
 /// As far as the styles tell answers apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// It may take traffic.
@@ -19,6 +19,8 @@ pub enum Kind {
     Disabled,
     /// It says nothing, or too little, or said it too long ago.
     Unknown,
+    /// Something happened that may mean its end; it is being asked, and an answer is a moment away.
+    Doubted,
 }
 
 /// An answer about one node.

@@ -15,11 +15,13 @@
 pub mod answer;
 pub mod node;
 pub mod refresh;
+pub mod request;
 pub mod server;
 pub mod style;
 
 mod agent;
-mod request;
+
+pub use crate::request::duration;
 
 use serde_json::Value;
 use topology::health::Question;

@@ -3,7 +3,7 @@
 //! ```text
 //!   connect (deadline) --> ask (deadline) --> State --> sleep until the next, or the link's end
 //!      ^                        |                              |
-//!      '------ down, with the reason, at once <----------------'
+//!      '-- down, with the reason, at once, unless it lets us in <-'
 //! ```
 //!
 //! Whoever reads the [`State`] judges its age: a server that hangs says nothing, and its last word gets old meanwhile.
@@ -24,8 +24,8 @@ use crate::answer::{Answer, Kind};
 /// Whom to ask, and how often.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the server is.
-    pub place: Place,
+    /// Where the server is; looked at anew for each link.
+    pub whereabouts: Whereabouts,
     /// As whom.
     pub login: Login,
     /// From one question to the next.
@@ -34,6 +34,32 @@ pub struct Settings {
     pub deadline: Duration,
     /// While this file exists, the node is not to be used.
     pub disabled_file: Option<PathBuf>,
+}
+
+/// Where a server is, as far as it can be known before it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// Mostly.
+    pub place: Place,
+    /// Instead, while this socket is there and that one is not.
+    pub other: Option<Place>,
+}
+
+impl Whereabouts {
+    /// Where it is now.
+    pub fn now(&self) -> &Place {
+        let is_there = |place: &Place| matches!(place, Place::Unix(path) if path.exists());
+        match &self.other {
+            Some(other) if !is_there(&self.place) && is_there(other) => other,
+            _ => &self.place,
+        }
+    }
+}
+
+impl From<Place> for Whereabouts {
+    fn from(place: Place) -> Self {
+        Self { place, other: None }
+    }
 }
 
 /// What is known of the server.
@@ -54,15 +80,16 @@ pub struct State {
 impl State {
     fn new(word: Result<Word, String>, version: Arc<str>, disabled_file: Option<&Path>) -> Self {
         let word: Result<Arc<Word>, Arc<str>> = word.map(Arc::new).map_err(Into::into);
-        let disabled = disabled_file.filter(|file| file.exists());
+        let disabled = disabled_file.and_then(self::disabled);
         let member = |number: usize| {
             let rules = Rules { donor: number & 1 != 0, read_only: number & 2 != 0 };
-            let answer = match (disabled, &word) {
-                (Some(file), _) => {
-                    let reason = format!("is disabled by an operator: {} exists", file.display());
-                    Answer::new(Kind::Disabled, reason, Duration::ZERO)
-                }
+            let answer = match (&disabled, &word) {
+                (Some(answer), _) => answer.clone(),
                 (None, Err(why)) => Answer::new(Kind::Unknown, why.clone(), Duration::ZERO),
+                // The rules would find that it is outside of the majority: of a cluster that it has no part in.
+                (None, Ok(word)) if word.status.local_state.is_none() => {
+                    Answer::new(Kind::Unknown, health::NO_STATE, Duration::ZERO)
+                }
                 (None, Ok(word)) => {
                     Answer::of(health::ask(word, Question::Member(rules)), "may take traffic", Duration::ZERO)
                 }
@@ -107,21 +134,57 @@ impl State {
     }
 }
 
+/// How long a server may take to let us in again when it has closed a link, and to be good meanwhile.
+const RETURN_TIME_MAX: Duration = Duration::from_millis(50);
+/// A server that is down is tried again after the interval, or after this when that is shorter: it may be back.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// Asks for ever, until nobody reads any more.
 pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
     let mut version: Arc<str> = "".into();
+    // Why the last link was closed, while it is not told yet: a server that lives lets us in again at once.
+    let mut closed: Option<String> = None;
     while !state.is_closed() {
-        let next = Instant::now() + settings.interval;
-        match Link::connect_to(&settings.place, &settings.login, settings.deadline).await {
-            Err(error) => tell(&settings, &state, &version, Err(said(&error))),
+        let began = Instant::now();
+        let patience = if closed.is_some() { RETURN_TIME_MAX } else { settings.deadline };
+        let why = match Link::connect_to(settings.whereabouts.now(), &settings.login, patience).await {
+            Err(error) => closed.take().unwrap_or_else(|| said(&error)),
             Ok(link) => {
                 version = link.greeting.version.as_str().into();
-                let why = watch_over(&settings, &state, link, &version).await;
-                tell(&settings, &state, &version, Err(why));
+                match watch_over(&settings, &state, link, &version).await {
+                    // One that closes each link at once is not tried without end.
+                    End::Closed(why) if began.elapsed() > settings.interval => {
+                        closed = Some(why);
+                        continue;
+                    }
+                    End::Closed(why) | End::Useless(why) => why,
+                }
             }
-        }
-        sleep_until(next).await;
+        };
+        closed = None;
+        tell(&settings, &state, &version, Err(why));
+        sleep_until(began + settings.interval.min(RETRY_PAUSE_MAX)).await;
     }
+}
+
+const CLOSED: &str = "has closed the connection: the server has ended";
+
+/// How a link came to its end, and why.
+enum End {
+    /// By the server, which may mean this link alone (KILL, wait_timeout), or the server's end.
+    Closed(String),
+    /// It gives no answer, or none that can be used.
+    Useless(String),
+}
+
+/// The answer while `file` exists, or while nobody can tell whether it does: an operator's word must not be missed.
+pub fn disabled(file: &Path) -> Option<Answer> {
+    let reason = match file.try_exists() {
+        Ok(false) => return None,
+        Ok(true) => format!("is disabled by an operator: {} exists", file.display()),
+        Err(e) => format!("may be disabled by an operator: {} cannot be looked for: {e}", file.display()),
+    };
+    Some(Answer::new(Kind::Disabled, reason, Duration::ZERO))
 }
 
 /// A channel that begins with "not asked yet", which counts as down.
@@ -133,7 +196,8 @@ pub fn channel() -> (watch::Sender<Arc<State>>, watch::Receiver<Arc<State>>) {
 pub async fn once(settings: &Settings) -> State {
     let until = Instant::now() + settings.deadline;
     let asked = async {
-        let mut link = Link::connect_to(&settings.place, &settings.login, settings.deadline).await?;
+        let mut link =
+            Link::connect_to(settings.whereabouts.now(), &settings.login, settings.deadline).await?;
         let version: Arc<str> = link.greeting.version.as_str().into();
         let left = until.saturating_duration_since(Instant::now());
         let word = ask(&mut link, &mut None, left).await?;
@@ -146,30 +210,35 @@ pub async fn once(settings: &Settings) -> State {
     State::new(word, version, settings.disabled_file.as_deref())
 }
 
-/// Asks on one link until it ends or gives no answer; returns why.
+/// Asks on one link until it ends or gives no answer.
 async fn watch_over(
     settings: &Settings,
     state: &watch::Sender<Arc<State>>,
     mut link: Link<Box<dyn Stream>>,
     version: &Arc<str>,
-) -> String {
+) -> End {
     let mut denied = None;
     loop {
         let next = Instant::now() + settings.interval;
         match ask(&mut link, &mut denied, settings.deadline).await {
             Ok(word) => tell(settings, state, version, Ok(word)),
-            Err(error) => return said(&error),
+            Err(LinkError::Closed | LinkError::Reset) => return End::Closed(CLOSED.into()),
+            // Whatever was left for the last question: the same words each time, or a hung server would fill the log.
+            Err(LinkError::TimedOut { .. }) => {
+                return End::Useless(said(&LinkError::TimedOut { after: settings.deadline }));
+            }
+            Err(error) => return End::Useless(said(&error)),
         }
         tokio::select! {
             how = link.ended() => return match how {
-                Ended::Closed | Ended::Reset => "has closed the connection: the server has ended".into(),
-                Ended::Goodbye { errno, message } => format!("said goodbye: {errno} {message}"),
-                Ended::Lost { why } => format!("is out of reach: {why}"),
+                Ended::Closed | Ended::Reset => End::Closed(CLOSED.into()),
+                Ended::Goodbye { errno, message } => End::Closed(format!("said goodbye: {errno} {message}")),
+                Ended::Lost { why } => End::Useless(format!("is out of reach: {why}")),
             },
             () = sleep_until(next) => {}
         }
         if state.is_closed() {
-            return "nobody asks any more".into();
+            return End::Useless("nobody asks any more".into());
         }
     }
 }

@@ -12,6 +12,11 @@ pub const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// More header lines are refused.
 const HEADERS_MAX: usize = 64;
 
+/// How the PROXY protocol's second version begins.
+const PROXY_2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// The longest line of its first version, in bytes.
+const PROXY_LINE_MAX: usize = 107;
+
 /// What the bytes so far are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
@@ -72,6 +77,31 @@ pub enum Connection {
 
 /// Looks at the bytes that have come. `rules` are for questions that say nothing else.
 pub fn see(bytes: &[u8], rules: Rules) -> Seen {
+    if bytes.starts_with(PROXY_2) {
+        let why = "the PROXY protocol is read in its first version only: send-proxy, not send-proxy-v2";
+        return Seen::Bad("400 Bad Request", why.into());
+    }
+    let prelude = prelude(bytes);
+    match see_request(&bytes[prelude..], rules) {
+        Seen::Request(request) => Seen::Request(Request { len: request.len + prelude, ..request }),
+        Seen::Part if bytes.len() >= HEAD_BYTES_MAX => Seen::Bad(
+            "431 Request Header Fields Too Large",
+            format!("the request's head is longer than {HEAD_BYTES_MAX} bytes"),
+        ),
+        seen => seen,
+    }
+}
+
+/// What may stand in front of a request: empty lines (RFC 9112, section 2.2), and the line of HAProxy's `check-send-proxy`.
+fn prelude(bytes: &[u8]) -> usize {
+    let request = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+    let Some(empty) = request else { return 0 };
+    let line = &bytes[empty..];
+    let end = line.iter().position(|&byte| byte == b'\n').map_or(line.len(), |end| end + 1);
+    if line.starts_with(b"PROXY ") && end <= PROXY_LINE_MAX { empty + end } else { empty }
+}
+
+fn see_request(bytes: &[u8], rules: Rules) -> Seen {
     if !looks_like_http(bytes) {
         return Seen::Raw;
     }
@@ -82,10 +112,6 @@ pub fn see(bytes: &[u8], rules: Rules) -> Seen {
             Ok(request) => Seen::Request(request),
             Err((status, why)) => Seen::Bad(status, why),
         },
-        Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => Seen::Bad(
-            "431 Request Header Fields Too Large",
-            format!("the request's head is longer than {HEAD_BYTES_MAX} bytes"),
-        ),
         Ok(httparse::Status::Partial) => Seen::Part,
         Err(httparse::Error::TooManyHeaders) => Seen::Bad(
             "431 Request Header Fields Too Large",
@@ -121,17 +147,22 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (node, path) = split_node(path);
     let wants = wants(path, query, rules)?;
-    let header = |name: &str| {
-        let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
-        found.map(|header| String::from_utf8_lossy(header.value).to_ascii_lowercase())
+    // A header may stand there more than once.
+    let any = |name: &str, fits: &dyn Fn(&str) -> bool| {
+        head.headers.iter().any(|header| {
+            header.name.eq_ignore_ascii_case(name)
+                && fits(&String::from_utf8_lossy(header.value).to_ascii_lowercase())
+        })
     };
-    let connection = match header("connection") {
-        Some(value) if value.contains("close") => Connection::Close,
-        Some(value) if value.contains("keep-alive") => Connection::Keep,
-        _ => Connection::Unsaid,
+    let connection = if any("connection", &|value| value.contains("close")) {
+        Connection::Close
+    } else if any("connection", &|value| value.contains("keep-alive")) {
+        Connection::Keep
+    } else {
+        Connection::Unsaid
     };
-    let has_body = header("transfer-encoding").is_some()
-        || header("content-length").is_some_and(|length| length.trim() != "0");
+    let has_body =
+        any("transfer-encoding", &|_| true) || any("content-length", &|length| length.trim() != "0");
     Ok(Request {
         wants,
         node: node.map(str::to_owned),
@@ -143,14 +174,18 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
     })
 }
 
+/// The first word of a path, and the rest. More slashes than one make no other path.
+fn split_word(path: &str) -> (&str, &str) {
+    let path = path.trim_start_matches('/');
+    path.split_at(path.find('/').unwrap_or(path.len()))
+}
+
 /// `/health/db1/writer` is `/writer` about db1; `/health` alone is nobody's name.
 fn split_node(path: &str) -> (Option<&str>, &str) {
-    let Some(rest) = path.strip_prefix("/health/").filter(|rest| !rest.is_empty()) else {
-        return (None, path);
-    };
-    match rest.find('/') {
-        Some(at) => (Some(&rest[..at]), &rest[at..]),
-        None => (Some(rest), "/"),
+    let (word, rest) = split_word(path);
+    match split_word(rest) {
+        (node, rest) if word.eq_ignore_ascii_case("health") && !node.is_empty() => (Some(node), rest),
+        _ => (None, path),
     }
 }
 
@@ -176,12 +211,18 @@ fn wants(path: &str, query: &str, rules: Rules) -> Result<Wants, Refused> {
                 .ok_or_else(|| bad(format!("max_lag must be a time such as 2s or 500ms, it is: {value}")))?,
         ),
     };
-    Ok(match path {
-        "/writer" => Wants::Role(Question::Writer),
-        "/replica" => Wants::Role(Question::Replica { lag_max }),
-        "/status" => Wants::Status,
-        "/metrics" => Wants::Metrics,
-        "/answer" => Wants::Json(match said("role") {
+    let (word, below) = split_word(path);
+    let wants = match word.to_ascii_lowercase().as_str() {
+        "writer" => Wants::Role(Question::Writer),
+        "replica" => match pairs().find(|(key, _)| *key != "max_lag") {
+            Some((key, _)) => {
+                return Err(bad(format!("/replica knows max_lag and nothing else, it is: {key}")));
+            }
+            None => Wants::Role(Question::Replica { lag_max }),
+        },
+        "status" => Wants::Status,
+        "metrics" => Wants::Metrics,
+        "answer" => Wants::Json(match said("role") {
             None | Some("member") => Question::Member(rules),
             Some("writer") => Question::Writer,
             Some("replica") => Question::Replica { lag_max },
@@ -189,8 +230,13 @@ fn wants(path: &str, query: &str, rules: Rules) -> Result<Wants, Refused> {
                 return Err(bad(format!("role must be member, writer or replica, it is: {role}")));
             }
         }),
-        _ => Wants::Member(rules),
-    })
+        _ => return Ok(Wants::Member(rules)),
+    };
+    // Taken for "any path" it would be answered with another question's yes.
+    if !below.trim_matches('/').is_empty() {
+        return Err(bad(format!("/{word} has nothing below it, the path is: {path}")));
+    }
+    Ok(wants)
 }
 
 fn bad(why: String) -> Refused {
@@ -247,12 +293,41 @@ mod tests {
     }
 
     #[test]
+    fn a_role_that_is_written_oddly_is_still_no_plain_question() {
+        for target in ["/writer/", "//writer", "/Writer", "/writer?x=y", "http://host/writer//"] {
+            assert_eq!(wanted(target), Wants::Role(Question::Writer), "{target}");
+        }
+        for target in ["/health/db1/writer", "//health/db1/writer", "/Health//db1/writer/"] {
+            let request = request(&format!("GET {target} HTTP/1.1\r\n\r\n"));
+            assert_eq!(request.node.as_deref(), Some("db1"), "{target}");
+            assert_eq!(request.wants, Wants::Role(Question::Writer), "{target}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_front_of_a_request_does_not_hide_it() {
+        for prelude in ["\r\n", "\n\r\n", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", "PROXY UNKNOWN\r\n"] {
+            let whole = format!("{prelude}GET /writer HTTP/1.1\r\n\r\n");
+            let request = request(&whole);
+            assert_eq!((request.wants, request.len), (Wants::Role(Question::Writer), whole.len()));
+        }
+        for part in ["PROXY UNKNOWN\r\n", "PROXY TCP4 192.0.2.1 19"] {
+            assert_eq!(see(part.as_bytes(), STRICT), Seen::Part, "{part}");
+        }
+        let second = [PROXY_2, b"\x20\0\0\0GET /writer HTTP/1.1\r\n\r\n"].concat();
+        assert!(matches!(see(&second, STRICT), Seen::Bad(_, why) if why.contains("PROXY protocol")));
+    }
+
+    #[test]
     fn wrong_values_are_named() {
         for (target, what) in [
             ("/?donor=yes", "donor must be 0 or 1, it is: yes"),
             ("/replica?max_lag=soon", "max_lag must be a time"),
             ("/replica?max_lag=-1s", "max_lag must be a time"),
             ("/answer?role=king", "role must be member, writer or replica"),
+            ("/replica?maxlag=2s", "/replica knows max_lag and nothing else, it is: maxlag"),
+            ("/replica/2s", "/replica has nothing below it"),
+            ("/health/db1/writer/now", "/writer has nothing below it"),
         ] {
             let seen = see(format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes(), STRICT);
             assert!(matches!(&seen, Seen::Bad("400 Bad Request", why) if why.contains(what)), "{seen:?}");
@@ -275,6 +350,8 @@ mod tests {
     fn heads_have_limits() {
         let long = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(HEAD_BYTES_MAX));
         assert!(matches!(see(long.as_bytes(), STRICT), Seen::Bad("431 Request Header Fields Too Large", _)));
+        let late = "\r\n".repeat(HEAD_BYTES_MAX / 2) + "GET / HTTP/1.1";
+        assert!(matches!(see(late.as_bytes(), STRICT), Seen::Bad("431 Request Header Fields Too Large", _)));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(HEADERS_MAX + 1));
         assert!(matches!(see(many.as_bytes(), STRICT), Seen::Bad("431 Request Header Fields Too Large", _)));
         assert!(matches!(see(b"GET / HTTP/1.1\r\n\x00: y\r\n\r\n", STRICT), Seen::Bad("400 Bad Request", _)));
@@ -286,6 +363,7 @@ mod tests {
         assert_eq!(said(""), Connection::Unsaid);
         assert_eq!(said("connection: Keep-Alive\r\n"), Connection::Keep);
         assert_eq!(said("Connection: close, x\r\n"), Connection::Close);
+        assert_eq!(said("Connection: keep-alive\r\nConnection: close\r\n"), Connection::Close);
         assert!(request("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc").has_body);
         assert!(!request("GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n").has_body);
     }

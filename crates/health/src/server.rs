@@ -3,7 +3,8 @@
 //! A connection costs a task and, before its first byte, no buffer. It ends when its time is up: a head must be whole within
 //! [`HEAD_TIME_MAX`], a kept connection may be silent for [`IDLE_TIME_MAX`], an answer must be taken within [`WRITE_TIME_MAX`]. A
 //! client that says nothing at all gets the plain answer after [`SILENT_TIME_MAX`], as from the original script, which never read
-//! anything. Beyond [`CONNECTIONS_MAX`] a new client is answered at once, unread, and closed.
+//! anything. Beyond [`Settings::connections_max`] a new client is answered at once, unread, and closed; [`BEYOND_MAX`] of those at once,
+//! the others wait in the listener's queue.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -18,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
 use topology::health::{Question, Rules};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Kind};
 use crate::request::{Connection, HEAD_BYTES_MAX, Request, Seen, Wants, see};
 use crate::style::{self, Manner, Style};
 use crate::{Source, agent};
@@ -33,12 +34,16 @@ pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a client that sent more than was read may take to read its answer.
 const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
-/// Connections at once.
+/// As many connections at once are enough.
 pub const CONNECTIONS_MAX: u64 = 16_384;
+/// And so many more may be told so at the same time.
+const BEYOND_MAX: u64 = 64;
 /// What a connection reads at once, in bytes.
 const READ_BYTES: usize = 1024;
 /// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// And telling it now and then is better than telling it each time.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
 /// What is served, and how.
 pub struct Settings {
@@ -52,6 +57,10 @@ pub struct Settings {
     pub style: Style,
     /// For questions that do not say.
     pub rules: Rules,
+    /// The source has several nodes: an agent check must name one, and a question that is not heard to the end gets a no.
+    pub agent_names: bool,
+    /// Connections at once, [`CONNECTIONS_MAX`] or less: fewer than there are file descriptors, or nobody new gets in.
+    pub connections_max: u64,
 }
 
 /// What was served so far. Connections are counted when they are accepted, answers by what they said.
@@ -76,14 +85,21 @@ pub struct Server {
     http: Vec<SocketAddr>,
     agent: Vec<SocketAddr>,
     counts: Arc<Counts>,
+    shared: Arc<Shared>,
     stop: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Answers requests that another server took in.
+#[derive(Clone)]
+pub struct Answerer(Arc<Shared>);
 
 struct Shared {
     source: Arc<dyn Source>,
     style: Style,
     rules: Rules,
+    agent_names: bool,
+    connections_max: u64,
     counts: Arc<Counts>,
 }
 
@@ -97,22 +113,30 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
     let (http, agent) = (addresses(&settings.http)?, addresses(&settings.agent)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, mut stopped) = watch::channel(());
-    let shared =
-        Arc::new(Shared { source, style: settings.style, rules: settings.rules, counts: counts.clone() });
+    let shared = Arc::new(Shared {
+        source,
+        style: settings.style,
+        rules: settings.rules,
+        agent_names: settings.agent_names,
+        connections_max: settings.connections_max,
+        counts: counts.clone(),
+    });
     {
         let _inside = runtime.enter();
         for listener in settings.http {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let shared = shared.clone();
             runtime.spawn(async move {
+                let mut trouble = Trouble::default();
                 loop {
+                    shared.room().await;
                     match listener.accept().await {
                         Ok((stream, _)) => {
                             // Best effort: an answer is one write anyway.
                             let _ = stream.set_nodelay(true);
                             welcome(stream, &shared);
                         }
-                        Err(error) => pause(&error).await,
+                        Err(error) => trouble.pause(&error).await,
                     }
                 }
             });
@@ -122,10 +146,12 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
             let listener = tokio::net::UnixListener::from_std(listener)?;
             let shared = shared.clone();
             runtime.spawn(async move {
+                let mut trouble = Trouble::default();
                 loop {
+                    shared.room().await;
                     match listener.accept().await {
                         Ok((stream, _)) => welcome(stream, &shared),
-                        Err(error) => pause(&error).await,
+                        Err(error) => trouble.pause(&error).await,
                     }
                 }
             });
@@ -134,7 +160,9 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let shared = shared.clone();
             runtime.spawn(async move {
+                let mut trouble = Trouble::default();
                 loop {
+                    shared.room().await;
                     match listener.accept().await {
                         Ok((stream, _)) => {
                             let place = Place::take(&shared.counts);
@@ -144,7 +172,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
                                 drop(place);
                             });
                         }
-                        Err(error) => pause(&error).await,
+                        Err(error) => trouble.pause(&error).await,
                     }
                 }
             });
@@ -156,7 +184,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
             while stopped.changed().await.is_ok() {}
         });
     })?;
-    Ok(Server { http, agent, counts, stop: Some(stop), thread: Some(thread) })
+    Ok(Server { http, agent, counts, shared, stop: Some(stop), thread: Some(thread) })
 }
 
 impl Server {
@@ -174,6 +202,31 @@ impl Server {
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
+
+    /// The same answers, for another server.
+    pub fn answerer(&self) -> Answerer {
+        Answerer(self.shared.clone())
+    }
+}
+
+impl Answerer {
+    /// The whole response to a GET of `target` (path and query), as for a client that is closed afterwards.
+    pub fn get(&self, target: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        match see(format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes(), self.0.rules) {
+            Seen::Request(request) => self.0.answer(&request, false, &mut out),
+            seen => {
+                self.0.counts.refused.fetch_add(1, Relaxed);
+                let (status, why) = match seen {
+                    Seen::Bad(status, why) => (status, why),
+                    _ => ("400 Bad Request", "the path cannot be read".to_owned()),
+                };
+                let manner = Manner { keep: false, head_only: false };
+                style::plain(status, &format!("{why}\r\n"), manner, &mut out);
+            }
+        }
+        out
+    }
 }
 
 impl Drop for Server {
@@ -186,9 +239,20 @@ impl Drop for Server {
     }
 }
 
-async fn pause(error: &io::Error) {
-    tracing::warn!("a client could not be accepted: {error}");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
+/// A listener that cannot accept.
+#[derive(Default)]
+struct Trouble {
+    told: Option<Instant>,
+}
+
+impl Trouble {
+    async fn pause(&mut self, error: &io::Error) {
+        if self.told.is_none_or(|at| at.elapsed() > COMPLAINT_PAUSE) {
+            tracing::warn!("a client could not be accepted, it waits: {error}");
+            self.told = Some(Instant::now());
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+    }
 }
 
 /// One connection more, until it is dropped.
@@ -210,13 +274,13 @@ impl Drop for Place {
 
 fn welcome(stream: impl link::Stream + 'static, shared: &Arc<Shared>) {
     let place = Place::take(&shared.counts);
-    let is_beyond = shared.counts.open.load(Relaxed) > CONNECTIONS_MAX;
+    let is_beyond = shared.counts.open.load(Relaxed) > shared.connections_max;
     let shared = shared.clone();
     tokio::spawn(async move {
         let mut stream = stream;
         if is_beyond {
             shared.counts.beyond.fetch_add(1, Relaxed);
-            shared.raw(&mut stream).await;
+            shared.unheard(&mut stream).await;
         } else {
             // A client that left needs no answer; one that is too slow has had its time.
             let _ = shared.converse(&mut stream).await;
@@ -226,6 +290,14 @@ fn welcome(stream: impl link::Stream + 'static, shared: &Arc<Shared>) {
 }
 
 impl Shared {
+    /// Waits while so many are being told that they are too many, that the program itself would be short of descriptors: a new client
+    /// then waits in the listener's queue.
+    async fn room(&self) {
+        while self.counts.open.load(Relaxed) >= self.connections_max + BEYOND_MAX {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+    }
+
     /// Requests and answers until one side has had enough.
     async fn converse(&self, stream: &mut impl link::Stream) -> io::Result<()> {
         let mut bytes: Vec<u8> = Vec::new();
@@ -237,6 +309,15 @@ impl Shared {
             let request = match self.head(stream, &mut bytes, deadline).await? {
                 Head::Request(request) => request,
                 Head::Silent if !is_first => return Ok(()),
+                // Half a question, or none of ours that may name a node all the same.
+                Head::Part => {
+                    self.unheard(stream).await;
+                    return Ok(());
+                }
+                Head::Raw if bytes.contains(&b'/') => {
+                    self.unheard(stream).await;
+                    return Ok(());
+                }
                 Head::Silent | Head::Raw => {
                     self.raw(stream).await;
                     return Ok(());
@@ -264,6 +345,10 @@ impl Shared {
             }
             is_first = false;
             patience = IDLE_TIME_MAX;
+            // One answer, then the others': whoever sends requests without end must not keep them waiting.
+            if !bytes.is_empty() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -287,10 +372,10 @@ impl Shared {
             bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
             match timeout_at(deadline, stream.read_buf(bytes)).await {
                 // Half a request, and no more of it: it gets what the original would have said.
-                Err(_) if !bytes.is_empty() => return Ok(Head::Raw),
+                Err(_) if !bytes.is_empty() => return Ok(Head::Part),
                 Err(_) => return Ok(Head::Silent),
                 Ok(Ok(0)) if bytes.is_empty() => return Ok(Head::Silent),
-                Ok(Ok(0)) => return Ok(Head::Raw),
+                Ok(Ok(0)) => return Ok(Head::Part),
                 Ok(Ok(_)) if was_empty => deadline = Instant::now() + HEAD_TIME_MAX,
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
@@ -306,7 +391,8 @@ impl Shared {
         let is_script = self.style != Style::Pyclustercheck && matches!(request.wants, Wants::Member(_));
         match request.connection {
             Connection::Close => false,
-            Connection::Keep => true,
+            // Without a header that says so, a client of HTTP/1.0 waits for the end; pyclustercheck has no such header.
+            Connection::Keep => request.is_http11 || self.style != Style::Pyclustercheck,
             Connection::Unsaid => request.is_http11 && !is_script,
         }
     }
@@ -369,11 +455,26 @@ impl Shared {
             linger(stream).await;
         }
     }
+
+    /// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
+    /// another's "yes" would be a lie.
+    async fn unheard(&self, stream: &mut impl link::Stream) {
+        if !self.agent_names {
+            return self.raw(stream).await;
+        }
+        let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
+        self.count(&answer);
+        if write(stream, &self.style.text(&answer)).await.is_ok() {
+            linger(stream).await;
+        }
+    }
 }
 
 enum Head {
     Request(Request),
     Raw,
+    /// The beginning of a request, and no more of it.
+    Part,
     Bad(&'static str, String),
     /// Nothing came.
     Silent,
@@ -395,7 +496,7 @@ async fn linger(stream: &mut impl link::Stream) {
     let _ = timeout(LINGER_TIME_MAX, drained).await;
 }
 
-/// One line in, one line out. HAProxy sends nothing when it is not told to.
+/// One line in, one line out.
 async fn agent_check(mut stream: tokio::net::TcpStream, shared: &Shared) {
     let mut line = Vec::new();
     let read = async {
@@ -406,13 +507,16 @@ async fn agent_check(mut stream: tokio::net::TcpStream, shared: &Shared) {
         }
         io::Result::Ok(())
     };
-    // A source that is for one node only need not be told which.
-    let is_alone = shared.source.answer(None, Question::Member(shared.rules)).is_some();
-    let patience = if is_alone { AGENT_SILENT_TIME_MAX } else { SILENT_TIME_MAX };
+    // A source for one node need not be told which, and HAProxy sends nothing when it is not told to.
+    let patience = if shared.agent_names { SILENT_TIME_MAX } else { AGENT_SILENT_TIME_MAX };
     // Whatever has come by then is the name.
     let _ = timeout(patience, read).await;
-    let name = String::from_utf8_lossy(&line).into_owned();
-    let said = agent::line(&*shared.source, name.lines().next().unwrap_or_default(), shared.rules);
+    let name = String::from_utf8_lossy(&line);
+    let name = name.lines().next().unwrap_or_default().trim();
+    let said = match name {
+        "" if shared.agent_names => agent::NAMELESS.to_owned(),
+        name => agent::line(&*shared.source, name, shared.rules),
+    };
     if write(&mut stream, said.as_bytes()).await.is_ok() {
         linger(&mut stream).await;
     }
@@ -420,3 +524,96 @@ async fn agent_check(mut stream: tokio::net::TcpStream, shared: &Shared) {
 
 /// How long an agent check of a single node may take to name it.
 const AGENT_SILENT_TIME_MAX: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpStream};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Itself good, and its nodes not.
+    struct Cluster;
+
+    impl Source for Cluster {
+        fn answer(&self, node: Option<&str>, _: Question) -> Option<Answer> {
+            let kind = if node.is_none() { Kind::Good } else { Kind::NotSynced };
+            Some(Answer::new(kind, "", Duration::ZERO))
+        }
+
+        fn status(&self, _: Option<&str>) -> Option<Value> {
+            None
+        }
+
+        fn metrics(&self) -> String {
+            String::new()
+        }
+    }
+
+    fn started(connections_max: u64) -> Server {
+        let open = || vec![listen_here()];
+        let settings = Settings {
+            http: open(),
+            unix: vec![],
+            agent: open(),
+            style: Style::Clustercheck,
+            rules: Rules::default(),
+            agent_names: true,
+            connections_max,
+        };
+        start(settings, Arc::new(Cluster), Arc::default()).unwrap()
+    }
+
+    fn listen_here() -> TcpListener {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        listener
+    }
+
+    fn is_good(server: &Server, words: &str) -> bool {
+        let mut stream = TcpStream::connect(server.http()[0]).unwrap();
+        stream.write_all(words.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said.starts_with("HTTP/1.1 200 ")
+    }
+
+    #[test]
+    fn a_question_about_a_node_is_never_answered_with_the_whole() {
+        let server = started(CONNECTIONS_MAX);
+        for words in ["GET / HTTP/1.0\r\n\r\n", "\r\n", "hello\n", ""] {
+            assert!(is_good(&server, words), "{words:?}");
+        }
+        for words in [
+            "GET /health/db1 HTTP/1.0\r\n\r\n",
+            "GET //health//db1 HTTP/1.0\r\n\r\n",
+            "\r\nGET /health/db1 HTTP/1.1\r\n\r\n",
+            "PROXY UNKNOWN\r\nGET /health/db1 HTTP/1.0\r\n\r\n",
+            "GET /health/db1\r\n",
+            "GET /health/db1 HTTP/2.0\r\n\r\n",
+            "get /health/db1 HTTP/1.1\r\n\r\n",
+            "GET /health/db1 HT",
+        ] {
+            assert!(!is_good(&server, words), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn no_kind_of_client_takes_all_descriptors() {
+        let server = started(1);
+        let most = 1 + BEYOND_MAX;
+        // They say nothing: an agent check waits a while for a name.
+        let clients: Vec<_> = (0..3 * most).map(|_| TcpStream::connect(server.agent()[0]).unwrap()).collect();
+        let mut seen = 0;
+        for mut client in clients {
+            seen = seen.max(server.counts().open.load(Relaxed));
+            let mut said = String::new();
+            client.read_to_string(&mut said).unwrap();
+            assert_eq!(said, agent::NAMELESS);
+        }
+        assert!((1..=most).contains(&seen), "{seen}");
+    }
+}

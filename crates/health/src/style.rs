@@ -35,7 +35,7 @@ impl Style {
     pub fn body(self, kind: Kind) -> &'static str {
         match (self, kind) {
             (Self::Clustercheck | Self::Pxc, Kind::Good) => "Percona XtraDB Cluster Node is synced.\r\n",
-            (Self::Clustercheck, Kind::NotSynced | Kind::Unknown) => {
+            (Self::Clustercheck, Kind::NotSynced | Kind::Unknown | Kind::Doubted) => {
                 "Percona XtraDB Cluster Node is not synced.\r\n"
             }
             (Self::Clustercheck, Kind::ReadOnly) => "Percona XtraDB Cluster Node is read-only.\r\n",
@@ -46,7 +46,7 @@ impl Style {
             (Self::Pyclustercheck, Kind::NotSynced | Kind::Disabled) => {
                 "Percona XtraDB Cluster Node is not synced."
             }
-            (Self::Pyclustercheck, Kind::ReadOnly | Kind::Unknown) => {
+            (Self::Pyclustercheck, Kind::ReadOnly | Kind::Unknown | Kind::Doubted) => {
                 "Percona XtraDB Cluster Node state could not be retrieved."
             }
         }
@@ -97,6 +97,14 @@ pub fn typed(is_good: bool, kind: &str, body: &str, manner: Manner, out: &mut Ve
     let connection = if manner.keep { "keep-alive" } else { "close" };
     put(out, &[status_line(is_good), "Content-Type: ", kind, "\r\nConnection: ", connection, "\r\n"]);
     end(out, body, manner);
+}
+
+/// What `/writer` and `/replica` answer to a client that is closed afterwards.
+pub fn role(answer: &Answer) -> Vec<u8> {
+    let mut out = Vec::new();
+    let manner = Manner { keep: false, head_only: false };
+    typed(answer.is_good(), "text/plain", &format!("{}\r\n", answer.reason), manner, &mut out);
+    out
 }
 
 /// The answer alone, for programs: what `check --once` asks a running server for.

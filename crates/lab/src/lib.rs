@@ -2,6 +2,7 @@
 //!
 //! It links none of Understudy's other crates: what it tests, it runs as a user would, as a program.
 
+pub mod bench;
 pub mod checker;
 pub mod command;
 pub mod failover;
@@ -12,3 +13,4 @@ pub mod load;
 pub mod report;
 pub mod stage;
 pub mod trace;
+pub mod vip;

@@ -5,8 +5,9 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 1024;
+/// Connections that may wait to be accepted. The kernel takes no more than `net.core.somaxconn`, which is 4096 by its own default; one
+/// connection too many waits a whole second, until its SYN is sent again.
+const BACKLOG: i32 = 4096;
 
 /// Why an address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +36,12 @@ pub enum ListenError {
     #[error("cannot listen on {0}: no permission; a port below 1024 needs root or CAP_NET_BIND_SERVICE")]
     Forbidden(SocketAddr),
     /// The machine has no IPv6, or no IPv4.
-    #[error("cannot listen on {0}: this machine does not have that address family switched on")]
+    #[error(
+        "cannot listen on {0}: this machine does not have {family} switched on; listen on {other}:{port} instead",
+        family = if .0.is_ipv6() { "IPv6" } else { "IPv4" },
+        other = if .0.is_ipv6() { "0.0.0.0" } else { "[::]" },
+        port = .0.port()
+    )]
     Family(SocketAddr),
     /// Anything else.
     #[error("cannot listen on {address}: {source}")]

@@ -53,6 +53,8 @@ pub struct Handles {
     pub routes: watch::Receiver<Arc<Routes>>,
     /// The whole picture, for people; at most 200 ms old.
     pub view: watch::Receiver<Arc<ClusterView>>,
+    /// When [`ClusterView::now_ms`] began to count: whoever reads a view knows by this how old it is.
+    pub started: std::time::Instant,
     /// For what the data plane sees: `try_send` what may be dropped, `send` what may not (`Quiesced`).
     pub facts: mpsc::Sender<Fact>,
     /// For operators.
@@ -138,6 +140,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     };
     let login = Login::new(settings.monitor.user.clone(), secret);
     let cluster = settings.cluster;
+    let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
             let mut probes = Vec::new();
@@ -164,7 +167,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 login,
                 brain,
                 store,
-                started: Instant::now(),
+                started,
                 facts,
                 orders,
                 notes,
@@ -183,6 +186,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     Ok(Handles {
         routes,
         view,
+        started: started.into_std(),
         facts: facts_in,
         orders: Orders { queue: orders_in },
         journal,

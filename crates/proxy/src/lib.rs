@@ -126,6 +126,11 @@ impl Handle {
         StatsReader(self.shared.clone())
     }
 
+    /// A cheap way to know from elsewhere whether clients are let in.
+    pub fn listening(&self) -> Listening {
+        Listening(self.listeners.iter().map(tokio::task::JoinHandle::abort_handle).collect())
+    }
+
     /// Takes no new clients, lets running transactions end for at most `grace`, then closes every client.
     pub async fn shutdown(self, grace: Duration) {
         self.stop.send_replace(true);
@@ -142,6 +147,17 @@ impl Handle {
             );
         }
         self.door.abort();
+    }
+}
+
+/// See [`Handle::listening`].
+#[derive(Clone, Debug, Default)]
+pub struct Listening(Vec<tokio::task::AbortHandle>);
+
+impl Listening {
+    /// Every listener still takes clients; none does once the proxy shuts down.
+    pub fn is_open(&self) -> bool {
+        self.0.iter().all(|listener| !listener.is_finished())
     }
 }
 

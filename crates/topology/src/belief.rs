@@ -4,7 +4,7 @@
 
 use crate::detector::Counts;
 use crate::fact::{GaleraStatus, Now};
-use crate::health::Serves;
+use crate::health::{Finding, Serves};
 use crate::routes::{LaneState, ServerGreeting};
 use crate::view::NodeState;
 
@@ -15,6 +15,27 @@ pub(crate) struct Verdict {
     pub serves: Serves,
     pub problem: &'static str,
     pub reason: String,
+    /// What speaks against it beside its own words, also when a graver word of its own is the verdict.
+    pub others: Option<Finding>,
+}
+
+impl Verdict {
+    /// Of a node that nobody has asked yet.
+    fn unchecked() -> Self {
+        let finding = Finding {
+            problem: "unchecked",
+            state: NodeState::Unknown,
+            serves: Serves::No,
+            sentence: "not yet checked, which counts as down".to_owned(),
+        };
+        Self {
+            state: finding.state,
+            serves: finding.serves,
+            problem: finding.problem,
+            reason: finding.sentence.clone(),
+            others: Some(finding),
+        }
+    }
 }
 
 /// Something happened that may mean the node's end; it is asked, and until it answers nothing new is sent there.
@@ -118,12 +139,7 @@ impl Belief {
             late: false,
             late_last: None,
             stop_expected_until: Now::ZERO,
-            verdict: Verdict {
-                state: NodeState::Unknown,
-                serves: Serves::No,
-                problem: "unchecked",
-                reason: "not yet checked, which counts as down".to_owned(),
-            },
+            verdict: Verdict::unchecked(),
             since: now,
             lane: LaneState::Shut,
             epoch: 0,

@@ -94,6 +94,9 @@ struct Rule {
     sentence: fn(&GaleraStatus) -> String,
 }
 
+/// Said of a server whose state nobody can know.
+pub const NO_STATE: &str = "does not tell wsrep_local_state: is it a Galera node, and is wsrep_on set?";
+
 /// The graver ones first.
 const TABLE: &[Rule] = &[
     Rule {
@@ -120,7 +123,7 @@ const TABLE: &[Rule] = &[
         matches: |s| !matches!(s.local_state, Some(2..=4)),
         sentence: |s| match s.local_state {
             Some(state) => format!("is in state {state}: {}", shown(&s.local_state_comment)),
-            None => "does not tell wsrep_local_state: is it a Galera node?".into(),
+            None => NO_STATE.into(),
         },
     },
     Rule {
@@ -208,14 +211,26 @@ pub fn examine(status: &GaleraStatus) -> Option<Finding> {
 /// # Errors
 /// What speaks against it.
 pub fn admit(status: &GaleraStatus, rules: Rules) -> Result<(), Finding> {
-    let forgiven = |rule: &Rule| match rule.forgiven {
-        Forgiven::Never => false,
-        Forgiven::ByDonor => rules.donor,
-        Forgiven::ByReadOnly => rules.read_only,
+    let first = |rules: Rules| {
+        let forgiven = |rule: &Rule| match rule.forgiven {
+            Forgiven::Never => false,
+            Forgiven::ByDonor => rules.donor,
+            Forgiven::ByReadOnly => rules.read_only,
+        };
+        TABLE.iter().find(|rule| !forgiven(rule) && (rule.matches)(status))
     };
-    match TABLE.iter().find(|rule| !forgiven(rule) && (rule.matches)(status)) {
+    // As clustercheck, which looks at read_only last, and has other bytes for it.
+    match first(Rules { read_only: true, ..rules }).or_else(|| first(rules)) {
         Some(rule) => Err(found(rule, status)),
         None => Ok(()),
+    }
+}
+
+/// Of what others say against a node and what it says itself, what counts: the graver one, and others before the node.
+pub fn graver(others: Option<Finding>, own: Option<Finding>) -> Option<Finding> {
+    match (others, own) {
+        (Some(others), Some(own)) if own.serves == Serves::No && others.serves != Serves::No => Some(own),
+        (others, own) => others.or(own),
     }
 }
 
@@ -226,7 +241,7 @@ pub fn admit(status: &GaleraStatus, rules: Rules) -> Result<(), Finding> {
 pub fn ask(word: &Word, question: Question) -> Result<(), Finding> {
     match question {
         Question::Member(rules) => admit(&word.status, rules),
-        Question::Writer if word.status.local_state.is_some() => {
+        Question::Writer if is_member(&word.status) => {
             admit(&word.status, Rules { donor: false, read_only: false })
         }
         Question::Writer if word.status.read_only => {
@@ -243,6 +258,12 @@ pub fn ask(word: &Word, question: Question) -> Result<(), Finding> {
             Ok(channels) => channels.iter().try_for_each(|channel| follows(channel, lag_max)),
         },
     }
+}
+
+/// Whether it is part of a Galera cluster, be it that it hides its state: with wsrep_on = OFF a member tells no wsrep_local_state, and
+/// keeps to itself what is written there. A server that never was in a cluster says none of this (seen on MariaDB 10.11).
+fn is_member(status: &GaleraStatus) -> bool {
+    status.local_state.is_some() || status.connected || status.ready || !status.cluster_uuid.is_empty()
 }
 
 /// Whether one source is followed closely enough.
@@ -265,7 +286,7 @@ fn follows(channel: &Channel, lag_max: Option<Duration>) -> Result<(), Finding> 
     }
 }
 
-fn refused(problem: &'static str, sentence: String) -> Finding {
+pub(crate) fn refused(problem: &'static str, sentence: String) -> Finding {
     Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence }
 }
 
@@ -354,6 +375,7 @@ mod tests {
         });
         let found = |donor, read_only| admit(&both, Rules { donor, read_only }).err().map(|f| f.problem);
         assert_eq!(found(false, true), Some("donor"));
+        assert_eq!(found(false, false), Some("donor"), "clustercheck asks for read_only last");
         assert_eq!(found(true, false), Some("read_only"));
         assert_eq!(found(true, true), None);
         assert_eq!(examine(&both).map(|f| f.problem), Some("read_only"));
@@ -405,6 +427,18 @@ mod tests {
             [|s: &mut GaleraStatus| s.read_only = true, |s: &mut GaleraStatus| s.local_state = Some(2)]
         {
             assert!(ask(&word(status(change)), Question::Writer).is_err());
+        }
+        // Nor is it one when it only hides its state.
+        for change in [
+            |_: &mut GaleraStatus| {},
+            |s: &mut GaleraStatus| {
+                (s.ready, s.connected) = (false, false);
+                s.cluster_uuid = "8576eaf8-e5e3-11f1-b207-2ede51331bfd".into();
+            },
+        ] {
+            let mut hidden = status(change);
+            hidden.local_state = None;
+            assert!(ask(&word(hidden), Question::Writer).is_err());
         }
     }
 }

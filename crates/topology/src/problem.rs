@@ -156,35 +156,17 @@ pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView
     let nothing = GaleraStatus::default();
     let status = node.status.as_ref().unwrap_or(&nothing);
     let sight = Sight { node, status, settings, group, now };
-    let of_others = |table: &[Problem]| {
-        table.iter().find(|problem| (problem.matches)(&sight)).map(|problem| Finding {
-            problem: problem.name,
-            state: problem.state,
-            serves: problem.serves,
-            sentence: (problem.sentence)(&sight),
-        })
+    let others = GONE.iter().chain(WANING).find(|problem| (problem.matches)(&sight)).map(|problem| Finding {
+        problem: problem.name,
+        state: problem.state,
+        serves: problem.serves,
+        sentence: (problem.sentence)(&sight),
+    });
+    let (state, serves, problem, reason) = match health::graver(others.clone(), health::examine(status)) {
+        Some(found) => (found.state, found.serves, found.problem, found.sentence),
+        None => (NodeState::Synced, Serves::Well, "none", "synced and writable".into()),
     };
-    let own = health::examine(status);
-    // The graver speaks first; what others say of a node before its own words.
-    let (grave, lesser) = match own {
-        Some(finding) if finding.serves == Serves::No => (Some(finding), None),
-        lesser => (None, lesser),
-    };
-    let found = of_others(GONE).or(grave).or_else(|| of_others(WANING)).or(lesser);
-    match found {
-        Some(found) => Verdict {
-            state: found.state,
-            serves: found.serves,
-            problem: found.problem,
-            reason: found.sentence,
-        },
-        None => Verdict {
-            state: NodeState::Synced,
-            serves: Serves::Well,
-            problem: "none",
-            reason: "synced and writable".into(),
-        },
-    }
+    Verdict { state, serves, problem, reason, others }
 }
 
 fn is(text: &str, word: &str) -> bool {

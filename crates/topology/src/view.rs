@@ -1,8 +1,11 @@
-//! What `status`, the dashboard and the metrics see: one snapshot of everything the brain holds true, ready to be serialised.
+//! What `status`, the dashboard, the metrics and the health endpoint see: one snapshot of everything the brain holds true, ready to
+//! be serialised.
 //!
-//! Made by [`crate::brain::Brain::view`]; nobody decides anything from it.
+//! Made by [`crate::brain::Brain::view`]. The brain decides nothing from it; whoever else wants to know whether a node may take
+//! traffic asks [`ClusterView::ask`], which knows what the brain knows and asks the same table.
 
 use crate::fact::GaleraStatus;
+use crate::health::{self, Finding, Question, Serves, refused};
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::{NodeId, Term};
@@ -59,6 +62,14 @@ pub struct NodeView {
     pub state: NodeState,
     /// Why, as one sentence.
     pub reason: String,
+    /// What may be done with it, doubts aside.
+    pub serves: Serves,
+    /// The name of what speaks against it: `dead`, `donor`, ...; nothing when it is well.
+    pub problem: Option<&'static str>,
+    /// What happened that may mean its end; nothing new is sent there until it has been asked.
+    pub doubt: Option<String>,
+    /// What speaks against it beside its own words: it does not answer, was drained, ...
+    pub others: Option<Finding>,
     /// How long it has been that, in milliseconds.
     pub since_ms: u64,
     /// Whether it takes statements.
@@ -103,6 +114,88 @@ pub enum NodeState {
     Dead,
     /// It is there, and must not be used; the reason says why.
     Refused,
+}
+
+impl ClusterView {
+    /// Answers a question about a node from all that is held true of it; `None` when there is no such node.
+    ///
+    /// The same table as [`health::ask`], behind what others say of the node: one that is dead, silent, left, drained, shut out or
+    /// in doubt is not good, whatever it said last. The writer is the one in force, with `writers = "all"` each node that takes
+    /// transactions.
+    pub fn ask(&self, name: &str, question: Question) -> Option<Result<(), Finding>> {
+        let node = self.nodes.iter().find(|node| node.name == name)?;
+        Some(match question {
+            Question::Member(rules) => node.admit(rules),
+            Question::Writer => self.writes(node),
+            Question::Replica { .. } => Err(refused(
+                "replication_unknown",
+                "does not tell whether it replicates: a Galera cluster is watched here, not replicas".into(),
+            )),
+        })
+    }
+
+    /// Whether statements that write have somewhere to go, now.
+    ///
+    /// # Errors
+    /// Why they wait.
+    pub fn ask_for_writer(&self) -> Result<(), Finding> {
+        match self.gate {
+            Gate::Open => Ok(()),
+            Gate::Held => {
+                Err(refused("held", self.hold_because.clone().unwrap_or_else(|| "no lane is open".into())))
+            }
+        }
+    }
+
+    fn writes(&self, node: &NodeView) -> Result<(), Finding> {
+        if let Some(finding) = node.finding().filter(|finding| finding.serves == Serves::No) {
+            return Err(finding);
+        }
+        match self.writers {
+            Writers::One if !node.writer => {
+                let who =
+                    self.writer.as_deref().map_or_else(|| "nobody is".into(), |name| format!("{name} is"));
+                Err(refused("not_writer", format!("is not the writer: {who}")))
+            }
+            // Its transactions may end; new ones go elsewhere.
+            Writers::All if node.serves == Serves::Leaves => node.finding().map_or(Ok(()), Err),
+            _ if node.lane == LaneState::Shut => {
+                let why = self.hold_because.as_deref().unwrap_or("it has not been let in yet");
+                Err(refused("lane_shut", format!("takes no transactions: {why}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl NodeView {
+    /// What the rules find, less what `rules` forgive, behind what others say.
+    fn admit(&self, rules: health::Rules) -> Result<(), Finding> {
+        if let Some(doubt) = self.doubted() {
+            return Err(doubt);
+        }
+        let nothing = GaleraStatus::default();
+        let own = health::admit(self.facts.as_ref().unwrap_or(&nothing), rules).err();
+        health::graver(self.others.clone(), own).map_or(Ok(()), Err)
+    }
+
+    /// What the brain found, nothing forgiven.
+    fn finding(&self) -> Option<Finding> {
+        self.doubted().or_else(|| {
+            let (problem, sentence) = (self.problem?, self.reason.clone());
+            Some(Finding { problem, state: self.state, serves: self.serves, sentence })
+        })
+    }
+
+    fn doubted(&self) -> Option<Finding> {
+        self.doubt.as_ref()?;
+        Some(Finding {
+            problem: "doubt",
+            state: self.state,
+            serves: Serves::No,
+            sentence: self.reason.clone(),
+        })
+    }
 }
 
 impl NodeState {

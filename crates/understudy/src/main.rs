@@ -5,8 +5,13 @@
 
 mod client;
 mod commands;
+mod descriptors;
 mod doctor;
+mod dropin;
 mod exit;
+mod local;
+mod mycnf;
+mod notify;
 mod settings;
 mod table;
 mod wiring;
@@ -24,6 +29,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = dropin::run() {
+        return code;
+    }
     match commands::run(Cli::parse().command) {
         Ok(code) => code,
         Err(failure) => failure.tell(),

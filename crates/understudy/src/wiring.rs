@@ -8,12 +8,14 @@
 //!   manager ── routes ─> proxy                    web ── Desk (orders, status, journal, metrics)
 //!     ^  ^─── facts ──────┘                        │
 //!     └──────────────── orders ────────────────────┘
+//!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
 //! ```
 //!
-//! Three runtimes: the manager brings its own, the proxy has the threads, and web has one thread of its own, so that
-//! neither a probe nor an order waits behind client traffic.
+//! Four runtimes: the manager and health bring their own, the proxy has the threads, and web has one thread of its own, so that
+//! neither a probe nor an order nor a health question waits behind client traffic.
 
 mod desk;
+mod health;
 mod metrics;
 
 use std::fmt::Write;
@@ -26,6 +28,7 @@ use tokio::sync::watch;
 use topology::settings::NodeSettings;
 use topology::view::ClusterView;
 
+use self::health::Doors;
 use crate::settings::Settings;
 use desk::Desk;
 
@@ -40,6 +43,8 @@ pub struct House {
     /// Ends when the manager does.
     view: watch::Receiver<Arc<ClusterView>>,
     proxy: proxy::Handle,
+    /// Answers until the very end.
+    health: Doors,
     web: web::server::Server,
     /// Carries the clients.
     hot: Runtime,
@@ -71,7 +76,9 @@ pub fn start(settings: &Settings, password: String, credentials: Credentials) ->
         proxy::start(proxy_settings(settings), inputs)?
     };
 
-    let desk = Desk::new(settings, &manager, proxy.stats_reader());
+    let health = Doors::open(settings, &manager, proxy.listening())?;
+
+    let desk = Desk::new(settings, &manager, proxy.stats_reader(), health.answerer());
     let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
@@ -81,6 +88,7 @@ pub fn start(settings: &Settings, password: String, credentials: Credentials) ->
         manager: manager.stop,
         view,
         proxy,
+        health,
         web,
         hot,
         calm,
@@ -95,7 +103,13 @@ impl House {
             addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         let mut sentence = format!("serving mysql on {}", list(self.proxy.local_addresses()));
-        for (name, addresses) in [("http", self.web.http()), ("https", self.web.https())] {
+        let lists = [
+            ("http", self.web.http()),
+            ("https", self.web.https()),
+            ("health", self.health.http()),
+            ("agent", self.health.agent()),
+        ];
+        for (name, addresses) in lists {
             if !addresses.is_empty() {
                 let _ = write!(sentence, ", {name} on {}", list(addresses));
             }
@@ -114,10 +128,20 @@ impl House {
         async move { while view.changed().await.is_ok() {} }
     }
 
+    /// Whether the manager has told its view since the last time that this was asked. It does so several times a second.
+    pub fn pulse(&self) -> impl FnMut() -> bool + Send + use<> {
+        let mut view = self.view.clone();
+        move || {
+            let is_told = view.has_changed().unwrap_or(false);
+            view.mark_unchanged();
+            is_told
+        }
+    }
+
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { manager, view: _, proxy, web, hot, calm, shutdown_grace } = self;
+        let Self { manager, view: _, proxy, health, web, hot, calm, shutdown_grace } = self;
         calm.block_on(async {
             tokio::select! {
                 done = hot.spawn(proxy.shutdown(shutdown_grace)) => {
@@ -129,6 +153,7 @@ impl House {
             }
             web.shutdown(WEB_GRACE).await;
         });
+        drop(health);
         manager.stop_blocking();
         hot.shutdown_timeout(CUT_GRACE);
         calm.shutdown_timeout(CUT_GRACE);

@@ -7,7 +7,8 @@ mod program;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
 use program::{BIN, Ended, Serving, house, mode, run, understudy};
 
@@ -105,6 +106,16 @@ fn a_whole_life() {
     assert_eq!(serving.ended().code(), Some(0));
     assert_eq!(serving.told(), "STOPPING=1");
     ask(&serving, &["status"], false).with(3);
+}
+
+#[test]
+fn printing_to_a_reader_that_has_left_ends_the_command_quietly() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = Command::new(BIN).arg("settings").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.signal(), Some(13), "SIGPIPE, as of any other command");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
 }
 
 fn metrics(address: &str) -> String {

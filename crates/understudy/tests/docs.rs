@@ -147,6 +147,7 @@ fn run(blocks: &[Block]) -> Result<(), String> {
         .current_dir(&work)
         .env("PATH", path)
         .env_remove("UNDERSTUDY_LOG")
+        .env("UNDERSTUDY_RUN_DIR", dir.path())
         .stdin(Stdio::null())
         .stdout(file.try_clone().unwrap())
         .stderr(file)

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use axum::routing::{any, get, put};
 use serde_json::json;
 use topology::order::{Order, OrderReply};
 
@@ -41,6 +41,8 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
         .route("/api/cluster/{id}/node/{name}/max_connections", put(max_connections::<C>))
         .route("/metrics", get(metrics::<C>))
         .route("/healthz", get(healthz))
+        .route("/health", any(health::<C>))
+        .route("/health/{*rest}", any(health::<C>))
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(Arc::new(api))
@@ -82,6 +84,13 @@ async fn metrics<C: Control>(State(api): Shared<C>) -> Response {
 
 async fn healthz() -> Reply {
     Reply::done("serving", json!({}))
+}
+
+/// As at the health endpoint's own door: any method, no key, the same status and body.
+async fn health<C: Control>(State(api): Shared<C>, uri: Uri) -> Response {
+    let said = api.control.health(uri.path_and_query().map_or("/health", |target| target.as_str()));
+    let status = StatusCode::from_u16(said.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, said.content_type)], said.body).into_response()
 }
 
 // ---- orders
@@ -164,7 +173,8 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
 // ---- what is nobody's
 
 async fn no_such_path() -> Reply {
-    let message = "no such path; the API is under /api/cluster/ID/, and there are /metrics and /healthz";
+    let message =
+        "no such path; the API is under /api/cluster/ID/, and there are /metrics, /healthz and /health/NODE";
     Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
 }
 

@@ -9,7 +9,7 @@
 //!   (plain, TLS)            401                400, 404, 413                  409 or 200
 //! ```
 //!
-//! Invariant: nothing but `/metrics` and `/healthz` is answered without the key, and a key is never logged.
+//! Invariant: nothing but `/metrics`, `/healthz` and `/health` is answered without the key, and a key is never logged.
 
 pub mod certificate;
 pub mod key;
@@ -74,4 +74,17 @@ pub trait Control: Send + Sync + 'static {
     fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
     /// The figures in Prometheus' text format.
     fn metrics(&self) -> impl Future<Output = String> + Send;
+    /// The health endpoint's answer to `/health...`; `target` is path and query. From memory.
+    fn health(&self, target: &str) -> Health;
+}
+
+/// What the health endpoint answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// HTTP's number.
+    pub status: u16,
+    /// The body's type.
+    pub content_type: String,
+    /// The body, to the byte.
+    pub body: Vec<u8>,
 }

@@ -15,7 +15,7 @@ use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
-use web::{Cluster, Control, Standing};
+use web::{Cluster, Control, Health, Standing};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 
@@ -57,6 +57,10 @@ impl Control for Fake {
     }
     async fn metrics(&self) -> String {
         "understudy_term 8\n".into()
+    }
+    fn health(&self, target: &str) -> Health {
+        let status = if target.starts_with("/health/db2") { 503 } else { 200 };
+        Health { status, content_type: "text/plain".into(), body: target.as_bytes().to_vec() }
     }
 }
 
@@ -171,6 +175,12 @@ async fn the_key_may_come_as_a_header() {
     }
     assert_eq!(stand.get("/healthz", "").await.0, 200);
     assert_eq!(stand.ask("GET", "/metrics", "", "").await, (200, "understudy_term 8\n".to_owned()));
+    for (target, status) in [("/health", 200), ("/health/db1?donor=1", 200), ("/health/db2/writer", 503)] {
+        for method in ["GET", "OPTIONS", "POST"] {
+            assert_eq!(stand.ask(method, target, "", "").await, (status, target.to_owned()), "{method}");
+        }
+        assert_eq!(stand.ask("HEAD", target, "", "").await, (status, String::new()));
+    }
 }
 
 #[tokio::test]

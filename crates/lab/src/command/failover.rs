@@ -11,7 +11,7 @@ use crate::failover::progress::Progress;
 use crate::failover::result::Report;
 use crate::failover::run::{self, Ground};
 use crate::failover::understudy::Knobs;
-use crate::failover::{Driver, FailoverPlan, table};
+use crate::failover::{Baseline, Driver, FailoverPlan, table};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::Protocol;
 use crate::stage::process::Identity;
@@ -22,13 +22,6 @@ use crate::stage::{ADVISED_EVS, Stage, StagePlan};
 pub enum Cluster {
     /// Three MariaDB Galera nodes
     Galera,
-}
-
-/// What may stand beside Understudy
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Baseline {
-    /// HAProxy with the seed's checks, 1 s x 3
-    Haproxy,
 }
 
 /// Who is evicted
@@ -93,9 +86,9 @@ pub struct FailoverArgs {
     /// Lets it take traffic again
     #[arg(long, value_name = "CMD", requires = "through")]
     pub restore_command: Option<String>,
-    /// Measure this too, in the same run
-    #[arg(long, value_enum)]
-    pub baseline: Option<Baseline>,
+    /// Measure this too, in the same run; both with a comma between
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub baseline: Vec<Baseline>,
     /// How often each of its cells [default: as often as the others]
     #[arg(long, requires = "baseline", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub baseline_repetitions: Option<u32>,
@@ -147,8 +140,8 @@ pub struct DemoArgs {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Measure HAProxy too, in the same run
-    #[arg(long, value_enum)]
-    pub baseline: Option<Baseline>,
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub baseline: Vec<Baseline>,
 }
 
 impl DemoArgs {
@@ -171,7 +164,7 @@ impl DemoArgs {
             through: None,
             graceful_command: None,
             restore_command: None,
-            baseline: self.baseline,
+            baseline: self.baseline.clone(),
             baseline_repetitions: None,
             baseline_only: false,
             fresh_cells: false,
@@ -227,7 +220,7 @@ impl FailoverArgs {
             },
             fresh_cells: self.fresh_cells,
             understudy: !self.baseline_only && self.through.is_none(),
-            haproxy: self.baseline == Some(Baseline::Haproxy),
+            baselines: self.baseline.clone(),
             through: self.through.as_ref().map(|address| External {
                 address: address.clone(),
                 graceful: self.graceful_command.clone(),
@@ -338,10 +331,13 @@ impl WorkDir {
         let entries =
             std::fs::read_dir(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
         for entry in entries.flatten() {
-            for log in ["understudy.log", "haproxy.log"] {
-                if let Ok(text) = std::fs::read_to_string(entry.path().join(log)) {
-                    let name = format!("{}.log", entry.file_name().to_string_lossy());
-                    super::output::write_text(&to.join("logs").join(name), &text)?;
+            let Ok(files) = std::fs::read_dir(entry.path()) else { continue };
+            for file in
+                files.flatten().filter(|file| file.path().extension().is_some_and(|kind| kind == "log"))
+            {
+                if let Ok(text) = std::fs::read_to_string(file.path()) {
+                    let [of, name] = [&entry, &file].map(|it| it.file_name().to_string_lossy().into_owned());
+                    super::output::write_text(&to.join("logs").join(format!("{of}-{name}")), &text)?;
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! `understudy lab ...`: the command line of the lab. One file a command.
 
+pub mod bench;
 pub mod down;
 pub mod failover;
 pub mod fault;
@@ -8,6 +9,7 @@ pub mod output;
 pub mod status;
 pub mod trace;
 pub mod up;
+pub mod vip;
 
 use std::process::ExitCode;
 
@@ -31,8 +33,13 @@ pub enum Lab {
     Failover(failover::FailoverArgs),
     /// One cell of it, with a picture: the active node is killed under load
     Demo(failover::DemoArgs),
+    /// Move an address with three real keepaliveds, and watch that it never has two holders
+    Vip(vip::VipArgs),
     /// Drive the seed's load against a database or a proxy
     Load(load::LoadArgs),
+    /// Measure one part beside what others use in its place
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Compute the outage from a sysbench trace
     Trace(trace::TraceArgs),
 }
@@ -59,7 +66,9 @@ async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
         Lab::Fault(args) => fault::run(&args).await,
         Lab::Failover(args) => failover::run(&args).await,
         Lab::Demo(args) => failover::demo(&args).await,
+        Lab::Vip(args) => vip::run(&args).await,
         Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),
+        Lab::Bench(bench) => bench::run(&bench).await,
         Lab::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),
     }
 }

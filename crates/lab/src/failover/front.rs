@@ -2,8 +2,9 @@
 //!
 //! Only one of them lives at a time: two managers on one cluster would taint each other's figures.
 
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -12,12 +13,12 @@ use mysql_async::prelude::Queryable;
 use tokio::time::Instant;
 
 use super::case::{Scope, Writers};
-use super::clustercheck::Responder;
-use super::haproxy::{self, Runtime};
+use super::haproxy::{self, Asked, Runtime};
 use super::result::Who;
 use super::understudy::{Api, Knobs, Ordered, Place, program};
 use crate::figures::ms;
 use crate::load::session::Target;
+use crate::stage::Stage;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Keeper, Owned};
 
@@ -25,6 +26,10 @@ use crate::stage::process::{Keeper, Owned};
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// What HAProxy gives sessions to leave before they are cut.
 const HAPROXY_GRACE: Duration = Duration::from_secs(2);
+/// How soon HAProxy must follow a drain that Understudy's agent check tells.
+const FOLLOW_WITHIN: Duration = Duration::from_secs(2);
+/// Where each node's own check answers; a node has its address for itself.
+const CHECK_PORT: u16 = 9200;
 
 /// How to order somebody else's proxy about.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +44,8 @@ pub struct External {
 
 enum Kind {
     Understudy(Api),
-    Haproxy(Runtime),
+    /// With the Understudy that it follows, if any.
+    Haproxy(Runtime, Option<Api>),
     External(External),
 }
 
@@ -50,12 +56,10 @@ pub struct Front {
     nodes: Vec<(String, String)>,
     writers: Writers,
     kind: Kind,
-    log: Option<PathBuf>,
-    // What HAProxy's checks ask; they answer as long as it lives.
-    checks: Vec<Responder>,
-    // In this order: the process ends before its keeper does.
-    process: Option<Owned>,
-    keeper: Option<Keeper>,
+    logs: Vec<PathBuf>,
+    // In this order: the processes end before their keeper does.
+    processes: Vec<Owned>,
+    keeper: Keeper,
 }
 
 impl Front {
@@ -66,39 +70,66 @@ impl Front {
         knobs: &Knobs,
         dir: &Path,
     ) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let (mysql, http) = (free_address()?, free_address()?);
-        let place = Place { nodes, writers, mysql: &mysql, http: &http, dir, monitor_user: MONITOR_USER };
-        let (config, key) = place.write(knobs, MONITOR_PASSWORD)?;
-        let log = dir.join("understudy.log");
-        let args = ["serve".to_owned(), "--config".into(), config.display().to_string()];
-        let kind = Kind::Understudy(Api { address: http, key });
-        let front = Self::of(&mysql, nodes, writers, kind)?.with_process(&program()?, &args, log)?;
+        let mysql = free_address()?;
+        let (api, command) = serve(nodes, writers, &mysql, None, knobs, dir)?;
+        let mut front = Self::of(&mysql.to_string(), nodes, writers, Kind::Understudy(api))?;
+        front.run(&command, &dir.join("understudy.log"))?;
         front.wait_ready("Understudy").await?;
         Ok(front)
     }
 
-    /// HAProxy on `nodes`, its files in `dir`.
-    pub async fn haproxy(nodes: &[(String, String)], writers: Writers, dir: &Path) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let listen = free_address()?;
-        let socket = dir.join("haproxy.sock");
-        let config = dir.join("haproxy.cfg");
-        let (mut checks, mut checked) = (Vec::new(), Vec::new());
-        for (name, address) in nodes {
-            let check = Responder::start(Target::parse(address, haproxy::CHECK_USER, "", "")?).await?;
-            checked.push((name.clone(), address.clone(), check.port));
-            checks.push(check);
+    /// HAProxy on the nodes of `stage` with the check that runs beside each of them, files in `dir`.
+    pub async fn haproxy(stage: &Stage, writers: Writers, dir: &Path) -> anyhow::Result<Self> {
+        let nodes = stage.nodes();
+        let named: Vec<_> = nodes.iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
+        let mut front = Self::in_front(&named, writers, Asked::EachNode(CHECK_PORT), None, dir)?;
+        for node in nodes {
+            let listen = SocketAddr::new(node.address.ip(), CHECK_PORT);
+            let mut check = stage.command_in(&node.name, &program()?)?;
+            check.args(["check", "--listen", &listen.to_string(), "--user", haproxy::CHECK_USER]);
+            // This machine's own option files are nobody's business here, nor is its password.
+            check.args(["--defaults-file", "/dev/null"]).env_remove("UNDERSTUDY_CHECK_PASSWORD");
+            check.arg("--mysql-socket").arg(&node.socket).env("UNDERSTUDY_RUN_DIR", dir);
+            front.run(&check, &dir.join(format!("check-{}.log", node.name)))?;
         }
-        std::fs::write(&config, haproxy::config(&checked, writers, &listen, &socket))
-            .with_context(|| format!("cannot write {}", config.display()))?;
-        let log = dir.join("haproxy.log");
-        let args = ["-db".to_owned(), "-f".into(), config.display().to_string()];
-        let mut front = Self::of(&listen, nodes, writers, Kind::Haproxy(Runtime { socket }))?
-            .with_process(Path::new("haproxy"), &args, log)
-            .context("cannot start HAProxy: is the package haproxy installed?")?;
-        front.checks = checks;
         front.wait_ready("HAProxy").await?;
+        Ok(front)
+    }
+
+    /// HAProxy on `nodes` that follows an Understudy beside it, files in `dir`.
+    pub async fn haproxy_agent(
+        nodes: &[(String, String)],
+        writers: Writers,
+        knobs: &Knobs,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
+        let (health, agent) = (free_address()?, free_address()?);
+        let (api, command) = serve(nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
+        let asked = Asked::Understudy { health, agent };
+        let mut front = Self::in_front(nodes, writers, asked, Some(api), dir)?;
+        front.run(&command, &dir.join("understudy.log"))?;
+        front.wait_ready("HAProxy").await?;
+        Ok(front)
+    }
+
+    /// HAProxy itself.
+    fn in_front(
+        nodes: &[(String, String)],
+        writers: Writers,
+        asked: Asked,
+        follows: Option<Api>,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let listen = free_address()?.to_string();
+        let (socket, config) = (dir.join("haproxy.sock"), dir.join("haproxy.cfg"));
+        std::fs::write(&config, haproxy::config(nodes, writers, asked, &listen, &socket))
+            .with_context(|| format!("cannot write {}", config.display()))?;
+        let mut front = Self::of(&listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
+        let mut command = Command::new("haproxy");
+        command.args(["-db", "-f"]).arg(&config);
+        let started = front.run(&command, &dir.join("haproxy.log"));
+        started.context("cannot start HAProxy: is the package haproxy installed?")?;
         Ok(front)
     }
 
@@ -125,28 +156,25 @@ impl Front {
             nodes: nodes.to_vec(),
             writers,
             kind,
-            log: None,
-            checks: Vec::new(),
-            process: None,
-            keeper: None,
+            logs: Vec::new(),
+            processes: Vec::new(),
+            keeper: Keeper::new()?,
         })
     }
 
-    /// The proxy's own process: it ends with this value, and with this program however that ends.
-    fn with_process(mut self, program: &Path, args: &[String], log: PathBuf) -> anyhow::Result<Self> {
-        let keeper = Keeper::new()?;
-        let mut command = std::process::Command::new(program);
-        command.args(args);
-        self.process = Some(keeper.spawn(&command, Some(&log))?);
-        (self.keeper, self.log) = (Some(keeper), Some(log));
-        Ok(self)
+    /// Starts a process of its own: it ends with this value, and with this program however that ends.
+    fn run(&mut self, command: &Command, log: &Path) -> anyhow::Result<()> {
+        self.processes.push(self.keeper.spawn(command, Some(log))?);
+        self.logs.push(log.to_owned());
+        Ok(())
     }
 
     /// Which one it is.
     pub fn who(&self) -> Who {
         match &self.kind {
             Kind::Understudy(_) => Who::Understudy,
-            Kind::Haproxy(_) => Who::Haproxy,
+            Kind::Haproxy(_, None) => Who::Haproxy,
+            Kind::Haproxy(_, Some(_)) => Who::HaproxyAgent,
             Kind::External(external) => Who::Through(external.address.clone()),
         }
     }
@@ -156,11 +184,11 @@ impl Front {
         self.writers
     }
 
-    /// Understudy's API.
+    /// The API of the Understudy that decides, be it only for HAProxy.
     pub fn api(&self) -> Option<&Api> {
         match &self.kind {
-            Kind::Understudy(api) => Some(api),
-            Kind::Haproxy(_) | Kind::External(_) => None,
+            Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => Some(api),
+            Kind::Haproxy(_, None) | Kind::External(_) => None,
         }
     }
 
@@ -173,20 +201,23 @@ impl Front {
                 Err(why) => why,
             };
             if Instant::now() >= deadline {
-                let log = self.log.as_deref().map(last_lines).unwrap_or_default();
-                bail!("{name} is not ready after {} s: {why:#}{log}", READY_WITHIN.as_secs());
+                bail!("{name} is not ready after {} s: {why:#}{}", READY_WITHIN.as_secs(), self.last_words());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
     async fn look(&self) -> anyhow::Result<()> {
+        if let Some(api) = self.api() {
+            api.ready().await?;
+        }
         match &self.kind {
-            Kind::Understudy(api) => api.ready().await?,
-            Kind::Haproxy(runtime) => {
-                for (name, status, _) in runtime.servers().await? {
-                    if status != "UP" {
-                        bail!("it has {name} as {status}");
+            Kind::Understudy(_) => {}
+            Kind::Haproxy(runtime, _) => {
+                for server in runtime.servers().await? {
+                    if server.status != "UP" || !server.is_checked {
+                        let checked = if server.is_checked { "" } else { ", its check is not good" };
+                        bail!("it has {} as {}{checked}", server.name, server.status);
                     }
                 }
             }
@@ -239,7 +270,14 @@ impl Front {
         match &self.kind {
             Kind::Understudy(api) if scope == Scope::Active => api.switchover(None).await,
             Kind::Understudy(api) => api.drain(node).await,
-            Kind::Haproxy(runtime) => {
+            Kind::Haproxy(runtime, Some(api)) => {
+                let said = api.drain(node).await?.message;
+                runtime.drained(node, FOLLOW_WITHIN).await?;
+                let cut = runtime.empty(node, HAPROXY_GRACE).await?;
+                let message = format!("{said}; HAProxy followed, then {cut} sessions cut");
+                Ok(Ordered { took_ms: ms(began.elapsed()), message })
+            }
+            Kind::Haproxy(runtime, None) => {
                 let cut = runtime.take_out(node, HAPROXY_GRACE).await?;
                 let message = format!("drain, then {cut} sessions cut, then maint");
                 Ok(Ordered { took_ms: ms(began.elapsed()), message })
@@ -255,8 +293,8 @@ impl Front {
     /// Lets `node` take traffic again, after it was healed.
     pub async fn restore(&self, node: &str) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::Understudy(api) => api.undrain(node).await.map(drop),
-            Kind::Haproxy(runtime) => runtime.take_in(node).await,
+            Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => api.undrain(node).await.map(drop),
+            Kind::Haproxy(runtime, None) => runtime.take_in(node).await,
             Kind::External(External { restore: Some(command), .. }) => self.shell(command, node).await,
             Kind::External(_) => Ok(()),
         }
@@ -279,21 +317,19 @@ impl Front {
         Ok(())
     }
 
-    /// Its last words, for an error.
+    /// The last words of its processes, for an error.
     pub fn last_words(&self) -> String {
-        self.log.as_deref().map(last_lines).unwrap_or_default()
+        self.logs.iter().map(|log| last_lines(log)).collect()
     }
 
     /// An error when its process, if it is ours, has ended by itself.
     pub fn still_runs(&mut self) -> anyhow::Result<()> {
-        let ended = match &mut self.process {
-            Some(process) => process.try_wait()?,
-            None => None,
-        };
-        match ended {
-            Some(status) => bail!("the proxy ended by itself ({status}){}", self.last_words()),
-            None => Ok(()),
+        for process in &mut self.processes {
+            if let Some(status) = process.try_wait()? {
+                bail!("the proxy, or a check, ended by itself ({status}){}", self.last_words());
+            }
         }
+        Ok(())
     }
 }
 
@@ -309,15 +345,34 @@ async fn writing_node(conn: &mut Conn, nodes: &[(String, String)]) -> anyhow::Re
     Ok(name)
 }
 
+/// Writes the files of an `understudy serve`; its API, and the command that starts it.
+fn serve(
+    nodes: &[(String, String)],
+    writers: Writers,
+    mysql: &SocketAddr,
+    health: Option<(SocketAddr, SocketAddr)>,
+    knobs: &Knobs,
+    dir: &Path,
+) -> anyhow::Result<(Api, Command)> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let (mysql, http) = (mysql.to_string(), free_address()?.to_string());
+    let place = Place { nodes, writers, mysql: &mysql, http: &http, health, dir, monitor_user: MONITOR_USER };
+    let (config, key) = place.write(knobs, MONITOR_PASSWORD)?;
+    let mut command = Command::new(program()?);
+    command.args(["serve", "--config"]).arg(&config).env("UNDERSTUDY_RUN_DIR", dir);
+    Ok((Api { address: http, key }, command))
+}
+
 /// A port that was free a moment ago, on loopback.
-fn free_address() -> anyhow::Result<String> {
+fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).context("no free port")?;
-    Ok(listener.local_addr()?.to_string())
+    Ok(listener.local_addr()?)
 }
 
 fn last_lines(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(8)..].join("\n  ");
-    if last.is_empty() { String::new() } else { format!("\nits last words:\n  {last}") }
+    let name = log.file_name().unwrap_or_default().display();
+    if last.is_empty() { String::new() } else { format!("\nlast words in {name}:\n  {last}") }
 }

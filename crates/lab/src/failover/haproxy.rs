@@ -1,11 +1,12 @@
-//! HAProxy as the baseline, set up as the seed set up its load balancer: checks every 1 s, dead after 3.
+//! HAProxy as the baseline, in two forms: set up as the seed set up its load balancer (each node's own check every 1 s, dead after
+//! 3), and following one `understudy serve` by its agent check and its health endpoint.
 //!
-//! Its check is the seed's too: clustercheck by HTTP (see [`super::clustercheck`]), so that a donor or a node without the
-//! primary component is down for it. `writers = "one"` is one server with the others as `backup`; `writers = "all"` is
-//! `leastconn`. Sessions of a server marked down are cut, so that clients learn of it. Graceful goes through the runtime
-//! socket: `drain`, two seconds for sessions to leave (long-lived ones do not), then they are cut, since HAProxy cannot move a
-//! session, and `maint`.
+//! The check is clustercheck's by HTTP either way, so that a donor or a node without the primary component is down for it.
+//! `writers = "one"` is one server with the others as `backup`; `writers = "all"` is `leastconn`. Sessions of a server marked down
+//! are cut, so that clients learn of it. Graceful is a drain, through the runtime socket or by Understudy: two seconds for sessions
+//! to leave (long-lived ones do not), then they are cut, since HAProxy cannot move a session.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,11 +16,62 @@ use tokio::net::UnixStream;
 
 use super::case::Writers;
 
-/// The account of the check: no password (the check cannot send one), no rights.
+/// The account of each node's own check: no password, no rights.
 pub const CHECK_USER: &str = "haproxy_check";
 
-/// The configuration file. `nodes`: name, `host:port`, and the port of its check on this side.
-pub fn config(nodes: &[(String, String, u16)], writers: Writers, listen: &str, socket: &Path) -> String {
+/// Who is asked about the nodes.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked {
+    /// The check that runs beside each node, on this port of the node's address.
+    EachNode(u16),
+    /// One `understudy serve`: its health endpoint and its agent check.
+    Understudy {
+        /// `listen.health`.
+        health: SocketAddr,
+        /// `listen.agent`.
+        agent: SocketAddr,
+    },
+}
+
+impl Asked {
+    /// Lines of the `listen` section.
+    fn checks(self) -> String {
+        const DOWN: &str = "on-marked-down shutdown-sessions";
+        match self {
+            Self::EachNode(port) => {
+                format!(
+                    "    option httpchk\n    default-server check port {port} inter 1s fall 3 rise 2 {DOWN}\n"
+                )
+            }
+            Self::Understudy { health, agent } => format!(
+                "    option httpchk\n    http-check send meth GET uri-lf /health/%[srv_name]\n    \
+                 default-server check addr {} port {} inter 200ms fall 2 rise 1 {DOWN}\n    \
+                 default-server agent-check agent-addr {} agent-port {} agent-inter 100ms\n",
+                health.ip(),
+                health.port(),
+                agent.ip(),
+                agent.port()
+            ),
+        }
+    }
+
+    /// The rest of a node's `server` line.
+    fn of_server(self, name: &str) -> String {
+        match self {
+            Self::EachNode(_) => String::new(),
+            Self::Understudy { .. } => format!(" agent-send \"{name}\\n\""),
+        }
+    }
+}
+
+/// The configuration file. `nodes`: name and `host:port`.
+pub fn config(
+    nodes: &[(String, String)],
+    writers: Writers,
+    asked: Asked,
+    listen: &str,
+    socket: &Path,
+) -> String {
     use std::fmt::Write;
     let balance = match writers {
         Writers::One => "first",
@@ -28,16 +80,29 @@ pub fn config(nodes: &[(String, String, u16)], writers: Writers, listen: &str, s
     let mut text = format!(
         "global\n    stats socket {} mode 600 level admin\n    maxconn 2000\n\n\
          defaults\n    mode tcp\n    timeout connect 5s\n    timeout client 1h\n    timeout server 1h\n    timeout check 1s\n\n\
-         listen mysql\n    bind {listen}\n    balance {balance}\n    option httpchk\n    \
-         default-server inter 1s fall 3 rise 2 on-marked-down shutdown-sessions\n",
-        socket.display()
+         listen mysql\n    bind {listen}\n    balance {balance}\n{}",
+        socket.display(),
+        asked.checks()
     );
-    for (index, (name, address, check)) in nodes.iter().enumerate() {
+    for (index, (name, address)) in nodes.iter().enumerate() {
         let backup = if writers == Writers::One && index > 0 { " backup" } else { "" };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "    server {name} {address} check addr 127.0.0.1 port {check}{backup}");
+        let _ = writeln!(text, "    server {name} {address}{}{backup}", asked.of_server(name));
     }
     text
+}
+
+/// What HAProxy says of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// `UP`, `DOWN 1/2`, `DRAIN (agent)`, ...
+    pub status: String,
+    /// Sessions there.
+    pub sessions: u32,
+    /// Its last check was good. A server is UP before its first.
+    pub is_checked: bool,
 }
 
 /// The runtime socket of a running HAProxy.
@@ -63,8 +128,8 @@ impl Runtime {
             .with_context(|| format!("HAProxy's runtime socket: {command}"))
     }
 
-    /// (name, status, current sessions) of each server.
-    pub async fn servers(&self) -> anyhow::Result<Vec<(String, String, u32)>> {
+    /// Each server.
+    pub async fn servers(&self) -> anyhow::Result<Vec<Server>> {
         servers(&self.command("show stat").await?)
     }
 
@@ -74,11 +139,34 @@ impl Runtime {
     /// `on-marked-down shutdown-sessions` (which the crash cells need) that cuts every session at once, without any grace.
     pub async fn take_out(&self, node: &str, grace: Duration) -> anyhow::Result<u32> {
         self.order(&format!("set server mysql/{node} state drain")).await?;
+        let cut = self.empty(node, grace).await?;
+        self.order(&format!("set server mysql/{node} state maint")).await?;
+        Ok(cut)
+    }
+
+    /// Waits until a node that somebody else has drained is drained here, too.
+    ///
+    /// # Errors
+    /// When it is not within `within`.
+    pub async fn drained(&self, node: &str, within: Duration) -> anyhow::Result<()> {
+        let deadline = tokio::time::Instant::now() + within;
+        loop {
+            let server = self.server(node).await?;
+            if server.status.starts_with("DRAIN") {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() >= deadline {
+                bail!("{node} was drained, and HAProxy has it as {}", server.status);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Gives the sessions of a drained node `grace` to leave, then cuts them. Returns how many were cut.
+    pub async fn empty(&self, node: &str, grace: Duration) -> anyhow::Result<u32> {
         let deadline = tokio::time::Instant::now() + grace;
         let left = loop {
-            let servers = self.servers().await?;
-            let left = servers.iter().find(|(name, _, _)| name == node).map(|(_, _, sessions)| *sessions);
-            let left = left.with_context(|| format!("HAProxy knows no server {node}"))?;
+            let left = self.server(node).await?.sessions;
             if left == 0 || tokio::time::Instant::now() >= deadline {
                 break left;
             }
@@ -87,8 +175,13 @@ impl Runtime {
         if left > 0 {
             self.order(&format!("shutdown sessions server mysql/{node}")).await?;
         }
-        self.order(&format!("set server mysql/{node} state maint")).await?;
         Ok(left)
+    }
+
+    async fn server(&self, node: &str) -> anyhow::Result<Server> {
+        let servers = self.servers().await?;
+        let found = servers.into_iter().find(|server| server.name == node);
+        found.with_context(|| format!("HAProxy knows no server {node}"))
     }
 
     /// A command that has nothing to say when it was done.
@@ -107,7 +200,7 @@ impl Runtime {
 }
 
 /// Reads `show stat`: CSV with a head line that begins with `# pxname`.
-fn servers(csv: &str) -> anyhow::Result<Vec<(String, String, u32)>> {
+fn servers(csv: &str) -> anyhow::Result<Vec<Server>> {
     let mut lines = csv.lines();
     let head: Vec<&str> = lines.next().unwrap_or_default().trim_start_matches("# ").split(',').collect();
     let place = |name: &str| {
@@ -115,16 +208,26 @@ fn servers(csv: &str) -> anyhow::Result<Vec<(String, String, u32)>> {
             .position(|field| *field == name)
             .with_context(|| format!("HAProxy's statistics have no {name}"))
     };
-    let (server, status, sessions) = (place("svname")?, place("status")?, place("scur")?);
+    let (server, status, sessions, check) =
+        (place("svname")?, place("status")?, place("scur")?, place("check_status")?);
     let mut found = Vec::new();
     for line in lines.filter(|line| !line.is_empty()) {
         let fields: Vec<&str> = line.split(',').collect();
-        let (Some(name), Some(status)) = (fields.get(server), fields.get(status)) else {
+        let (Some(name), Some(status), Some(check)) =
+            (fields.get(server), fields.get(status), fields.get(check))
+        else {
             bail!("HAProxy's statistics have a short line");
         };
         if !matches!(*name, "FRONTEND" | "BACKEND") {
             let sessions = fields.get(sessions).and_then(|n| n.parse().ok()).unwrap_or(0);
-            found.push(((*name).to_owned(), (*status).to_owned(), sessions));
+            // "* " before it while the next one runs.
+            let is_checked = check.ends_with("L7OK");
+            found.push(Server {
+                name: (*name).to_owned(),
+                status: (*status).to_owned(),
+                sessions,
+                is_checked,
+            });
         }
     }
     Ok(found)
@@ -136,24 +239,47 @@ mod tests {
 
     #[test]
     fn one_writer_has_backups_and_all_writers_have_none() {
-        let nodes =
-            [("db1", 9001), ("db2", 9002)].map(|(n, check)| (n.to_owned(), format!("{n}:3306"), check));
-        let one = config(&nodes, Writers::One, "127.0.0.1:1", Path::new("/x"));
+        let nodes = ["db1", "db2"].map(|name| (name.to_owned(), format!("{name}:3306")));
+        let each = Asked::EachNode(9200);
+        let one = config(&nodes, Writers::One, each, "127.0.0.1:1", Path::new("/x"));
         assert!(
-            one.contains("server db1 db1:3306 check addr 127.0.0.1 port 9001\n")
-                && one.contains("server db2 db2:3306 check addr 127.0.0.1 port 9002 backup\n")
+            one.contains("server db1 db1:3306\n") && one.contains("server db2 db2:3306 backup\n"),
+            "{one}"
         );
-        assert!(one.contains("inter 1s fall 3"), "the seed's checks");
-        let all = config(&nodes, Writers::All, "127.0.0.1:1", Path::new("/x"));
+        assert!(one.contains("check port 9200 inter 1s fall 3"), "the seed's checks");
+        let all = config(&nodes, Writers::All, each, "127.0.0.1:1", Path::new("/x"));
         assert!(all.contains("balance leastconn") && !all.contains("backup"));
     }
 
     #[test]
+    fn who_follows_understudy_names_the_node_in_both_questions() {
+        let nodes = [("db1".to_owned(), "db1:3306".to_owned())];
+        let (health, agent) = (SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2)));
+        let asked = Asked::Understudy { health, agent };
+        let text = config(&nodes, Writers::All, asked, "127.0.0.1:3", Path::new("/x"));
+        assert!(
+            text.contains("uri-lf /health/%[srv_name]\n") && text.contains("check addr 127.0.0.1 port 1 "),
+            "{text}"
+        );
+        assert!(
+            text.contains("agent-port 2 ") && text.contains("server db1 db1:3306 agent-send \"db1\\n\"\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn statistics_are_read_by_name() {
-        let csv = "# pxname,svname,qcur,qmax,scur,smax,status\nmysql,FRONTEND,,,1,1,OPEN\nmysql,db1,0,0,4,9,UP\nmysql,db2,0,0,0,0,DOWN 1/2\nmysql,BACKEND,0,0,1,1,UP\n\n";
+        let csv = "# pxname,svname,qcur,qmax,scur,smax,status,check_status\nmysql,FRONTEND,,,1,1,OPEN,\nmysql,db1,0,0,4,9,UP,* L7OK\n\
+                   mysql,db2,0,0,0,0,DOWN 1/2,L7STS\nmysql,BACKEND,0,0,1,1,UP,\n\n";
+        let server = |name: &str, status: &str, sessions, is_checked| Server {
+            name: name.to_owned(),
+            status: status.to_owned(),
+            sessions,
+            is_checked,
+        };
         assert_eq!(
             servers(csv).unwrap(),
-            [("db1".into(), "UP".into(), 4), ("db2".into(), "DOWN 1/2".into(), 0)]
+            [server("db1", "UP", 4, true), server("db2", "DOWN 1/2", 0, false)]
         );
         assert!(servers("what?\n").is_err());
     }

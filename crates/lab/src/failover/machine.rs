@@ -34,14 +34,14 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     }
 }
 
-/// The first word with a digit and a dot in what the program says of itself.
+/// The first word with a digit and a dot in what the program says of itself: `2.6.12`, `nginx/1.22.1`.
 async fn version(program: &str, args: &[&str]) -> Option<String> {
     let run = Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let out = tokio::time::timeout(Duration::from_secs(5), run).await.ok()?.ok()?;
     let text =
         String::from_utf8_lossy(if out.stdout.is_empty() { &out.stderr } else { &out.stdout }).into_owned();
     let numbered = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-    text.split([' ', ',', '\n']).find(numbered).map(str::to_owned)
+    text.split([' ', ',', '/', '\n']).find(numbered).map(str::to_owned)
 }
 
 /// Now, as `2026-01-31T12:00:00Z`.

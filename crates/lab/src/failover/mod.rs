@@ -10,7 +10,6 @@
 
 pub mod case;
 pub mod cell;
-pub mod clustercheck;
 pub mod front;
 pub mod haproxy;
 pub mod http;
@@ -42,6 +41,15 @@ pub enum Driver {
     Sysbench,
 }
 
+/// What may stand beside Understudy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Baseline {
+    /// HAProxy with the seed's checks, 1 s x 3, each asking the node's own `understudy check`
+    Haproxy,
+    /// HAProxy with fast checks that follow `understudy serve`: its agent check and its health endpoint
+    HaproxyAgent,
+}
+
 /// A run, as asked for.
 #[derive(Clone, Debug)]
 pub struct FailoverPlan {
@@ -51,7 +59,7 @@ pub struct FailoverPlan {
     pub scopes: Vec<Scope>,
     /// Of each cell.
     pub repetitions: u32,
-    /// How often each cell of HAProxy.
+    /// How often each cell of a baseline.
     pub baseline_repetitions: u32,
     /// Transactions a second of each client.
     pub rate: f64,
@@ -81,8 +89,8 @@ pub struct FailoverPlan {
     pub fresh_cells: bool,
     /// Measure Understudy.
     pub understudy: bool,
-    /// Measure HAProxy too.
-    pub haproxy: bool,
+    /// Measure these too.
+    pub baselines: Vec<Baseline>,
     /// Measure this instead of Understudy.
     pub through: Option<External>,
     /// Galera options of the stage, for the report.
@@ -108,8 +116,8 @@ impl FailoverPlan {
     /// Steps of the whole run, for the bar.
     pub fn steps(&self) -> u64 {
         let ours = if self.understudy || self.through.is_some() { self.repetitions } else { 0 };
-        let haproxys = if self.haproxy { self.baseline_repetitions } else { 0 };
-        self.cases.len() as u64 * self.scopes.len() as u64 * u64::from(ours + haproxys)
+        let theirs = u64::from(self.baseline_repetitions) * self.baselines.len() as u64;
+        self.cases.len() as u64 * self.scopes.len() as u64 * (u64::from(ours) + theirs)
     }
 }
 
@@ -138,7 +146,7 @@ pub(crate) mod tests {
             knobs: Knobs::default(),
             fresh_cells: false,
             understudy: true,
-            haproxy: false,
+            baselines: Vec::new(),
             through: None,
             galera_options: String::new(),
             dir: PathBuf::new(),
@@ -146,8 +154,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn silent_faults_are_watched_longer_and_the_bar_counts_both_proxies() {
-        let plan = FailoverPlan { haproxy: true, repetitions: 3, ..plan() };
+    fn silent_faults_are_watched_longer_and_the_bar_counts_all_proxies() {
+        let plan = FailoverPlan { baselines: vec![Baseline::Haproxy], repetitions: 3, ..plan() };
         assert!(plan.after_s(Case::Vanish) > plan.after_s(Case::NonGraceful));
         assert_eq!(plan.steps(), 5 * 3 * (3 + 1));
     }

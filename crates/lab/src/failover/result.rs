@@ -14,14 +14,32 @@ use crate::ledger::Trouble;
 
 /// Who stands between the clients and the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Who {
     /// Understudy.
     Understudy,
-    /// HAProxy, started by the lab.
+    /// HAProxy, started by the lab, that asks each node's own `understudy check`.
     Haproxy,
+    /// The same, following one `understudy serve`.
+    HaproxyAgent,
     /// Somebody else's proxy, given by its address.
     Through(String),
+}
+
+impl Who {
+    /// Something to compare with, not what the run is about.
+    pub fn is_baseline(&self) -> bool {
+        matches!(self, Self::Haproxy | Self::HaproxyAgent)
+    }
+
+    /// The baselines stand first.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Haproxy => 0,
+            Self::HaproxyAgent => 1,
+            Self::Understudy | Self::Through(_) => 2,
+        }
+    }
 }
 
 /// One repetition of one cell.
@@ -197,6 +215,23 @@ pub struct Summary {
     pub order_ms_max: Option<f64>,
 }
 
+impl Summary {
+    /// Everything that should be 0 and is not: how much of what.
+    pub fn unusual(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
+        [
+            (self.phantom as u64, "phantom"),
+            (self.nodes_that_differ as u64, "nodes that differ"),
+            (self.stale_reads, "stale reads"),
+            (self.unknown, "unknown"),
+            (self.errors_retrying, "errors of the retrying client"),
+            (self.probe_errors, "errors of the probe"),
+            (self.errors_quiet, "errors before the fault"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+    }
+}
+
 impl Cell {
     /// Over all repetitions.
     pub fn summary(&self) -> Summary {
@@ -286,6 +321,8 @@ pub struct Conditions {
     pub knobs: super::understudy::Knobs,
     /// How HAProxy was set up, when it was measured.
     pub haproxy: Option<String>,
+    /// How it was set up to follow Understudy, when that was measured.
+    pub haproxy_agent: Option<String>,
     /// When, RFC 3339 in UTC.
     pub at: String,
 }
@@ -328,7 +365,7 @@ impl Report {
 
     /// True when a ledger contradicts what a client was told through Understudy, or a client did not read its own write.
     pub fn understudy_broke_its_word(&self) -> bool {
-        let ours = self.cells.iter().filter(|cell| cell.who != Who::Haproxy);
+        let ours = self.cells.iter().filter(|cell| !cell.who.is_baseline());
         ours.flat_map(|cell| &cell.repetitions).any(|rep| !rep.verdict.is_good() || rep.stale_reads > 0)
     }
 
@@ -342,20 +379,25 @@ impl Report {
         let mut cells = Vec::new();
         for case in Case::ALL {
             for scope in Scope::ALL {
-                let main = self.at(case, scope).find(|cell| cell.who != Who::Haproxy);
-                let base = self.at(case, scope).find(|cell| cell.who == Who::Haproxy);
-                let Some(head) = main.or(base) else { continue };
+                let by = |who: Who| self.at(case, scope).find(move |cell| cell.who == who);
+                let main = self.at(case, scope).find(|cell| !cell.who.is_baseline());
+                let (base, agent) = (by(Who::Haproxy), by(Who::HaproxyAgent));
+                let Some(head) = main.or(base).or(agent) else { continue };
                 let mut object = serde_json::json!({
                     "cluster": "galera", "case": case, "scope": scope, "writers": scope.writers(), "who": head.who,
                     "seed_says": seed_says(case, scope), "skipped": head.skipped, "broke": head.broke,
                     "figures": head.summary(), "runs": head.repetitions,
-                    "haproxy": base.map(|cell| serde_json::json!({
-                        "skipped": cell.skipped, "broke": cell.broke, "figures": cell.summary(), "runs": cell.repetitions,
-                    })),
                 });
                 lift(&mut object);
-                if let Some(haproxy) = object.get_mut("haproxy").filter(|h| h.is_object()) {
-                    lift(haproxy);
+                for (name, cell) in [("haproxy", base), ("haproxy_agent", agent)] {
+                    object[name] = cell.map_or(serde_json::Value::Null, |cell| {
+                        let mut beside = serde_json::json!({
+                            "skipped": cell.skipped, "broke": cell.broke, "figures": cell.summary(),
+                            "runs": cell.repetitions,
+                        });
+                        lift(&mut beside);
+                        beside
+                    });
                 }
                 cells.push(object);
             }

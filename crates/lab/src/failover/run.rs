@@ -15,7 +15,7 @@ use super::cell;
 use super::front::{External, Front};
 use super::progress::Progress;
 use super::result::{Cell, Conditions, Machine, Report, Who};
-use super::{Driver, FailoverPlan, haproxy, machine, table};
+use super::{Baseline, Driver, FailoverPlan, haproxy, machine, table};
 use crate::fault::Fault;
 use crate::load::prepare;
 use crate::load::session::Target;
@@ -34,7 +34,7 @@ pub enum Ground {
 /// What a front is made from, so that it can be made again.
 #[derive(Clone, Debug)]
 enum Setup {
-    Haproxy(Writers),
+    Baseline(Baseline, Writers),
     Understudy(Writers),
     External(External),
 }
@@ -99,8 +99,8 @@ fn parts(plan: &FailoverPlan) -> Vec<Part> {
             (false, false) => vec![cells],
         };
         for cells in whole {
-            if plan.haproxy {
-                parts.push(Part { setup: Setup::Haproxy(writers), cells: cells.clone() });
+            for &baseline in &plan.baselines {
+                parts.push(Part { setup: Setup::Baseline(baseline, writers), cells: cells.clone() });
             }
             if plan.understudy {
                 parts.push(Part { setup: Setup::Understudy(writers), cells });
@@ -113,24 +113,29 @@ fn parts(plan: &FailoverPlan) -> Vec<Part> {
 impl Setup {
     fn who(&self) -> Who {
         match self {
-            Self::Haproxy(_) => Who::Haproxy,
+            Self::Baseline(Baseline::Haproxy, _) => Who::Haproxy,
+            Self::Baseline(Baseline::HaproxyAgent, _) => Who::HaproxyAgent,
             Self::Understudy(_) => Who::Understudy,
             Self::External(external) => Who::Through(external.address.clone()),
         }
     }
 
-    async fn start(
-        &self,
-        nodes: &[(String, String)],
-        plan: &FailoverPlan,
-        dir: &Path,
-    ) -> anyhow::Result<Front> {
+    async fn start(&self, stage: &Stage, plan: &FailoverPlan, dir: &Path) -> anyhow::Result<Front> {
+        let nodes = &names_of(stage);
         match self {
-            Self::Haproxy(writers) => Front::haproxy(nodes, *writers, dir).await,
+            Self::Baseline(Baseline::Haproxy, writers) => Front::haproxy(stage, *writers, dir).await,
+            Self::Baseline(Baseline::HaproxyAgent, writers) => {
+                Front::haproxy_agent(nodes, *writers, &plan.knobs, dir).await
+            }
             Self::Understudy(writers) => Front::understudy(nodes, *writers, &plan.knobs, dir).await,
             Self::External(external) => Front::external(nodes, external.clone()).await,
         }
     }
+}
+
+/// Name and address of each node.
+fn names_of(stage: &Stage) -> Vec<(String, String)> {
+    stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect()
 }
 
 /// One part of the run, under way.
@@ -155,9 +160,7 @@ impl Runner<'_> {
 
     /// Every cell of the part. One that breaks off does not cost the others: the nodes are healed and the front is made anew.
     async fn on(&mut self, stage: &Stage, part: &Part) -> anyhow::Result<()> {
-        let nodes: Vec<(String, String)> =
-            stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
-        prepare_stage(stage, self.plan, &nodes, self.progress).await?;
+        prepare_stage(stage, self.plan, &names_of(stage), self.progress).await?;
         if self.machine.versions.is_empty() {
             *self.machine = look_around(stage).await;
         }
@@ -173,7 +176,7 @@ impl Runner<'_> {
                         name.to_lowercase().replace(':', "-"),
                         *self.number + at as u64
                     ));
-                    part.setup.start(&nodes, self.plan, &dir).await?
+                    part.setup.start(stage, self.plan, &dir).await?
                 }
             };
             let mut cell = self.one_cell(stage, &open, case, scope).await;
@@ -219,7 +222,7 @@ impl Runner<'_> {
             return cell;
         }
         let count = match cell.who {
-            Who::Haproxy => self.plan.baseline_repetitions,
+            _ if cell.who.is_baseline() => self.plan.baseline_repetitions,
             _ => self.plan.repetitions,
         };
         for repetition in 0..count {
@@ -262,7 +265,7 @@ fn cannot(stage: &Stage, front: &Front, case: Case, scope: Scope) -> Option<Stri
     }
 }
 
-/// Tables, and the account of HAProxy's check.
+/// Tables, and the account of each node's check.
 async fn prepare_stage(
     stage: &Stage,
     plan: &FailoverPlan,
@@ -284,9 +287,9 @@ async fn prepare_stage(
         };
         sysbench.prepare().await?;
     }
-    if plan.haproxy {
-        let sql = format!("CREATE USER IF NOT EXISTS '{}'@'%'", haproxy::CHECK_USER);
-        stage.run_in(first, &sql).await.context("cannot make the account of HAProxy's check")?;
+    if plan.baselines.contains(&Baseline::Haproxy) {
+        let sql = format!("CREATE USER IF NOT EXISTS '{}'@'localhost'", haproxy::CHECK_USER);
+        stage.run_in(first, &sql).await.context("cannot make the account of the nodes' checks")?;
     }
     // Every node must have applied all of it before the first connection prepares its statements there.
     for (name, address) in nodes {
@@ -317,12 +320,19 @@ async fn look_around(stage: &Stage) -> Machine {
 }
 
 fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
-    let haproxy = plan.haproxy.then(|| {
-        "clustercheck by HTTP (one login and wsrep_local_state = 4 each time) every 1 s, down after 3 failures, up after 2 good \
-         ones, sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn; graceful: \
-         drain, 2 s for sessions to leave, then those left are cut, then maint"
-            .to_owned()
-    });
+    let common =
+        "sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn";
+    let said = |baseline, how: &str| plan.baselines.contains(&baseline).then(|| format!("{how}; {common}"));
+    let haproxy = said(
+        Baseline::Haproxy,
+        "each node's own `understudy check` by HTTP every 1 s, down after 3 failures, up after 2 good ones; graceful: drain, 2 s \
+         for sessions to leave, then those left are cut, then maint",
+    );
+    let haproxy_agent = said(
+        Baseline::HaproxyAgent,
+        "the agent check of one `understudy serve` every 100 ms and its health endpoint every 200 ms, down after 2 failures, up \
+         after 1 good one; graceful: drained by Understudy, 2 s for sessions to leave, then those left are cut",
+    );
     let cluster = match ground {
         Ground::Attached(_) => "one running cluster for all of it",
         Ground::Own(_) if plan.fresh_cells => "a fresh cluster for each cell of each proxy",
@@ -340,6 +350,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
         galera_options: plan.galera_options.clone(),
         knobs: plan.knobs.clone(),
         haproxy,
+        haproxy_agent,
         at: machine::now_utc(),
     }
 }
@@ -351,10 +362,13 @@ mod tests {
 
     #[test]
     fn the_baseline_goes_first_on_a_cluster_of_its_own() {
-        let parts = parts(&FailoverPlan { haproxy: true, ..plan() });
+        let parts = parts(&FailoverPlan { baselines: vec![Baseline::Haproxy], ..plan() });
         let names: Vec<String> =
             parts.iter().map(|part| format!("{:?} {}", part.setup, part.cells.len())).collect();
-        assert_eq!(names, ["Haproxy(One) 10", "Understudy(One) 10", "Haproxy(All) 5", "Understudy(All) 5"]);
+        let haproxy = |writers, cells| format!("Baseline(Haproxy, {writers}) {cells}");
+        let expect =
+            [haproxy("One", 10), "Understudy(One) 10".into(), haproxy("All", 5), "Understudy(All) 5".into()];
+        assert_eq!(names, expect);
     }
 
     #[test]

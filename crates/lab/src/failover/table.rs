@@ -15,6 +15,7 @@ pub fn name_of(who: &Who) -> String {
     match who {
         Who::Understudy => "Understudy".into(),
         Who::Haproxy => "HAProxy".into(),
+        Who::HaproxyAgent => "HAProxy+agent".into(),
         Who::Through(address) => address.clone(),
     }
 }
@@ -52,18 +53,9 @@ fn outage(sum: &Summary, ms: f64) -> String {
     }
 }
 
-/// What is not usual in a cell: everything that should be 0 and is not.
+/// What is not usual in a cell, a line each.
 fn warnings(sum: &Summary) -> Vec<String> {
-    let counts = [
-        (sum.phantom as u64, "phantom"),
-        (sum.nodes_that_differ as u64, "nodes that differ"),
-        (sum.stale_reads, "stale reads"),
-        (sum.unknown, "unknown"),
-        (sum.errors_retrying, "errors of the retrying client"),
-        (sum.probe_errors, "errors of the probe"),
-        (sum.errors_quiet, "errors before the fault"),
-    ];
-    counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("  {what}: {n}")).collect()
+    sum.unusual().map(|(n, what)| format!("  {what}: {n}")).collect()
 }
 
 /// The lines of one cell: two when it was measured, and one more for each thing that should not be.
@@ -123,7 +115,7 @@ pub fn draw(report: &Report) -> String {
         out += &row([case.title(), "", "", ""]);
         out += &row(["  the seed", seed[0], seed[1], seed[2]]);
         let mut whos: Vec<&Who> = report.cells.iter().filter(|c| c.case == case).map(|c| &c.who).collect();
-        whos.sort_by_key(|who| **who != Who::Haproxy);
+        whos.sort_by_key(|who| who.rank());
         whos.dedup();
         for who in whos {
             let cells = Scope::ALL.map(|scope| {

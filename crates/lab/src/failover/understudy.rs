@@ -1,5 +1,6 @@
 //! Understudy as the service under test: its configuration, its process, its API, as a user would have them.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,6 +40,8 @@ pub struct Place<'a> {
     pub mysql: &'a str,
     /// API side.
     pub http: &'a str,
+    /// For health questions and the agent check, when somebody asks them.
+    pub health: Option<(SocketAddr, SocketAddr)>,
     /// The run's directory: state, key and password lie there.
     pub dir: &'a Path,
     /// The monitor account.
@@ -85,11 +88,13 @@ impl Place<'_> {
         if let Some(misses) = knobs.misses_max {
             let _ = writeln!(text, "misses_max = {misses}");
         }
+        let _ = write!(text, "\n[listen]\nmysql = \"{}\"\nhttp = \"{}\"\n", self.mysql, self.http);
+        if let Some((health, agent)) = self.health {
+            let _ = write!(text, "health = \"{health}\"\nagent = \"{agent}\"\n");
+        }
         let _ = write!(
             text,
-            "\n[listen]\nmysql = \"{}\"\nhttp = \"{}\"\n\n[api]\nkey_file = {}\n\n[state]\ndir = {}\n",
-            self.mysql,
-            self.http,
+            "\n[api]\nkey_file = {}\n\n[state]\ndir = {}\n",
             quoted(&self.key_file()),
             quoted(self.dir)
         );
@@ -256,6 +261,7 @@ mod tests {
             writers: Writers::One,
             mysql: "127.0.0.1:6033",
             http: "127.0.0.1:6080",
+            health: None,
             dir: Path::new("/run/x \"y\""),
             monitor_user: "understudy",
         }

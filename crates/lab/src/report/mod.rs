@@ -70,7 +70,7 @@ fn moment(at: &str) -> String {
 }
 
 fn class_of(who: &Who) -> &'static str {
-    if *who == Who::Haproxy { "base" } else { "ours" }
+    if who.is_baseline() { "base" } else { "ours" }
 }
 
 /// The seed's figure as a number, where it is one, for its bar, ms.
@@ -97,7 +97,7 @@ fn table(out: &mut String, report: &Report) {
             let bar = says.and_then(seed_ms).map(|ms| bar(ms, most)).unwrap_or_default();
             voice(out, "seed", "the seed", says.unwrap_or("not measured"), &bar, "");
             let mut cells: Vec<&Cell> = report.at(case, scope).collect();
-            cells.sort_by_key(|cell| cell.who != Who::Haproxy);
+            cells.sort_by_key(|cell| cell.who.rank());
             if cells.is_empty() {
                 out.push_str("<small class=\"soft\">not in this run</small>");
             }
@@ -138,18 +138,8 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
             format!("<span class=\"bad\">{n} {what}</span>")
         });
     }
-    for (n, what) in [
-        (sum.phantom as u64, "phantom"),
-        (sum.nodes_that_differ as u64, "nodes differ"),
-        (sum.stale_reads, "stale reads"),
-        (sum.unknown, "unknown"),
-        (sum.errors_retrying, "errors of the retrying client"),
-        (sum.probe_errors, "errors of the probe"),
-        (sum.errors_quiet, "errors before the fault"),
-    ] {
-        if n > 0 {
-            small.push(format!("<span class=\"bad\">{n} {what}</span>"));
-        }
+    for (n, what) in sum.unusual() {
+        small.push(format!("<span class=\"bad\">{n} {what}</span>"));
     }
     if let Some(why) = &cell.broke {
         small.push(format!("<span class=\"bad\">then broke off: {}</span>", escape(why)));
@@ -186,7 +176,7 @@ fn section(out: &mut String, report: &Report, case: Case, scope: Scope) {
     if drawn.is_empty() {
         return;
     }
-    drawn.sort_by_key(|(cell, _)| cell.who != Who::Haproxy);
+    drawn.sort_by_key(|(cell, _)| cell.who.rank());
     put(out, format_args!("<h2>{}, {}</h2>", case.title(), scope.title()));
     put(out, format_args!("<p class=\"soft\">{}", escape(case.means())));
     if let Some(says) = seed_says(case, scope) {
@@ -366,6 +356,9 @@ fn conditions(out: &mut String, report: &Report) {
     row("Understudy", if said.is_empty() { "its defaults".to_owned() } else { said.join(", ") });
     if let Some(haproxy) = &conditions.haproxy {
         row("HAProxy", haproxy.clone());
+    }
+    if let Some(agent) = &conditions.haproxy_agent {
+        row("HAProxy+agent", agent.clone());
     }
     out.push_str("</dl>");
 }

@@ -21,7 +21,7 @@ mod report;
 mod sql;
 mod sweep;
 mod template;
-mod tools;
+pub(crate) mod tools;
 mod watchdog;
 
 use std::collections::BTreeSet;
@@ -476,6 +476,30 @@ impl Stage {
         let done = Instant::now();
         self.record(node, |entry| entry.vanished = !up)?;
         Ok(done)
+    }
+
+    /// Cuts a node off in a way that it cannot see (its link stays up), or connects it again; when that was done.
+    ///
+    /// # Errors
+    /// On loopback.
+    pub fn set_plugged(&self, name: &str, plugged: bool) -> anyhow::Result<Instant> {
+        self.network.set_plugged(self.node(name)?.number, plugged)?;
+        Ok(Instant::now())
+    }
+
+    /// A command that runs `program` where a node is, marked as part of the stage: whatever it becomes ends with the stage.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn command_in(&self, name: &str, program: &Path) -> anyhow::Result<std::process::Command> {
+        let mut command = self.network.command_in(self.node(name)?.number, program);
+        command.env(process::MARK, &self.directory);
+        Ok(command)
+    }
+
+    /// Its directory, which is removed with it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Waits until a stop (or continue) signal has reached the process.

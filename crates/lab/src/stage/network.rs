@@ -8,7 +8,8 @@
 //! ```
 //!
 //! `vanish` takes `us-S-N` down: from then on no packet reaches the node or leaves it, and nobody is told, which is what a pulled
-//! cable or a lost host looks like. Namespaces have no route to anywhere else.
+//! cable or a lost host looks like. [`Network::set_plugged`] takes it off the bridge instead: the node sees a link that is up, and
+//! nobody on it. Namespaces have no route to anywhere else.
 //! Not root: the addresses are 127.77.S.N on the shared loopback, which cannot lose one address alone.
 
 use std::collections::BTreeSet;
@@ -113,6 +114,22 @@ impl Network {
             );
         }
         ip(&format!("link set {} {}", self.port(number), if up { "up" } else { "down" }))
+    }
+
+    /// Plugs a node's cable out of the switch, or in again. Its link stays up: the node cannot tell, nobody hears it.
+    ///
+    /// # Errors
+    /// On loopback, where there is no switch.
+    pub fn set_plugged(&self, number: u8, plugged: bool) -> anyhow::Result<()> {
+        if !self.namespaced {
+            bail!("db{number} cannot be cut off: without root the nodes have no network of their own");
+        }
+        let port = self.port(number);
+        if plugged {
+            ip(&format!("link set {port} master {}", self.bridge()))
+        } else {
+            ip(&format!("link set {port} nomaster"))
+        }
     }
 
     /// A command line that runs `program` where node `number` is.

@@ -46,7 +46,8 @@ impl Tools {
     }
 }
 
-fn need(name: &str, package: &str) -> anyhow::Result<PathBuf> {
+/// A program, or a sentence with the package that brings it.
+pub fn need(name: &str, package: &str) -> anyhow::Result<PathBuf> {
     program(name).with_context(|| format!("`{name}` is not installed: `apt-get install {package}`"))
 }
 

@@ -1,13 +1,16 @@
 //! The commands: one file each, and the list of them here.
 
+pub mod check;
 mod drain;
 mod errors;
+pub mod foreground;
 mod journal;
 mod limit;
 mod serve;
 mod show_settings;
 mod status;
 mod switchover;
+mod vip;
 
 use clap::Subcommand;
 
@@ -19,6 +22,8 @@ use crate::exit::{Failure, Outcome};
 pub enum Command {
     /// Serve: proxy, manager and API, until told to stop
     Serve(serve::Serve),
+    /// Tell load balancers and keepalived whether a database node may take traffic
+    Check(Box<check::Check>),
     /// Show the nodes, the writer, the hold and the last decisions
     Status(status::Status),
     /// Move the writer in good order: transactions end first, statements wait meanwhile
@@ -37,15 +42,35 @@ pub enum Command {
     Settings(show_settings::ShowSettings),
     /// Show the errors that the proxy itself gives to clients
     Errors(errors::Errors),
+    /// Keep an address on a machine that can serve, with keepalived
+    #[command(subcommand)]
+    Vip(vip::Vip),
     /// Start real clusters on this machine, load them, break them, measure
     #[command(subcommand)]
     Lab(lab::command::Lab),
 }
 
+impl Command {
+    /// Whether it only prints, and may end in the middle when nobody reads on (`understudy status | head -n 1`). What keeps sockets or
+    /// clusters must not end that way.
+    fn only_prints(&self) -> bool {
+        use lab::command::Lab;
+        match self {
+            Self::Serve(_) | Self::Check(_) => false,
+            Self::Lab(command) => matches!(command, Lab::Status(_) | Lab::Trace(_)),
+            _ => true,
+        }
+    }
+}
+
 /// Runs one.
 pub fn run(command: Command) -> Outcome {
+    if command.only_prints() {
+        sigpipe::reset();
+    }
     match command {
         Command::Serve(serve) => serve.run(),
+        Command::Check(check) => check.run(),
         Command::Status(status) => status.run(),
         Command::Switchover(switchover) => switchover.run(),
         Command::Drain(drain) => drain.run(),
@@ -55,6 +80,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Doctor(doctor) => doctor.run(),
         Command::Settings(show) => Ok(show.run()),
         Command::Errors(errors) => Ok(errors.run()),
+        Command::Vip(vip) => vip.run(),
         Command::Lab(lab) => {
             let runtime = runtime()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))

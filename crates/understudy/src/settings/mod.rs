@@ -105,6 +105,10 @@ pub struct Listen {
     pub http: Vec<String>,
     /// For orders, TLS.
     pub https: Vec<String>,
+    /// For health questions.
+    pub health: Vec<String>,
+    /// For HAProxy's agent check.
+    pub agent: Vec<String>,
 }
 
 /// What may wait.
@@ -350,6 +354,8 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             mysql: get(&t::LISTEN_MYSQL).list()?,
             http: get(&t::LISTEN_HTTP).list()?,
             https: get(&t::LISTEN_HTTPS).list()?,
+            health: get(&t::LISTEN_HEALTH).list()?,
+            agent: get(&t::LISTEN_AGENT).list()?,
         },
         hold: Hold {
             time: get(&t::HOLD_TIME).millis()?,

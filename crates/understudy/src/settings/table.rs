@@ -98,7 +98,7 @@ settings! {
     MONITOR_DETECT = "cluster.monitor.detect", Choice(&["events", "checks"]), Toml("\"events\""),
         "What counts as a sign of loss. \"events\": a link that ends, a refused connection and a broken statement are followed up at once, missed answers as well. \"checks\": only missed answers, as with a load balancer's checks; to compare with.";
     MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""),
-        "Which nodes are evicted from the Galera group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all must then be restarted by hand. \"never\": none.";
+        "Which nodes are evicted from the Galera group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all is thrown out, mostly comes back by itself some seconds after it wakes, and must be restarted by hand when it does not. \"never\": none.";
     MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),
         "How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
 
@@ -108,6 +108,10 @@ settings! {
         "Where orders, status and metrics are answered over plain HTTP; [] for nowhere. The key crosses the network readable: keep it on this machine, or use https.";
     LISTEN_HTTPS = "listen.https", Addresses, Toml("[]"),
         "The same over HTTPS. Without api.certificate_file a self-signed certificate is made at first start.";
+    LISTEN_HEALTH = "listen.health", Addresses, Toml("[]"),
+        "Where health questions are answered over plain HTTP, in clustercheck's bytes and without a key: /health/NODE for a node, / for Understudy itself. listen.http answers /health as well; this is for balancers on other hosts.";
+    LISTEN_AGENT = "listen.agent", Addresses, Toml("[]"),
+        "Where HAProxy's agent check is answered: a node's name in, up, down or drain out.";
 
     HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
         "How long a statement may wait for a writer before it ends with \"hold timed out\".";

@@ -40,7 +40,7 @@ fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
     );
     assert_eq!(s.listen.mysql, ["0.0.0.0:6033", "[::]:6033"]);
     assert_eq!(s.listen.http, ["127.0.0.1:6080"]);
-    assert!(s.listen.https.is_empty());
+    assert!(s.listen.https.is_empty() && s.listen.health.is_empty() && s.listen.agent.is_empty());
     assert_eq!((s.monitor.interval, s.monitor.misses_max), (Duration::from_millis(200), 3));
     assert_eq!((s.monitor.evict, s.monitor.stop_grace), (EvictPolicy::Proven, Duration::from_secs(1)));
     assert_eq!((s.hold.time, s.hold.statements_max), (Duration::from_secs(60), 10_000));

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use health::server::Answerer;
 use manager::{Handles, Journal, Orders};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use topology::order::{Order, OrderReply};
 use topology::view::ClusterView;
-use web::{Cluster, Control, Standing};
+use web::{Cluster, Control, Health, Standing};
 
 use super::metrics;
 use crate::settings::Settings;
@@ -22,11 +23,12 @@ pub struct Desk {
     orders: Orders,
     journal: Journal,
     proxy: proxy::StatsReader,
+    health: Answerer,
 }
 
 impl Desk {
     /// A desk between these.
-    pub fn new(settings: &Settings, manager: &Handles, proxy: proxy::StatsReader) -> Self {
+    pub fn new(settings: &Settings, manager: &Handles, proxy: proxy::StatsReader, health: Answerer) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
         Self {
             cluster: Cluster { id: settings.id, name: settings.name.clone(), nodes },
@@ -34,6 +36,7 @@ impl Desk {
             orders: manager.orders.clone(),
             journal: manager.journal.clone(),
             proxy,
+            health,
         }
     }
 
@@ -73,5 +76,35 @@ impl Control for Desk {
 
     async fn metrics(&self) -> String {
         metrics::text(self.cluster.id, &self.view(), &self.proxy.stats().await)
+    }
+
+    fn health(&self, target: &str) -> Health {
+        unwrap(&self.health.get(target))
+    }
+}
+
+/// Takes a response out of its own head: web writes another one.
+fn unwrap(response: &[u8]) -> Health {
+    let end = response.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(response.len());
+    let head = String::from_utf8_lossy(&response[..end]);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(500);
+    let content_type = head.lines().find_map(|line| line.strip_prefix("Content-Type: "));
+    Health {
+        status,
+        content_type: content_type.unwrap_or("text/plain").to_owned(),
+        body: response.get(end + 4..).unwrap_or_default().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_comes_out_whole() {
+        let text = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\na\r\n\r\nb";
+        let expect = Health { status: 503, content_type: "text/plain".into(), body: b"a\r\n\r\nb".to_vec() };
+        assert_eq!(unwrap(text.as_bytes()), expect);
+        assert_eq!(unwrap(b"").status, 500);
     }
 }

@@ -3,8 +3,11 @@
 use std::fmt::Write;
 
 use proxy::Stats;
+use topology::health::Question;
 use topology::routes::LaneState;
 use topology::view::{ClusterView, Gate};
+
+use super::health::RULES;
 
 /// All families, for one cluster.
 pub fn text(id: u32, view: &ClusterView, proxy: &Stats) -> String {
@@ -36,6 +39,11 @@ fn nodes(page: &mut Page, view: &ClusterView) {
     page.family("understudy_node_open", "gauge", "1 when the node takes new transactions.");
     for node in &view.nodes {
         page.value("understudy_node_open", &[("node", &node.name)], u64::from(node.lane == LaneState::Open));
+    }
+    page.family("understudy_node_good", "gauge", "1 when the health endpoint says that it may take traffic.");
+    for node in &view.nodes {
+        let is_good = view.ask(&node.name, Question::Member(RULES)).is_some_and(|found| found.is_ok());
+        page.value("understudy_node_good", &[("node", &node.name)], u64::from(is_good));
     }
     page.family("understudy_node_probe_misses", "gauge", "Status queries missed in a row.");
     for node in &view.nodes {

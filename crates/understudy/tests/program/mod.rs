@@ -153,6 +153,7 @@ impl Serving {
             .current_dir(dir)
             .env("NOTIFY_SOCKET", &socket)
             .env("UNDERSTUDY_LOG", "trace")
+            .env("UNDERSTUDY_RUN_DIR", dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -1,22 +1,19 @@
 //! `understudy serve`: the program itself, until it is told to stop.
 
 mod check;
-mod descriptors;
 mod first_start;
-mod notify;
 mod ports;
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
+use crate::commands::foreground::{Signals, log};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Settings};
 use crate::wiring::{self, House};
+use crate::{descriptors, notify};
 
 /// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, default info). SIGTERM or SIGINT ends it in good order: no new clients,
 /// running transactions may end within proxy.shutdown_grace_ms. A second signal cuts that short.
@@ -55,6 +52,7 @@ fn serve(house: House) -> Outcome {
     let mut signals = house.wait(async { Signals::new() })?;
     tracing::info!("{}", house.sentence());
     notify::ready();
+    let _watchdog = notify::watchdog(house.pulse());
     let alone = house.without_manager();
     let signal = house.wait(async {
         tokio::select! {
@@ -77,35 +75,4 @@ fn serve(house: House) -> Outcome {
             "the manager ended by itself: its last words are in the log; start again".to_owned(),
         )),
     }
-}
-
-/// The signals that mean the end.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).map_err(|e| Failure::Failed(format!("cannot listen for signals: {e}")));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-}
-
-fn log() {
-    let filter = EnvFilter::try_from_env("UNDERSTUDY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
 }

@@ -16,6 +16,8 @@ pub fn try_all(settings: &Settings) -> Vec<Tried<'_>> {
         (&t::LISTEN_MYSQL, &listen.mysql),
         (&t::LISTEN_HTTP, &listen.http),
         (&t::LISTEN_HTTPS, &listen.https),
+        (&t::LISTEN_HEALTH, &listen.health),
+        (&t::LISTEN_AGENT, &listen.agent),
     ];
     let open = |(row, list): (&'static t::Row, &'_ Vec<String>)| {
         listen::open(list).map_err(|e| settings.problem(row, format!("{}: {e}", row.path)))

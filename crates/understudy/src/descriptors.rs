@@ -10,12 +10,7 @@ const FOR_THE_HOUSE: u64 = 100;
 /// Raises the soft limit to the hard one (login shells and systemd begin with 1024, for programs that use `select`), and warns
 /// when that does not suffice for `clients_max` clients.
 pub fn raise(clients_max: usize) {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!("the limit of open files could not be raised from {}: {error}", shown(limit.current));
-    }
-    let now = getrlimit(Resource::Nofile).current;
+    let now = raise_to_hard();
     if let Some(fit) = too_few(now, clients_max) {
         tracing::warn!(
             "proxy.client_connections_max is {clients_max}, and the limit of open files ({}) suffices for about {fit} clients: \
@@ -23,6 +18,30 @@ pub fn raise(clients_max: usize) {
             shown(now)
         );
     }
+}
+
+/// The same for a health check, whose clients cost one descriptor each. Returns how many it may take, at most `wanted`.
+pub fn raise_for_check(wanted: u64) -> u64 {
+    let now = raise_to_hard();
+    let fit = now.map_or(wanted, |now| now.saturating_sub(FOR_THE_HOUSE).clamp(1, wanted));
+    if fit < wanted {
+        tracing::warn!(
+            "the limit of open files ({}) suffices for about {fit} connections instead of {wanted}: raise LimitNOFILE= (systemd) or \
+             `ulimit -Hn`; clients beyond are answered and not kept",
+            shown(now)
+        );
+    }
+    fit
+}
+
+/// What the limit is then.
+fn raise_to_hard() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("the limit of open files could not be raised from {}: {error}", shown(limit.current));
+    }
+    getrlimit(Resource::Nofile).current
 }
 
 /// How many clients fit when not all do; `None` for the limit is no limit.

@@ -1,0 +1,428 @@
+//! The benchmark of the health endpoint: the seed's load, made again, on `understudy check`, nginx and HAProxy in the same run.
+//!
+//! ```text
+//!   contestant: a real server on its own core        load: a generator on another core
+//!        ^                                              | turns of a few seconds, one contestant after the other
+//!        |  cpu, memory, dropped connections: kernel    v
+//!        '------------------------------------- record --> table, results.csv, plot, page
+//! ```
+//!
+//! The contestants take turns so that whatever else the machine does hits all of them alike. The figure of merit is answers for each
+//! second of processor time that the server used: it does not depend on how fast the generator is.
+
+pub mod answer;
+pub mod archive;
+pub mod cell;
+pub mod contestant;
+pub mod csv;
+pub mod kernel;
+pub mod load;
+pub mod page;
+pub mod plot;
+pub mod record;
+pub mod relay;
+pub mod steady;
+pub mod table;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use self::archive::{SOURCE, runs, seed_says};
+use self::cell::{Cell, words};
+use self::contestant::{Contestant, Who};
+use self::kernel::{Drops, cpu_time};
+use self::load::{Load, Plan, Turn};
+use self::record::Record;
+use crate::failover::machine;
+use crate::failover::progress::Progress;
+use crate::failover::result::Machine;
+use crate::stage::process::Keeper;
+
+/// The goal: Understudy's answers for each second of processor time, as a part of nginx's.
+pub const GOAL_OF_NGINX: f64 = 0.9;
+/// The goal: no answer above this at 1,000 connections, s.
+pub const GOAL_WORST_S: f64 = 0.050;
+/// The seed's goal for its own loads: no answer above this, s.
+pub const GOAL_SEED_WORST_S: f64 = 1.0;
+/// How long one contestant has the machine.
+const TURN: Duration = Duration::from_secs(2);
+/// File descriptors that this program needs beside the connections.
+const FILES_BESIDE: u64 = 256;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct BenchPlan {
+    /// Name, the cell it is (none for a load of the user's own), and the load.
+    pub loads: Vec<(String, Option<Cell>, Plan)>,
+    /// In this order.
+    pub contestants: Vec<Who>,
+    /// The width of the series' intervals, s.
+    pub interval_s: f64,
+    /// Rows of each results.csv, at most about.
+    pub rows_max: usize,
+    /// Servers on one core, the generator on another.
+    pub pin: bool,
+}
+
+/// What one contestant did under one load.
+pub struct Measured {
+    /// Who.
+    pub who: Who,
+    /// The run's time, without the others' turns.
+    pub took: Duration,
+    /// Processor time of the server; none for somebody else's.
+    pub cpu: Option<Duration>,
+    /// Processor time of the generator.
+    pub generator_cpu: Duration,
+    /// Connections that the kernel dropped in its turns.
+    pub drops: Drops,
+    /// Kept connections that it closed.
+    pub reconnects: u64,
+    /// How late the generator itself was at worst (open loop): so much of the response times is not the server's.
+    pub late_max: Duration,
+    /// Everything else.
+    pub record: Record,
+}
+
+impl Measured {
+    /// Valid answers a second.
+    pub fn per_s(&self) -> f64 {
+        self.record.counts.answers() as f64 / self.took.as_secs_f64().max(1e-9)
+    }
+
+    /// Valid answers for each second of the server's processor time.
+    pub fn per_cpu_s(&self) -> Option<f64> {
+        let cpu = self.cpu?.as_secs_f64();
+        (cpu > 0.0).then(|| self.record.counts.answers() as f64 / cpu)
+    }
+
+    /// The part of the time in which the server used a processor.
+    pub fn busy(&self) -> Option<f64> {
+        Some(self.cpu?.as_secs_f64() / self.took.as_secs_f64().max(1e-9))
+    }
+
+    /// The same of the generator: near 1 it was the generator that limited the throughput.
+    pub fn generator_busy(&self) -> f64 {
+        self.generator_cpu.as_secs_f64() / self.took.as_secs_f64().max(1e-9)
+    }
+}
+
+/// One load and all who were measured under it.
+pub struct Loaded {
+    /// Its name.
+    pub name: String,
+    /// Which cell; none for a load of the user's own.
+    pub cell: Option<Cell>,
+    /// The load.
+    pub plan: Plan,
+    /// In the order of the plan.
+    pub measured: Vec<Measured>,
+}
+
+/// A sentence, and whether it was kept.
+pub struct Verdict {
+    /// What was wanted, and what was measured.
+    pub text: String,
+    /// Whether it is so.
+    pub is_met: bool,
+}
+
+impl Loaded {
+    fn of(&self, who: &Who) -> Option<&Measured> {
+        self.measured.iter().find(|measured| measured.who == *who)
+    }
+
+    /// A contestant's answers for each second of processor time, as a part of nginx's.
+    pub fn of_nginx(&self, measured: &Measured) -> Option<f64> {
+        Some(measured.per_cpu_s()? / self.of(&Who::Nginx)?.per_cpu_s()?)
+    }
+
+    /// What Understudy is held to under this load.
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let (Some(ours), Some(cell)) = (self.of(&Who::Understudy), self.cell) else { return Vec::new() };
+        let counts = &ours.record.counts;
+        let (worst_s, drops) = (ours.record.max_s(), ours.drops);
+        let mut verdicts = Vec::new();
+        let mut say = |is_met: bool, text: String| verdicts.push(Verdict { text, is_met });
+        if let (Cell::Keep | Cell::Close, Some(part)) = (cell, self.of_nginx(ours)) {
+            let text = format!("answers for each CPU second at least {GOAL_OF_NGINX} x nginx's: {part:.2} x");
+            say(part >= GOAL_OF_NGINX, text);
+        }
+        let limit_s = match cell {
+            Cell::A | Cell::B => GOAL_SEED_WORST_S,
+            Cell::Keep | Cell::Close | Cell::Open | Cell::OpenClose => GOAL_WORST_S,
+        };
+        let text = format!("no answer above {}: worst {}", table::time(limit_s), table::time(worst_s));
+        say(worst_s <= limit_s, text);
+        let failed = counts.all() - counts.answers();
+        let text = format!(
+            "0 timeouts, transport errors, wrong answers and dropped connections: {}, {}, {}, {}",
+            counts.timeouts,
+            counts.transport,
+            counts.wrong + counts.other,
+            drops.listen_overflows.max(drops.listen_drops)
+        );
+        say(failed == 0 && drops.listen_overflows == 0 && drops.listen_drops == 0, text);
+        verdicts
+    }
+}
+
+/// All of a run.
+pub struct Report {
+    /// On what.
+    pub machine: Machine,
+    /// When, as `2026-01-31T12:00:00Z`.
+    pub at: String,
+    /// The processors used: the servers', the generator's.
+    pub cores: Option<(usize, usize)>,
+    /// How each contestant was started.
+    pub commands: BTreeMap<String, String>,
+    /// The loads, in order.
+    pub loads: Vec<Loaded>,
+}
+
+/// Measures. Files of the servers lie in `dir` meanwhile.
+pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
+    let connections = plan.loads.iter().map(|(_, _, load)| u64::from(load.slots())).max().unwrap_or(0);
+    // Kept connections of all contestants stay open during the others' turns.
+    let kept = connections * plan.contestants.len() as u64;
+    allow_files(kept + FILES_BESIDE)?;
+    let cores = if plan.pin { two_cores()? } else { None };
+    let keeper = Keeper::new()?;
+    let mut contestants = Vec::new();
+    for who in &plan.contestants {
+        progress.now(&format!("starting {}", who.name()));
+        let core = cores.map(|(server, _)| server);
+        contestants.push(Contestant::start(who.clone(), dir, &keeper, core, connections).await?);
+    }
+    let mut loads = Vec::new();
+    for (name, cell, load) in &plan.loads {
+        let measured = measure(plan, load, name, &mut contestants, cores, progress).await?;
+        loads.push(Loaded { name: name.clone(), cell: *cell, plan: load.clone(), measured });
+        progress.step();
+    }
+    let commands = contestants.iter().map(|one| (one.who.name(), one.command.clone())).collect();
+    Ok(Report { machine: look().await, at: machine::now_utc(), cores, commands, loads })
+}
+
+/// The machine and the versions.
+pub async fn look() -> Machine {
+    let own = contestant::program().unwrap_or_default();
+    machine::look(&[
+        ("Understudy", &own, &["--version"]),
+        ("nginx", "nginx", &["-v"]),
+        ("HAProxy", "haproxy", &["-v"]),
+        ("MariaDB", "mariadbd", &["--no-defaults", "--version"]),
+    ])
+    .await
+}
+
+async fn measure(
+    plan: &BenchPlan,
+    load: &Plan,
+    name: &str,
+    contestants: &mut [Contestant],
+    cores: Option<(usize, usize)>,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Measured>> {
+    let run = Duration::from_secs_f64(load.run_s);
+    let mut measured = Vec::new();
+    let mut loads: Vec<Option<Load>> = Vec::new();
+    for contestant in contestants.iter() {
+        let record = Record::new(run, Duration::from_secs_f64(plan.interval_s), plan.rows_max)?;
+        let empty = Record::new(run, run, 0)?;
+        let who = contestant.who.clone();
+        loads.push(Some(Load::new(load.clone(), contestant.address, contestant.expect.clone(), record)?));
+        measured.push(Measured {
+            who,
+            took: Duration::ZERO,
+            cpu: contestant.pid().map(|_| Duration::ZERO),
+            generator_cpu: Duration::ZERO,
+            drops: Drops::default(),
+            reconnects: 0,
+            late_max: Duration::ZERO,
+            record: empty,
+        });
+    }
+    progress.now(&format!("load {name}: {}", words(load)));
+    let turns = (run.as_secs_f64() / TURN.as_secs_f64()).ceil().max(1.0);
+    let mut is_running = true;
+    while is_running {
+        is_running = false;
+        for ((contestant, seen), slot) in contestants.iter_mut().zip(&mut measured).zip(&mut loads) {
+            let Some(load) = slot.take() else { continue };
+            let left = run.saturating_sub(load.elapsed());
+            let (cpu, drops) = (contestant.pid().map(cpu_time).transpose()?, Drops::now()?);
+            let (load, turn) =
+                drive(load, left.min(TURN), cores.map(|(_, generator)| generator), Arc::default()).await?;
+            contestant.still_runs()?;
+            if let (Some(cpu), Some(before)) = (contestant.pid().map(cpu_time).transpose()?, cpu) {
+                *seen.cpu.get_or_insert_default() += cpu.saturating_sub(before);
+            }
+            seen.drops.add(Drops::now()?.since(drops));
+            seen.took += turn.took;
+            seen.generator_cpu += turn.cpu;
+            progress.part(
+                load.elapsed().as_secs_f64() / run.as_secs_f64(),
+                &format!(
+                    "{} of {turns:.0} turns",
+                    (load.elapsed().as_secs_f64() / TURN.as_secs_f64()).ceil()
+                ),
+            );
+            if load.elapsed() < run {
+                is_running = true;
+                *slot = Some(load);
+            } else {
+                seen.reconnects = load.reconnects;
+                seen.late_max = load.late_max;
+                seen.record = load.record;
+            }
+        }
+    }
+    Ok(measured)
+}
+
+/// Tells the generator's thread to end when whoever waits for it is gone.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// One turn, on a thread of its own; `stop` ends it early, and so does whoever drops this.
+pub async fn drive(
+    mut load: Load,
+    length: Duration,
+    core: Option<usize>,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<(Load, Turn)> {
+    let stop = Stop(stop);
+    let stopped = stop.0.clone();
+    let (done, result) = oneshot::channel();
+    std::thread::Builder::new().name("lab-load".into()).spawn(move || {
+        let turn = pin(core).and_then(|()| load.turn(length, &stopped));
+        // Nobody waits any more: the run was broken off.
+        let _ = done.send(turn.map(|turn| (load, turn)));
+    })?;
+    result.await.context("the load generator's thread has ended without a word")?
+}
+
+fn pin(core: Option<usize>) -> anyhow::Result<()> {
+    let Some(core) = core else { return Ok(()) };
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set).with_context(|| format!("cannot move to processor {core}"))
+}
+
+/// A processor for the servers and one for the generator, of those that this process may use; none when there is only one.
+pub fn two_cores() -> anyhow::Result<Option<(usize, usize)>> {
+    let allowed = sched_getaffinity(None).context("cannot see which processors may be used")?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    Ok(cores.next().zip(cores.next()))
+}
+
+/// Raises the limit of open files to what is needed, for this process and the servers that it starts.
+pub fn allow_files(needed: u64) -> anyhow::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if let Some(maximum) = limit.maximum.filter(|maximum| *maximum < needed) {
+        bail!(
+            "the load needs {needed} open files and only {maximum} are allowed: raise `ulimit -Hn`, or ask for fewer threads"
+        );
+    }
+    // All that is allowed: the servers need as many.
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .context("cannot raise the limit of open files")
+}
+
+impl Report {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let loads: Vec<Value> = self.loads.iter().map(Loaded::json).collect();
+        json!({
+            "machine": self.machine,
+            "conditions": {
+                "at": self.at,
+                "benchmark": "health",
+                "server_core": self.cores.map(|cores| cores.0),
+                "generator_core": self.cores.map(|cores| cores.1),
+                "turn_s": TURN.as_secs_f64(),
+                "commands": self.commands,
+            },
+            "loads": loads,
+        })
+    }
+}
+
+impl Loaded {
+    fn json(&self) -> Value {
+        let measured: Vec<Value> = self
+            .measured
+            .iter()
+            .map(|one| {
+                let record = &one.record;
+                let intervals: Vec<Value> = record
+                    .intervals
+                    .iter()
+                    .map(|interval| {
+                        let times = &interval.times_us;
+                        let s = |q: f64| times.value_at_quantile(q) as f64 / 1e6;
+                        json!({
+                            "transactions": times.len(), "average_s": times.mean() / 1e6, "p80_s": s(0.8), "p90_s": s(0.9),
+                            "p95_s": s(0.95), "max_s": times.max() as f64 / 1e6,
+                        })
+                    })
+                    .collect();
+                json!({
+                    "who": one.who.name(),
+                    "took_s": one.took.as_secs_f64(),
+                    "transactions": record.counts.all(),
+                    "answers_per_s": one.per_s(),
+                    "cpu_s": one.cpu.map(|cpu| cpu.as_secs_f64()),
+                    "answers_per_cpu_s": one.per_cpu_s(),
+                    "of_nginx_per_cpu_s": self.of_nginx(one),
+                    "busy": one.busy(),
+                    "generator_cpu_s": one.generator_cpu.as_secs_f64(),
+                    "generator_busy": one.generator_busy(),
+                    "generator_late_max_s": one.late_max.as_secs_f64(),
+                    "average_s": record.times_us.mean() / 1e6,
+                    "p50_s": record.percentile_s(50.0),
+                    "p80_s": record.percentile_s(80.0),
+                    "p90_s": record.percentile_s(90.0),
+                    "p95_s": record.percentile_s(95.0),
+                    "p99_s": record.percentile_s(99.0),
+                    "p999_s": record.percentile_s(99.9),
+                    "max_s": record.max_s(),
+                    "outcomes": record.counts,
+                    "drops": one.drops,
+                    "reconnects": one.reconnects,
+                    "interval_s": record.interval.as_secs_f64(),
+                    "intervals": intervals,
+                    "csv_each": record.stride,
+                })
+            })
+            .collect();
+        let verdicts: Vec<Value> = self
+            .verdicts()
+            .iter()
+            .map(|verdict| json!({ "goal": verdict.text, "met": verdict.is_met }))
+            .collect();
+        let archived = self
+            .cell
+            .map(|cell| json!({ "source": SOURCE, "runs": runs(cell), "seed_says": seed_says(cell) }));
+        json!({
+            "name": self.name, "load": self.plan, "words": words(&self.plan), "measured": measured, "goals": verdicts,
+            "archived": archived.filter(|_| self.cell.is_some_and(|cell| !runs(cell).is_empty())),
+        })
+    }
+}

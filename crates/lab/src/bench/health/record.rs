@@ -1,0 +1,188 @@
+//! What is kept of a run: a histogram of all response times, one for each interval, a picture's grid, and rows for results.csv.
+//!
+//! All of it has a bound that does not depend on how many transactions there were. Every transaction is in the histograms, the
+//! counts and the grid; rows are thinned when there are too many, and never those that are not ordinary.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::answer::{Counts, Outcome};
+
+/// Columns of the grid, over the run's time.
+pub const GRID_COLUMNS: usize = 200;
+/// Rows of the grid in each power of ten of the response time.
+pub const GRID_ROWS_PER_DECADE: usize = 12;
+/// The grid's lowest response time is 10 µs, the highest 1000 s.
+pub const GRID_DECADES: (i32, i32) = (-5, 3);
+/// Slower answers are never thinned out of the rows.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// One transaction, as results.csv has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Since the start of the run, at the transaction's end, ms.
+    pub elapsed_ms: u32,
+    /// The same moment, seconds since 1970.
+    pub epoch_s: u32,
+    /// Which group.
+    pub group: u16,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How long it took, µs.
+    pub took_us: u32,
+}
+
+impl Row {
+    fn is_ordinary(&self) -> bool {
+        self.outcome.is_answer() && u128::from(self.took_us) < SLOW.as_micros()
+    }
+}
+
+/// One interval of the series.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Response times, µs.
+    pub times_us: Histogram<u64>,
+}
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Outcomes.
+    pub counts: Counts,
+    /// Response times of all transactions, µs.
+    pub times_us: Histogram<u64>,
+    /// The same by interval.
+    pub intervals: Vec<Interval>,
+    /// The width of an interval.
+    pub interval: Duration,
+    /// How many transactions fell into each cell; a row of the grid is a response time, the lowest first.
+    pub grid: Vec<u32>,
+    /// Rows for results.csv.
+    pub rows: Vec<Row>,
+    /// Of ordinary transactions, each so-manieth is in `rows`: 1 is all of them.
+    pub stride: u32,
+    /// How long the run was to last.
+    pub run: Duration,
+    rows_max: usize,
+    ordinary: u32,
+    empty: Histogram<u64>,
+}
+
+impl Record {
+    /// For a run that is to last `run`; keeps at most about `rows_max` rows (0: none).
+    ///
+    /// # Errors
+    /// Never with these settings of the histogram; its library does not promise it.
+    pub fn new(run: Duration, interval: Duration, rows_max: usize) -> anyhow::Result<Self> {
+        let empty = Histogram::new(3)?;
+        Ok(Self {
+            counts: Counts::default(),
+            times_us: empty.clone(),
+            intervals: Vec::new(),
+            interval,
+            grid: vec![0; GRID_COLUMNS * grid_rows()],
+            rows: Vec::new(),
+            stride: 1,
+            run,
+            rows_max,
+            ordinary: 0,
+            empty,
+        })
+    }
+
+    /// One more transaction, which ended `elapsed` after the start of the run.
+    pub fn add(&mut self, elapsed: Duration, epoch_s: u32, group: u16, took: Duration, outcome: Outcome) {
+        self.counts.add(outcome);
+        let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        let value = u64::from(took_us).max(1);
+        // It grows as it needs to, and 32 bits of microseconds are within what it can hold.
+        let _ = self.times_us.record(value);
+        let number = (elapsed.as_nanos() / self.interval.as_nanos().max(1)) as usize;
+        // The last transactions end a little after the run's time is over: they belong to the last interval.
+        let last = self.run.as_nanos().div_ceil(self.interval.as_nanos().max(1)) as usize;
+        let number = number.min(last.saturating_sub(1));
+        while self.intervals.len() <= number {
+            self.intervals.push(Interval { times_us: self.empty.clone() });
+        }
+        let _ = self.intervals[number].times_us.record(value);
+        let place = self.place(elapsed, took);
+        self.grid[place] = self.grid[place].saturating_add(1);
+        if self.rows_max > 0 {
+            let elapsed_ms = u32::try_from(elapsed.as_millis()).unwrap_or(u32::MAX);
+            self.keep(Row { elapsed_ms, epoch_s, group, outcome, took_us });
+        }
+    }
+
+    fn place(&self, elapsed: Duration, took: Duration) -> usize {
+        let part = elapsed.as_secs_f64() / self.run.as_secs_f64().max(1e-9);
+        let column = ((part * GRID_COLUMNS as f64) as usize).min(GRID_COLUMNS - 1);
+        let decades = took.as_secs_f64().max(1e-9).log10() - f64::from(GRID_DECADES.0);
+        let row = ((decades * GRID_ROWS_PER_DECADE as f64).max(0.0) as usize).min(grid_rows() - 1);
+        row * GRID_COLUMNS + column
+    }
+
+    fn keep(&mut self, row: Row) {
+        if row.is_ordinary() {
+            self.ordinary = self.ordinary.wrapping_add(1);
+            if !self.ordinary.is_multiple_of(self.stride) {
+                return;
+            }
+        }
+        if self.rows.len() >= self.rows_max {
+            // Every other ordinary one goes; those that are left stay as evenly spread as before.
+            self.stride = self.stride.saturating_mul(2);
+            let mut is_odd = false;
+            self.rows.retain(|row| {
+                is_odd ^= row.is_ordinary();
+                !row.is_ordinary() || is_odd
+            });
+            if self.rows.len() >= self.rows_max {
+                return;
+            }
+        }
+        self.rows.push(row);
+    }
+
+    /// The response time below or at which `percent` of all are, s.
+    pub fn percentile_s(&self, percent: f64) -> f64 {
+        self.times_us.value_at_quantile(percent / 100.0) as f64 / 1e6
+    }
+
+    /// The worst response time, s.
+    pub fn max_s(&self) -> f64 {
+        self.times_us.max() as f64 / 1e6
+    }
+}
+
+/// Rows of the grid.
+pub const fn grid_rows() -> usize {
+    (GRID_DECADES.1 - GRID_DECADES.0) as usize * GRID_ROWS_PER_DECADE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_thinned_and_the_uncommon_ones_stay() {
+        let mut record = Record::new(Duration::from_secs(10), Duration::from_secs(1), 1000).unwrap();
+        for n in 0..10_000_u32 {
+            let elapsed = Duration::from_millis(u64::from(n));
+            let (took, outcome) = match n % 1000 {
+                7 => (Duration::from_millis(200), Outcome::Unavailable),
+                8 => (Duration::from_millis(1), Outcome::Timeout),
+                _ => (Duration::from_millis(1), Outcome::Unavailable),
+            };
+            record.add(elapsed, 0, 0, took, outcome);
+        }
+        assert!(record.rows.len() <= 1000 && record.stride >= 10, "{} {}", record.rows.len(), record.stride);
+        assert_eq!(record.rows.iter().filter(|row| !row.is_ordinary()).count(), 20);
+        assert_eq!((record.counts.all(), record.counts.timeouts), (10_000, 10));
+        assert_eq!(record.grid.iter().sum::<u32>(), 10_000);
+        assert_eq!(record.intervals.len(), 10);
+        assert_eq!(record.intervals.iter().map(|i| i.times_us.len()).sum::<u64>(), 10_000);
+        assert!((record.max_s() - 0.2).abs() < 0.001 && (record.percentile_s(50.0) - 0.001).abs() < 1e-5);
+    }
+}

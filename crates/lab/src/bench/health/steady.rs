@@ -1,0 +1,597 @@
+//! The endpoint's steadiness: a real MariaDB node behind a relay is hung, slow, restarted and flapping; clients read slowly, sit idle
+//! and flood. All the time another client asks, by the clock, and every answer is judged by what was true then.
+//!
+//! ```text
+//!   MariaDB <-- relay <-- understudy check <-- probe: an open loop, a new connection for each request
+//!      ^ signals  ^ manner        ^ slow readers, idle connections, floods
+//! ```
+//!
+//! What is true is a timeline: a scene says what the right answer is from when on. Between a fault and the moment by which it must
+//! be known, either answer is right. An answer is wrong when it contradicts what was true during all of its time.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::answer::{Counts, Expect, Outcome, Seen, see};
+use super::contestant::{ask, check, free_address, program, spawn};
+use super::kernel::{Drops, Memory};
+use super::load::{Load, Mode, Plan};
+use super::record::{Record, Row};
+use super::relay::{Manner, Relay};
+use super::table::{columns, number, time};
+use super::{allow_files, drive, two_cores};
+use crate::failover::machine;
+use crate::failover::progress::Progress;
+use crate::failover::result::Machine;
+use crate::fault::Fault;
+use crate::load::arrivals::Arrivals;
+use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
+use crate::stage::process::Keeper;
+use crate::stage::{Form, Stage, StagePlan};
+
+/// The probe's requests a second.
+const PROBE_RATE: f64 = 200.0;
+/// A probe without an answer after this has failed.
+const PROBE_TIMEOUT_S: f64 = 2.0;
+/// By then a fault must be known: answers are refused as stale after 1 s.
+const FAULT_KNOWN: Duration = Duration::from_millis(1200);
+/// By then a recovery must be known: an interval, a login that was under way, and the questions.
+const RECOVERY_KNOWN: Duration = Duration::from_millis(1500);
+/// By then a cut connection must be known: the link tells at once.
+const CUT_KNOWN: Duration = Duration::from_millis(300);
+/// Quiet before a fault, and how long a state is watched once it must be known.
+const WATCHED: Duration = Duration::from_millis(1500);
+/// Clients that read nothing.
+const SLOW_READERS: usize = 1000;
+/// Clients that say nothing after one request.
+const IDLE: u64 = 10_000;
+/// How long the crowds stay.
+const CROWD: Duration = Duration::from_secs(5);
+/// No answer above this, s: half of the second that the seed's checkers wait.
+const WORST_S: f64 = 0.5;
+/// Connections a second of the flood, twenty times what the seed's load made.
+const FLOOD_PER_S: u32 = 10_000;
+/// What the process may have in memory at most, MiB.
+const MEMORY_MIB: f64 = 128.0;
+/// From SIGTERM to gone, and from started to Synced.
+const RESTART_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is done, in this order.
+pub const SCENES: [(&str, &str); 8] = [
+    ("hung", "the database is stopped by SIGSTOP, and goes on"),
+    ("slow", "each answer of the database comes 100 ms later"),
+    ("too slow", "each answer of the database comes 2 s later"),
+    ("restarted", "the database is stopped by SIGTERM and started again"),
+    ("flapping", "connections to the database are cut and let through, four times"),
+    ("slow readers", "1,000 clients ask on and on, and read nothing"),
+    ("idle", "10,000 connections are kept open and say nothing"),
+    ("flood", "10,000 connections a second: reset at once, half a request, garbage"),
+];
+
+const GOOD_BODY: &str = "Percona XtraDB Cluster Node is synced.\r\n";
+const BAD_BODY: &str = "Percona XtraDB Cluster Node is not synced.\r\n";
+
+/// What is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truth {
+    Good,
+    Unavailable,
+    /// A change that need not be known yet.
+    Either,
+}
+
+/// What was true from when on. The first mark is older than every answer.
+#[derive(Debug)]
+struct Timeline(Vec<(Instant, Truth)>);
+
+impl Timeline {
+    fn set(&mut self, truth: Truth) {
+        self.0.push((Instant::now(), truth));
+    }
+
+    /// Whether the answer contradicts what was true during all of its time. `began`: the start of the probe.
+    fn contradicts(&self, began: Instant, row: &Row) -> bool {
+        let truth = match row.outcome {
+            Outcome::Good => Truth::Good,
+            Outcome::Unavailable => Truth::Unavailable,
+            _ => return false,
+        };
+        let end = end_of(began, row);
+        // The row's end is cut down to whole milliseconds.
+        let took = Duration::from_micros(row.took_us.into()) + Duration::from_millis(1);
+        let begin = end.checked_sub(took).unwrap_or(began);
+        // The mark in force when it began, and those that came while it was under way.
+        let before = self.0.iter().rposition(|(at, _)| *at <= begin).unwrap_or(0);
+        let mut during = self.0.iter().skip(before).take_while(|(at, _)| *at <= end);
+        during.all(|(_, was)| *was != truth && *was != Truth::Either)
+    }
+}
+
+/// When a transaction had ended, for sure.
+fn end_of(began: Instant, row: &Row) -> Instant {
+    began + Duration::from_millis(u64::from(row.elapsed_ms) + 1)
+}
+
+/// One scene, judged.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// Its name.
+    pub name: &'static str,
+    /// What was done.
+    pub what: String,
+    /// How the probe's requests ended.
+    pub counts: Counts,
+    /// Answers that contradict what was true.
+    pub untrue: u64,
+    /// Response times: average, 99 %, worst, s.
+    pub times_s: [f64; 3],
+    /// How late the probe itself was at worst, s: so much of the response times is not the endpoint's.
+    pub late_s: f64,
+    /// From a fault to the first answer that tells it, ms.
+    pub told_ms: Vec<(&'static str, f64)>,
+    /// Connections dropped by the kernel.
+    pub drops: Drops,
+    /// Memory before, at most and after, MiB.
+    pub memory_mib: [f64; 3],
+}
+
+impl Scene {
+    /// Right, in time, and in bounds.
+    pub fn is_met(&self) -> bool {
+        let counts = &self.counts;
+        self.untrue == 0
+            && counts.all() > 0
+            && counts.all() == counts.answers()
+            && self.times_s[2] <= WORST_S
+            && self.memory_mib[1] <= MEMORY_MIB
+    }
+}
+
+/// All scenes of a run.
+pub struct SteadyReport {
+    /// On what.
+    pub machine: Machine,
+    /// When.
+    pub at: String,
+    /// In order.
+    pub scenes: Vec<Scene>,
+}
+
+/// Everything that a scene works on.
+struct Place {
+    stage: Stage,
+    relay: Relay,
+    address: SocketAddr,
+    pid: u32,
+    core: Option<usize>,
+}
+
+/// Runs every scene. Files of the endpoint lie in `dir` meanwhile.
+///
+/// # Errors
+/// When a part cannot be started, or does not recover.
+pub async fn run(dir: &Path, pin: bool, progress: &Progress) -> anyhow::Result<SteadyReport> {
+    allow_files(IDLE + 1000)?;
+    let cores = if pin { two_cores()? } else { None };
+    let plan = StagePlan {
+        name: format!("st{}", std::process::id()),
+        nodes: 1,
+        form: Form::Loopback,
+        ..StagePlan::default()
+    };
+    let stage = Stage::up_telling(plan, |line| progress.now(line)).await?;
+    let database = stage.node("db1")?.address;
+    let relay = Relay::start(database).await?;
+    let keeper = Keeper::new()?;
+    let address = free_address()?;
+    let password = dir.join("password");
+    std::fs::write(&password, format!("{MONITOR_PASSWORD}\n")).context("cannot write the password file")?;
+    let mut args = check(dir, address, relay.port)?;
+    args.extend([
+        "--user".into(),
+        MONITOR_USER.into(),
+        "--password-file".into(),
+        password.display().to_string(),
+    ]);
+    let log = dir.join("check.log");
+    let (process, _) = spawn(&program()?, &args, &log, &keeper, cores.map(|(server, _)| server))?;
+    let place =
+        Place { stage, relay, address, pid: process.id(), core: cores.map(|(_, generator)| generator) };
+    let result = place.scenes(progress).await;
+    if result.is_err() {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        tracing::warn!("the endpoint's log:\n{log}");
+    }
+    let scenes = result?;
+    drop(process);
+    place.stage.down().await?;
+    Ok(SteadyReport { machine: super::look().await, at: machine::now_utc(), scenes })
+}
+
+/// What a scene does while the probe asks.
+struct Script<'a> {
+    place: &'a Place,
+    truth: Timeline,
+    /// Faults and recoveries: their name, when, and the answer that tells them.
+    told: Vec<(&'static str, Instant, Truth)>,
+}
+
+impl Script<'_> {
+    /// Something happened that must be known after `within`; then it is watched for a while.
+    async fn change(&mut self, name: &'static str, truth: Truth, within: Duration) {
+        self.told.push((name, Instant::now(), truth));
+        sleep(within).await;
+        self.truth.set(truth);
+        sleep(WATCHED).await;
+    }
+
+    fn unsure(&mut self) {
+        self.truth.set(Truth::Either);
+    }
+}
+
+impl Place {
+    async fn scenes(&self, progress: &Progress) -> anyhow::Result<Vec<Scene>> {
+        self.wait_good().await?;
+        let mut scenes = Vec::new();
+        for (name, what) in SCENES {
+            progress.now(&format!("{name}: {what}"));
+            scenes.push(self.scene(name, what).await.with_context(|| format!("the scene {name}"))?);
+            progress.step();
+            self.wait_good().await?;
+        }
+        Ok(scenes)
+    }
+
+    async fn wait_good(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let expect = expect();
+        while !matches!(ask(self.address, &expect).await, Ok(Outcome::Good)) {
+            if Instant::now() > deadline {
+                bail!("the endpoint does not say that the node is good, 20 s after it is");
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    async fn scene(&self, name: &'static str, what: &str) -> anyhow::Result<Scene> {
+        let plan = Plan {
+            groups: 1,
+            threads: 400,
+            keep: false,
+            mode: Mode::Open { rate: PROBE_RATE, arrivals: Arrivals::Uniform },
+            timeout_s: PROBE_TIMEOUT_S,
+            run_s: 60.0,
+        };
+        let minute = Duration::from_secs(60);
+        let load = Load::new(plan, self.address, expect(), Record::new(minute, minute, 100_000)?)?;
+        let (before, drops) = (Memory::of(self.pid)?, Drops::now()?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let truth = Timeline(vec![(Instant::now(), Truth::Good)]);
+        let mut script = Script { place: self, truth, told: Vec::new() };
+        // Much longer than any scene: the script's end ends it.
+        let probe = drive(load, Duration::from_secs(600), self.core, stop.clone());
+        let watch = self.watch_memory();
+        let act = async {
+            let result = script.act(name).await;
+            stop.store(true, Relaxed);
+            result
+        };
+        let (probed, acted, peak) = {
+            tokio::pin!(probe, act, watch);
+            let mut acted = None;
+            let mut peak = 0;
+            let probed = loop {
+                tokio::select! {
+                    probed = &mut probe => break probed,
+                    result = &mut act, if acted.is_none() => acted = Some(result),
+                    seen = &mut watch => { peak = peak.max(seen); watch.set(self.watch_memory()); }
+                }
+            };
+            (probed, acted, peak)
+        };
+        acted.context("the probe ended before the scene")??;
+        let (load, _) = probed?;
+        let (began, late) = (load.began(), load.late_max);
+        let (record, after) = (load.record, Memory::of(self.pid)?);
+        let mib = |kib: u64| (kib as f64 / 102.4).round() / 10.0;
+        let untrue = record.rows.iter().filter(|row| script.truth.contradicts(began, row)).count() as u64;
+        let told = |(name, at, truth): &(&'static str, Instant, Truth)| {
+            let outcome = if *truth == Truth::Good { Outcome::Good } else { Outcome::Unavailable };
+            let ends = record.rows.iter().filter(|row| row.outcome == outcome).map(|row| end_of(began, row));
+            let first = ends.filter(|end| end >= at).min()?;
+            Some((*name, (first - *at).as_secs_f64() * 1e3))
+        };
+        Ok(Scene {
+            name,
+            what: what.to_owned(),
+            untrue,
+            times_s: [record.times_us.mean() / 1e6, record.percentile_s(99.0), record.max_s()],
+            late_s: late.as_secs_f64(),
+            told_ms: script.told.iter().filter_map(told).collect(),
+            drops: Drops::now()?.since(drops),
+            memory_mib: [mib(before.now_kib), mib(peak.max(after.now_kib)), mib(after.now_kib)],
+            counts: record.counts,
+        })
+    }
+
+    /// What the endpoint has in memory, in a moment.
+    async fn watch_memory(&self) -> u64 {
+        sleep(Duration::from_millis(50)).await;
+        Memory::of(self.pid).map_or(0, |memory| memory.now_kib)
+    }
+}
+
+impl Script<'_> {
+    async fn act(&mut self, name: &str) -> anyhow::Result<()> {
+        let (stage, relay) = (&self.place.stage, &self.place.relay);
+        sleep(WATCHED).await;
+        match name {
+            "hung" => {
+                self.unsure();
+                stage.fault("db1", Fault::Freeze).await?;
+                self.change("frozen", Truth::Unavailable, FAULT_KNOWN).await;
+                self.unsure();
+                stage.fault("db1", Fault::Thaw).await?;
+                self.change("thawed", Truth::Good, RECOVERY_KNOWN).await;
+            }
+            "slow" => {
+                relay.set(Manner::Delay(Duration::from_millis(100)));
+                sleep(CROWD).await;
+                relay.set(Manner::Pass);
+            }
+            "too slow" => {
+                self.unsure();
+                relay.set(Manner::Delay(Duration::from_secs(2)));
+                self.change("slow", Truth::Unavailable, FAULT_KNOWN).await;
+                self.unsure();
+                relay.set(Manner::Pass);
+                self.change("fast again", Truth::Good, RECOVERY_KNOWN).await;
+            }
+            "restarted" => {
+                self.unsure();
+                stage.fault("db1", Fault::Stop).await?;
+                stage.wait_gone("db1", RESTART_LIMIT).await?;
+                self.change("gone", Truth::Unavailable, CUT_KNOWN).await;
+                self.unsure();
+                stage.start("db1").await?;
+                stage.wait_synced("db1", RESTART_LIMIT).await?;
+                self.change("synced", Truth::Good, RECOVERY_KNOWN).await;
+            }
+            "flapping" => {
+                for _ in 0..4 {
+                    self.unsure();
+                    relay.set(Manner::Cut);
+                    self.change("cut", Truth::Unavailable, CUT_KNOWN).await;
+                    self.unsure();
+                    relay.set(Manner::Pass);
+                    self.change("let through", Truth::Good, RECOVERY_KNOWN).await;
+                }
+            }
+            "slow readers" => self.crowd(slow_readers).await?,
+            "idle" => self.crowd(idle).await?,
+            "flood" => self.crowd(flood).await?,
+            other => bail!("no scene is called {other}"),
+        }
+        Ok(())
+    }
+
+    /// A crowd comes, on a thread of its own, stays, and goes.
+    async fn crowd(&mut self, crowd: fn(SocketAddr, Instant) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let address = self.place.address;
+        let until = Instant::now() + CROWD;
+        tokio::task::spawn_blocking(move || crowd(address, until)).await.context("the crowd broke off")??;
+        sleep(WATCHED).await;
+        Ok(())
+    }
+}
+
+fn expect() -> Expect {
+    Expect { good: Some(GOOD_BODY.to_owned()), unavailable: vec![BAD_BODY.to_owned()] }
+}
+
+/// A connection that does not block any more once it stands.
+fn connect(address: SocketAddr, blocks: bool) -> Result<OwnedFd, Errno> {
+    let flags = if blocks { SocketFlags::empty() } else { SocketFlags::NONBLOCK };
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags | SocketFlags::CLOEXEC, None)?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+const KEPT_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n";
+
+/// They send requests as long as the sockets take them, and never read.
+fn slow_readers(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
+    let many = KEPT_REQUEST.repeat(64);
+    let mut sockets = Vec::new();
+    for _ in 0..SLOW_READERS {
+        sockets.push(connect(address, false).context("a slow reader cannot connect")?);
+    }
+    while Instant::now() < until {
+        for socket in &sockets {
+            // Full, or closed by a server that has had enough: both are what is to happen.
+            let _ = rustix::net::send(socket, &many, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// One request each, so that they are let stay; then nothing.
+fn idle(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
+    let mut sockets = Vec::new();
+    let mut buffer = [0; 1024];
+    for number in 0..IDLE {
+        let socket = connect(address, true).with_context(|| format!("after {number} idle connections"))?;
+        rustix::net::send(&socket, KEPT_REQUEST, SendFlags::NOSIGNAL)?;
+        let (_, count) = rustix::net::recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+        match see(&buffer[..count], false, &expect()) {
+            Seen::Whole { keeps: true, .. } => sockets.push(socket),
+            other => bail!("idle connection {number} got {other:?} and was to be kept"),
+        }
+    }
+    std::thread::sleep(until.saturating_duration_since(Instant::now()).max(CROWD / 2));
+    // Each of them is still there: a server that had let them go would have made it easy for itself.
+    let gone = sockets
+        .iter()
+        .filter(|socket| rustix::net::recv(socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT).is_ok())
+        .count();
+    if gone > 0 {
+        bail!("{gone} of {IDLE} idle connections were closed by the server");
+    }
+    Ok(())
+}
+
+/// Connections that are reset at once, by turns after nothing, half a request and garbage.
+fn flood(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
+    let pieces: [&[u8]; 3] = [b"", b"GET / HT", b"\x00\xff\x16\x03garbage"];
+    let began = Instant::now();
+    for (number, piece) in (0_u32..).zip(pieces.iter().cycle()) {
+        let due = began + Duration::from_secs(1) / FLOOD_PER_S * number;
+        if due > until {
+            break;
+        }
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        match connect(address, false) {
+            Ok(socket) => {
+                if !piece.is_empty() {
+                    let _ = rustix::net::send(&socket, piece, SendFlags::NOSIGNAL);
+                }
+                // A reset, so that no local port is left waiting: those are the probe's too.
+                rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
+            }
+            Err(Errno::ADDRNOTAVAIL) => std::thread::yield_now(),
+            Err(error) => return Err(error).context("the flood cannot connect"),
+        }
+    }
+    Ok(())
+}
+
+impl SteadyReport {
+    /// For the terminal.
+    pub fn draw(&self) -> String {
+        let titles = [
+            "scene",
+            "asked",
+            "200",
+            "503",
+            "untrue",
+            "wrong",
+            "timeouts",
+            "transport",
+            "average",
+            "99 %",
+            "worst",
+            "probe late",
+            "memory MiB (before, most, after)",
+            "overflows",
+        ];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        for scene in &self.scenes {
+            let counts = &scene.counts;
+            let [before, most, after] = scene.memory_mib;
+            rows.push(vec![
+                scene.name.to_owned(),
+                number(counts.all() as f64),
+                number(counts.good as f64),
+                number(counts.unavailable as f64),
+                number(scene.untrue as f64),
+                number((counts.wrong + counts.other) as f64),
+                number(counts.timeouts as f64),
+                number(counts.transport as f64),
+                time(scene.times_s[0]),
+                time(scene.times_s[1]),
+                time(scene.times_s[2]),
+                time(scene.late_s),
+                format!("{before:.1}, {most:.1}, {after:.1}"),
+                number(scene.drops.listen_overflows as f64),
+            ]);
+        }
+        let mut out = columns(&rows);
+        out.push('\n');
+        for scene in &self.scenes {
+            let told: Vec<String> =
+                scene.told_ms.iter().map(|(what, ms)| format!("{what}: told after {ms:.0} ms")).collect();
+            let met = if scene.is_met() { "met:    " } else { "NOT MET:" };
+            out += &format!("  {met} {}: {}", scene.name, scene.what);
+            if !told.is_empty() {
+                out += &format!(" ({})", told.join(", "));
+            }
+            out.push('\n');
+        }
+        out += &format!(
+            "\n{PROBE_RATE} requests a second, each on a new connection. untrue: an answer that contradicts what was true during all of its \
+             time, once that must be known ({} ms after a fault, {} after a cut, {} after a recovery). met: none untrue, no request \
+             without its answer, none above {}, at most {MEMORY_MIB} MiB.\n",
+            FAULT_KNOWN.as_millis(),
+            CUT_KNOWN.as_millis(),
+            RECOVERY_KNOWN.as_millis(),
+            time(WORST_S),
+        );
+        out
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let scenes: Vec<Value> = self
+            .scenes
+            .iter()
+            .map(|scene| {
+                let told: Vec<Value> =
+                    scene.told_ms.iter().map(|(what, ms)| json!({ "what": what, "told_after_ms": ms })).collect();
+                json!({
+                    "name": scene.name, "what": scene.what, "outcomes": scene.counts, "untrue": scene.untrue,
+                    "average_s": scene.times_s[0], "p99_s": scene.times_s[1], "max_s": scene.times_s[2], "probe_late_max_s": scene.late_s, "told": told,
+                    "drops": scene.drops, "memory_mib_before": scene.memory_mib[0], "memory_mib_most": scene.memory_mib[1],
+                    "memory_mib_after": scene.memory_mib[2], "met": scene.is_met(),
+                })
+            })
+            .collect();
+        json!({
+            "machine": self.machine,
+            "conditions": { "at": self.at, "benchmark": "health, steadiness", "probe_rate": PROBE_RATE },
+            "scenes": scenes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_judged_by_what_was_true_in_their_time() {
+        let began = Instant::now();
+        let mark = |ms, truth| (began + Duration::from_millis(ms), truth);
+        let line = Timeline(vec![
+            mark(0, Truth::Good),
+            mark(1000, Truth::Either),
+            mark(2000, Truth::Unavailable),
+            mark(3000, Truth::Either),
+            mark(4000, Truth::Good),
+        ]);
+        let untrue = |end_ms: u32, took_ms: u32, outcome| {
+            let row = Row { elapsed_ms: end_ms, epoch_s: 0, group: 0, outcome, took_us: took_ms * 1000 };
+            line.contradicts(began, &row)
+        };
+        assert!(!untrue(500, 1, Outcome::Good) && untrue(500, 1, Outcome::Unavailable));
+        assert!(!untrue(1500, 1, Outcome::Good) && !untrue(1500, 1, Outcome::Unavailable));
+        assert!(untrue(2500, 1, Outcome::Good) && !untrue(2500, 1, Outcome::Unavailable));
+        assert!(!untrue(2500, 1000, Outcome::Good), "it was asked while either was right");
+        assert!(untrue(2900, 800, Outcome::Good) && !untrue(4500, 2000, Outcome::Unavailable));
+    }
+}

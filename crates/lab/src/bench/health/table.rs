@@ -1,0 +1,198 @@
+//! The table on the terminal: under each load who was measured, and below them the seed's words and its author's kept runs. Pure.
+
+use std::fmt::Write;
+
+use super::archive::{SOURCE, runs, seed_says};
+use super::cell::words;
+use super::load::Mode;
+use super::{Loaded, Measured, Report};
+
+/// A time as a reader wants it: `0.21 ms`, `34 ms`, `1.24 s`.
+pub fn time(s: f64) -> String {
+    match s {
+        s if s < 0.009_95 => format!("{:.2} ms", s * 1e3),
+        s if s < 0.0995 => format!("{:.1} ms", s * 1e3),
+        s if s < 0.9995 => format!("{:.0} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
+/// A number with its thousands apart: `12,345`.
+pub fn number(n: f64) -> String {
+    let digits = format!("{n:.0}");
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+const TITLES: [&str; 16] = [
+    "",
+    "answers/s",
+    "per CPU s",
+    "of nginx",
+    "busy",
+    "average",
+    "50 %",
+    "95 %",
+    "99 %",
+    "99.9 %",
+    "worst",
+    "200",
+    "503",
+    "timeouts",
+    "transport",
+    "wrong",
+];
+
+fn row(load: &Loaded, one: &Measured) -> Vec<String> {
+    let (record, counts) = (&one.record, &one.record.counts);
+    let unknown = || "-".to_owned();
+    vec![
+        one.who.name(),
+        number(one.per_s()),
+        one.per_cpu_s().map_or_else(unknown, number),
+        load.of_nginx(one).map_or_else(unknown, |part| format!("{part:.2} x")),
+        one.busy().map_or_else(unknown, percent),
+        time(record.times_us.mean() / 1e6),
+        time(record.percentile_s(50.0)),
+        time(record.percentile_s(95.0)),
+        time(record.percentile_s(99.0)),
+        time(record.percentile_s(99.9)),
+        time(record.max_s()),
+        number(counts.good as f64),
+        number(counts.unavailable as f64),
+        number(counts.timeouts as f64),
+        number(counts.transport as f64),
+        number((counts.wrong + counts.other) as f64),
+    ]
+}
+
+/// Columns as wide as their widest word; the first to the left, the others to the right.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let wide = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|word| word.chars().count()).max().unwrap_or(0)
+    };
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, word) in row.iter().enumerate() {
+            let wide = wide(column);
+            // Writing to a String cannot fail.
+            let _ =
+                if column == 0 { write!(line, "  {word:<wide$}") } else { write!(line, "  {word:>wide$}") };
+        }
+        out += line.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// The whole table.
+pub fn draw(report: &Report) -> String {
+    let mut out = String::new();
+    for load in &report.loads {
+        let _ = writeln!(out, "Load {}: {}", load.name, words(&load.plan));
+        let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
+        rows.extend(load.measured.iter().map(|one| row(load, one)));
+        if let Some(cell) = load.cell {
+            for run in runs(cell) {
+                let mut row = vec![String::new(); 11];
+                row[0] = format!("{}*", run.name);
+                row[1] = number(run.per_s);
+                (row[5], row[7], row[10]) = (time(run.average_s), time(run.p95_s), time(run.max_s));
+                rows.push(row);
+            }
+        }
+        out += &columns(&rows);
+        for one in &load.measured {
+            let drops = one.drops;
+            let _ = writeln!(
+                out,
+                "  {}: ListenOverflows +{}, ListenDrops +{}, SYNs sent again +{}; the generator was busy {}{}{}{}",
+                one.who.name(),
+                drops.listen_overflows,
+                drops.listen_drops,
+                drops.syn_retransmits,
+                percent(one.generator_busy()),
+                match load.plan.mode {
+                    Mode::Open { .. } =>
+                        format!(" and late by {} at worst", time(one.late_max.as_secs_f64())),
+                    Mode::Closed { .. } => String::new(),
+                },
+                if one.reconnects > 0 {
+                    format!("; {} kept connections closed by the server", one.reconnects)
+                } else {
+                    String::new()
+                },
+                troubles(one),
+            );
+        }
+        for says in load.cell.map(seed_says).unwrap_or_default() {
+            let _ = writeln!(out, "  the seed says: {says}");
+        }
+        for verdict in load.verdicts() {
+            let _ =
+                writeln!(out, "  {} {}", if verdict.is_met { "met:    " } else { "NOT MET:" }, verdict.text);
+        }
+        out.push('\n');
+    }
+    if report.loads.iter().any(|load| load.cell.is_some_and(|cell| !runs(cell).is_empty())) {
+        let _ = writeln!(out, "* archived: {SOURCE}; another machine, and a generator that limited itself");
+    }
+    out += &means(report);
+    out
+}
+
+/// What the columns are.
+pub fn means(report: &Report) -> String {
+    let cores = match report.cores {
+        Some((server, generator)) => {
+            format!("servers on processor {server}, the generator on processor {generator}")
+        }
+        None => "servers and generator share the processors".into(),
+    };
+    format!(
+        "answers/s: 200 or 503; per CPU s: the same for each second of the server's processor time; busy: the part of the time in which the \
+         server used its processor; wrong: wrong bytes or another status. {cores}; contestants take turns of {} s.\n",
+        super::TURN.as_secs_f64()
+    )
+}
+
+fn troubles(one: &Measured) -> String {
+    let troubles = &one.record.counts.troubles;
+    if troubles.is_empty() {
+        return String::new();
+    }
+    let words: Vec<String> = troubles
+        .iter()
+        .map(|(trouble, n)| format!("{} x{n}", format!("{trouble:?}").to_lowercase()))
+        .collect();
+    format!("; transport: {}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_for_people() {
+        assert_eq!([number(0.0), number(999.6), number(1_234_567.0)], ["0", "1,000", "1,234,567"]);
+        let times = [0.000_123, 0.012_34, 0.25, 63.368].map(time);
+        assert_eq!(times, ["0.12 ms", "12.3 ms", "250 ms", "63.37 s"]);
+    }
+
+    #[test]
+    fn columns_stand_below_each_other() {
+        let rows = [["a", "1"], ["long", "22"]].map(|row| row.map(str::to_owned).to_vec());
+        assert_eq!(columns(&rows), "  a      1\n  long  22\n");
+    }
+}

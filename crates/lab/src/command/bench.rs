@@ -1,0 +1,234 @@
+//! `lab bench health`: the benchmark of the health endpoint.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::bench::health::cell::{Cell, Times};
+use crate::bench::health::contestant::Who;
+use crate::bench::health::load::{Mode, Plan};
+use crate::bench::health::{self, BenchPlan, Report, csv, page, plot, steady, table};
+use crate::failover::progress::Progress;
+use crate::load::arrivals::Arrivals;
+
+/// What can be measured
+#[derive(Debug, clap::Subcommand)]
+pub enum Bench {
+    /// The health endpoint beside nginx and HAProxy, under the seed's load and harder ones
+    Health(Box<HealthArgs>),
+}
+
+/// Who may be measured
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Server {
+    /// understudy check, style pyclustercheck, cache time 1 s, its database's port refuses
+    Understudy,
+    /// nginx, return 503, one worker
+    Nginx,
+    /// HAProxy, http-request return status 503, one thread
+    Haproxy,
+}
+
+/// Recreates the seed's benchmark of the health endpoint (simulated failed node, cache time 1 s), with nginx and HAProxy beside it
+#[derive(Debug, clap::Args)]
+pub struct HealthArgs {
+    /// Only these loads [default: all; with --like-the-seed a and b]
+    #[arg(long = "cell", value_enum, value_delimiter = ',')]
+    pub cells: Vec<Cell>,
+    /// Only these servers [default: all three; none with --through]
+    #[arg(long = "server", value_enum, value_delimiter = ',')]
+    pub servers: Vec<Server>,
+    /// Measure what listens there, too; 200 and 503 are right with any body
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub through: Vec<SocketAddr>,
+    /// The seed's times: 600 s, ramp-up 60 s, intervals of 5 s, for each load and server
+    #[arg(long, conflicts_with_all = ["run_s", "rampup_s", "interval_s"])]
+    pub like_the_seed: bool,
+    /// Seconds of each load for each server [default: 10]
+    #[arg(long, value_parser = super::output::positive)]
+    pub run_s: Option<f64>,
+    /// Seconds until the last thread has started [default: a tenth of --run-s, as in the seed]
+    #[arg(long, value_parser = super::output::positive)]
+    pub rampup_s: Option<f64>,
+    /// Seconds of each interval of the series [default: 1]
+    #[arg(long, value_parser = super::output::positive)]
+    pub interval_s: Option<f64>,
+    /// Seconds after which a transaction has failed
+    #[arg(long, default_value_t = 10.0, value_parser = super::output::positive)]
+    pub timeout_s: f64,
+    /// A load of your own instead of the cells: groups of threads
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=100), requires = "threads", conflicts_with = "cells")]
+    pub groups: Option<u16>,
+    /// Threads of each group; with --rate connections at once
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=5000), conflicts_with = "cells")]
+    pub threads: Option<u16>,
+    /// Your own load keeps its connections
+    #[arg(long, requires = "threads")]
+    pub keep_alive: bool,
+    /// Your own load is an open loop of so many transactions a second; latency counts from when each was due
+    #[arg(long, requires = "threads", value_parser = super::output::positive)]
+    pub rate: Option<f64>,
+    /// How the open loop's transactions arrive
+    #[arg(long, value_enum, default_value = "poisson")]
+    pub arrivals: Arrivals,
+    /// Rows of each results.csv: of more transactions the ordinary ones are thinned evenly, timeouts, errors and slow ones never
+    #[arg(long, value_name = "ROWS", default_value_t = 1_000_000)]
+    pub csv_rows: usize,
+    /// Do not give the servers one processor and the generator another
+    #[arg(long)]
+    pub no_pin: bool,
+    /// Instead of loads: a hung, slow, restarted and flapping database, slow readers, idle connections and floods
+    #[arg(long, conflicts_with_all = ["cells", "servers", "through", "like_the_seed", "run_s", "rampup_s", "interval_s", "threads", "html"])]
+    pub steadiness: bool,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write result.json, report.html, table.txt, and for each load and server results.csv and the pictures here
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+}
+
+impl HealthArgs {
+    fn times(&self) -> anyhow::Result<Times> {
+        let run_s = self.run_s.unwrap_or(if self.like_the_seed { 600.0 } else { 10.0 });
+        let rampup_s = self.rampup_s.unwrap_or(run_s / 10.0);
+        if rampup_s > run_s {
+            bail!(
+                "--rampup-s {rampup_s} is longer than the run of {run_s} s: some threads would never start"
+            );
+        }
+        Ok(Times { run_s, rampup_s, timeout_s: self.timeout_s })
+    }
+
+    fn plan(&self) -> anyhow::Result<BenchPlan> {
+        let times = self.times()?;
+        let loads = if let Some(threads) = self.threads {
+            let mode = match self.rate {
+                None => Mode::Closed { rampup_s: times.rampup_s },
+                Some(rate) => Mode::Open { rate, arrivals: self.arrivals },
+            };
+            let own = Plan {
+                groups: self.groups.unwrap_or(1),
+                threads,
+                keep: self.keep_alive,
+                mode,
+                timeout_s: times.timeout_s,
+                run_s: times.run_s,
+            };
+            vec![("own".to_owned(), None, own)]
+        } else {
+            let cells = match &self.cells[..] {
+                [] if self.like_the_seed => &[Cell::A, Cell::B][..],
+                [] => &Cell::ALL,
+                given => given,
+            };
+            let load = |cell: &Cell| (cell.name().to_owned(), Some(*cell), cell.plan(times, self.arrivals));
+            cells.iter().map(load).collect()
+        };
+        let all = [Server::Understudy, Server::Nginx, Server::Haproxy];
+        let servers =
+            if self.servers.is_empty() && self.through.is_empty() { &all[..] } else { &self.servers };
+        let ours = servers.iter().map(|server| match server {
+            Server::Understudy => Who::Understudy,
+            Server::Nginx => Who::Nginx,
+            Server::Haproxy => Who::Haproxy,
+        });
+        Ok(BenchPlan {
+            loads,
+            contestants: ours.chain(self.through.iter().copied().map(Who::Through)).collect(),
+            interval_s: self.interval_s.unwrap_or(if self.like_the_seed { 5.0 } else { 1.0 }),
+            // Rows that nobody asked for need no memory.
+            rows_max: if self.out_dir.is_some() { self.csv_rows } else { 0 },
+            pin: !self.no_pin,
+        })
+    }
+}
+
+/// Measures, prints the table, writes what was asked for.
+pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
+    let Bench::Health(args) = bench;
+    let dir = tempfile::Builder::new().prefix("understudy-bench-").tempdir();
+    let dir = dir.context("cannot make a directory for the servers' files")?;
+    if args.steadiness {
+        return steadiness(args, dir.path()).await;
+    }
+    let plan = args.plan()?;
+    let progress = Progress::new(plan.loads.len() as u64);
+    let report = health::run(&plan, dir.path(), &progress).await;
+    progress.end();
+    let report = report?;
+    let drawn = table::draw(&report);
+    println!("{drawn}");
+    if let Some(path) = &args.json {
+        super::output::write_json(path, &report.json())?;
+    }
+    if let Some(path) = &args.html {
+        super::output::write_text(path, &page::page(&report))?;
+        println!("the pictures: {}", path.display());
+    }
+    if let Some(dir) = &args.out_dir {
+        write_all(dir, &report, &drawn)?;
+        println!("everything: {}", dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn steadiness(args: &HealthArgs, dir: &Path) -> anyhow::Result<ExitCode> {
+    let progress = Progress::new(steady::SCENES.len() as u64);
+    let report = steady::run(dir, !args.no_pin, &progress).await;
+    progress.end();
+    let report = report?;
+    let drawn = report.draw();
+    println!("{drawn}");
+    if let Some(path) = &args.json {
+        super::output::write_json(path, &report.json())?;
+    }
+    if let Some(dir) = &args.out_dir {
+        super::output::write_json(&dir.join("steadiness.json"), &report.json())?;
+        super::output::write_text(&dir.join("steadiness.txt"), &drawn)?;
+        println!("everything: {}", dir.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_all(dir: &Path, report: &Report, drawn: &str) -> anyhow::Result<()> {
+    super::output::write_json(&dir.join("result.json"), &report.json())?;
+    super::output::write_text(&dir.join("report.html"), &page::page(report))?;
+    super::output::write_text(&dir.join("table.txt"), drawn)?;
+    for load in &report.loads {
+        for one in &load.measured {
+            let name = one.who.name();
+            let dir = dir.join(&load.name).join(&name);
+            let line = || page::line(one, &name);
+            let worst = page::worst(load);
+            let pictures = [
+                plot::throughput(&[line()]),
+                plot::response_times(&line(), &worst),
+                plot::response_times_intervals(&line(), &worst),
+            ];
+            for (file, svg) in plot::FILES.iter().zip(pictures) {
+                super::output::write_text(&dir.join(file), &plot::alone(&svg))?;
+            }
+            let path = dir.join("results.csv");
+            let rows = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+            let mut rows = BufWriter::new(rows);
+            let written = csv::write(&one.record.rows, &mut rows).and_then(|()| rows.flush());
+            written.with_context(|| format!("cannot write {}", path.display()))?;
+            if one.record.stride > 1 {
+                println!(
+                    "{} has each {}th of the ordinary transactions, and all others (--csv-rows)",
+                    path.display(),
+                    one.record.stride
+                );
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! `lab vip`: an address moved by three real keepaliveds, through everything that can happen to its holder.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failover::progress::Progress;
+use crate::vip::scenario::Scenario;
+use crate::vip::{VipPlan, run, table};
+
+/// Three Galera nodes, three keepaliveds, one address: who has it, at every moment, whatever happens to its holder (as root)
+#[derive(Debug, clap::Args)]
+pub struct VipArgs {
+    /// Only this; may be repeated [default: all]
+    #[arg(long = "scenario", value_enum, value_delimiter = ',')]
+    pub scenarios: Vec<Scenario>,
+    /// How often each
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repetitions: u32,
+    /// From one advert of the holder to the next
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..=10_000))]
+    pub advert_interval_ms: u32,
+    /// The nodes keep Galera's own evs timeouts instead of the advised ones
+    #[arg(long)]
+    pub plain_evs: bool,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Measures, prints the table, writes what was asked for. Exit code 1 when anything was not as it must be.
+pub async fn run(args: &VipArgs) -> anyhow::Result<ExitCode> {
+    let scenarios = if args.scenarios.is_empty() { Scenario::ALL.to_vec() } else { args.scenarios.clone() };
+    let plan = VipPlan {
+        scenarios,
+        repetitions: args.repetitions,
+        advert_interval_ms: args.advert_interval_ms,
+        plain_evs: args.plain_evs,
+    };
+    let progress = Progress::new(plan.scenarios.len() as u64 * u64::from(plan.repetitions));
+    let report = run::run(&plan, &progress).await;
+    progress.end();
+    let report = report?;
+    println!("{}", table::draw(&report));
+    if let Some(path) = &args.json {
+        super::output::write_json(path, &report.json()?)?;
+    }
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,216 @@
+//! One real keepalived in a node's namespace, with a configuration that `understudy vip config` printed.
+//!
+//! Its files lie in the stage's directory, and it carries the stage's mark: whatever ends the lab ends it, its VRRP process and
+//! its checks, too.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::Signal;
+
+use crate::stage::Stage;
+use crate::stage::process::{Identity, Keeper, Owned};
+
+/// How long keepalived may take to start, and to end in good order.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// Between two looks at a condition.
+const PACE: Duration = Duration::from_millis(5);
+
+/// What stands for systemd with our drop-in: run it, and when it has ended, release the address and start it again after 1 s.
+/// `$1` the program, `$2` the configuration, `$3` the pid file; the rest is keepalived's command line.
+const SUPERVISOR: &str = r#"understudy=$1 conf=$2 pid=$3
+shift 3
+while :; do
+    "$@" || true
+    "$understudy" vip release --config "$conf" --pid-file "$pid"
+    sleep 1
+done"#;
+
+/// The programs.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// keepalived.
+    pub keepalived: PathBuf,
+    /// This program, or what UNDERSTUDY_BIN names.
+    pub understudy: PathBuf,
+    /// The same, with the name of the original check.
+    pub clustercheck: PathBuf,
+}
+
+/// A keepalived that runs.
+#[derive(Debug)]
+pub struct Agent {
+    node: String,
+    dir: PathBuf,
+    supervised: bool,
+    process: Option<Owned>,
+}
+
+impl Agent {
+    /// Starts it; `config` is the command line of `understudy vip config`, `env` goes to it and to its checks.
+    ///
+    /// # Errors
+    /// When its configuration is not accepted, or it does not start, with its own words.
+    pub async fn start(
+        stage: &Stage,
+        keeper: &Keeper,
+        programs: &Programs,
+        node: &str,
+        config: &[String],
+        env: &[(String, String)],
+        supervised: bool,
+    ) -> anyhow::Result<Self> {
+        let dir = stage.directory().join("vip").join(node);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        for old in ["keepalived.state", "keepalived.state.by", "keepalived.pid", "vrrp.pid"] {
+            let _ = std::fs::remove_file(dir.join(old));
+        }
+        let mut agent = Self { node: node.to_owned(), dir, supervised, process: None };
+        let state_file = agent.file("keepalived.state");
+        let log = agent.file("notify.log");
+        let printed = std::process::Command::new(&programs.understudy)
+            .args(["vip", "config"])
+            .args(config)
+            .args(["--state-file", &state_file, "--notify-log", &log])
+            .arg("--program")
+            .arg(&programs.understudy)
+            .output()
+            .with_context(|| format!("cannot run {}", programs.understudy.display()))?;
+        if !printed.status.success() {
+            bail!("`understudy vip config`: {}", String::from_utf8_lossy(&printed.stderr).trim());
+        }
+        let conf = agent.file("keepalived.conf");
+        std::fs::write(&conf, &printed.stdout).with_context(|| format!("cannot write {conf}"))?;
+        let mut test = stage.command_in(node, &programs.keepalived)?;
+        let tested =
+            test.args(["--config-test", "--use-file", &conf]).output().context("cannot run keepalived")?;
+        if !tested.status.success() {
+            let said = String::from_utf8_lossy(&tested.stderr);
+            bail!("keepalived does not accept the configuration of {node}: {}", said.trim());
+        }
+        let words = [
+            "--dont-fork".to_owned(),
+            "--log-console".into(),
+            "--log-detail".into(),
+            "--no-syslog".into(),
+            "--vrrp".into(),
+            format!("--use-file={conf}"),
+            format!("--pid={}", agent.file("keepalived.pid")),
+            format!("--vrrp_pid={}", agent.file("vrrp.pid")),
+        ];
+        let mut command = if supervised {
+            let mut shell = stage.command_in(node, Path::new("sh"))?;
+            shell.args(["-c", SUPERVISOR, "supervisor"]);
+            shell.arg(&programs.understudy).args([&conf, &agent.file("keepalived.pid")]);
+            shell.arg(&programs.keepalived);
+            shell
+        } else {
+            stage.command_in(node, &programs.keepalived)?
+        };
+        command.args(words).envs(env.iter().map(|(key, value)| (key, value)));
+        agent.process = Some(keeper.spawn(&command, Some(&agent.dir.join("keepalived.log")))?);
+        let deadline = Instant::now() + START_LIMIT;
+        while agent.parent().is_none() || agent.child().is_none() {
+            if Instant::now() > deadline {
+                bail!("keepalived of {node} does not start:\n{}", agent.last_words());
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(agent)
+    }
+
+    /// Of which node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// One of its files.
+    pub fn file(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+
+    /// The state that its notify command recorded last: `now master`.
+    pub fn state(&self) -> String {
+        let text = std::fs::read_to_string(self.dir.join("keepalived.state")).unwrap_or_default();
+        text.trim_end().to_owned()
+    }
+
+    /// The end of its log.
+    pub fn last_words(&self) -> String {
+        let text = std::fs::read_to_string(self.dir.join("keepalived.log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    fn process_in(&self, name: &str) -> Option<Identity> {
+        let pid = std::fs::read_to_string(self.dir.join(name)).ok()?.trim().parse().ok()?;
+        Identity::of(pid).filter(|process| process.is_alive())
+    }
+
+    fn parent(&self) -> Option<Identity> {
+        self.process_in("keepalived.pid")
+    }
+
+    /// The process that speaks VRRP.
+    fn child(&self) -> Option<Identity> {
+        self.process_in("vrrp.pid")
+    }
+
+    /// Asks it to end, as `systemctl stop` does.
+    pub fn stop(&self) -> anyhow::Result<()> {
+        self.signal(self.parent(), Signal::TERM)
+    }
+
+    /// Kills the process that speaks VRRP; its parent lives on.
+    pub fn crash(&self) -> anyhow::Result<()> {
+        self.signal(self.child(), Signal::KILL)
+    }
+
+    /// Kills both at once, as the kernel does when memory is short. The parent is frozen first: it must not start a new child,
+    /// and the child must not hear of the parent's end, which it would answer by a good order.
+    pub async fn kill(&self) -> anyhow::Result<()> {
+        let (parent, child) = (self.parent(), self.child());
+        self.signal(parent, Signal::STOP)?;
+        self.signal(child, Signal::KILL)?;
+        self.signal(parent, Signal::KILL)?;
+        let deadline = Instant::now() + START_LIMIT;
+        while [parent, child].into_iter().flatten().any(Identity::is_alive) {
+            if Instant::now() > deadline {
+                bail!("keepalived of {} does not end by SIGKILL", self.node);
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(())
+    }
+
+    fn signal(&self, process: Option<Identity>, signal: Signal) -> anyhow::Result<()> {
+        let sent = process.map(|process| process.signal(signal)).transpose()?.flatten();
+        sent.map(drop)
+            .with_context(|| format!("keepalived of {} does not run:\n{}", self.node, self.last_words()))
+    }
+
+    /// Ends it in good order, and waits until it is gone.
+    pub async fn end(mut self) -> anyhow::Result<()> {
+        if self.supervised {
+            // The supervisor first: it would start another.
+            self.process = None;
+        }
+        let all: Vec<Identity> = [self.parent(), self.child()].into_iter().flatten().collect();
+        if let Some(parent) = self.parent() {
+            parent.signal(Signal::TERM)?;
+        }
+        let deadline = Instant::now() + START_LIMIT;
+        while all.iter().any(|process| process.is_alive()) {
+            // Ours are to be collected before they count as gone.
+            if let Some(process) = &mut self.process {
+                process.try_wait()?;
+            }
+            if Instant::now() > deadline {
+                bail!("keepalived of {} does not end:\n{}", self.node, self.last_words());
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,404 @@
+//! The scenarios, one after the other: calm, fault, what came of it, mend. One that breaks off costs only itself.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::client::{errors, longest_gap};
+use super::observer::{Event, What, overlaps};
+use super::result::{Outcome, Report};
+use super::scenario::{End, Scenario};
+use super::scene::{LIMIT, Scene, VICTIM, Wanted};
+use super::{PRIORITIES, VipPlan};
+use crate::failover::machine;
+use crate::failover::progress::Progress;
+use crate::fault::Fault;
+use crate::figures::ms;
+use crate::stage::ADVISED_EVS;
+
+/// After the address has moved, it is watched this long before anything is mended: the second round of gratuitous ARP falls
+/// into it.
+const AFTER: Duration = Duration::from_secs(2);
+/// An address that must stay is watched this long, and so is one that nobody may have: longer than three adverts.
+const STAYS: Duration = Duration::from_secs(6);
+/// `understudy vip config`'s own, and the seed's.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// keepalived does not wait for its notify command.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
+/// A stop in good order may take this long.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Runs all of it.
+///
+/// # Errors
+/// When the cluster does not start.
+pub async fn run(plan: &VipPlan, progress: &Progress) -> anyhow::Result<Report> {
+    let mut report = Report {
+        at: machine::now_utc(),
+        machine: Some(machine::look(&[("keepalived", "keepalived", &["--version"])]).await),
+        advert_interval_ms: plan.advert_interval_ms,
+        check_interval_s: CHECK_INTERVAL.as_secs(),
+        priorities: PRIORITIES.to_vec(),
+        galera_options: if plan.plain_evs { String::new() } else { ADVISED_EVS.to_owned() },
+        ..Report::default()
+    };
+    let teller = progress.clone();
+    let mut scene = Scene::up(plan, move |step| teller.now(step)).await?;
+    for repetition in 0..plan.repetitions {
+        for &scenario in &plan.scenarios {
+            progress.now(&format!("{} ({}/{})", scenario.title(), repetition + 1, plan.repetitions));
+            let ran = one(&mut scene, plan, scenario, repetition).await;
+            let lowered = scene.lower().await;
+            progress.step();
+            match ran {
+                Ok(outcome) => {
+                    progress.line(&super::table::line(&outcome));
+                    report.outcomes.push(outcome);
+                }
+                Err(error) => {
+                    let why = format!("{}: {error:#}", scenario.title());
+                    progress.line(&format!("broke off: {why}"));
+                    report.broken.push(why);
+                    mend_all(&scene).await?;
+                }
+            }
+            lowered.with_context(|| format!("after {}", scenario.title()))?;
+        }
+    }
+    progress.now("ending the cluster");
+    scene.down().await?;
+    Ok(report)
+}
+
+fn wanted(scenario: Scenario) -> Wanted {
+    Wanted {
+        like_the_seed: scenario == Scenario::Seed,
+        donor: scenario == Scenario::DonorAllowed,
+        proxies: scenario.is_of_proxies(),
+        supervised: scenario == Scenario::KeepalivedKillSupervised,
+        victim_first: scenario == Scenario::Return,
+    }
+}
+
+async fn one(
+    scene: &mut Scene,
+    plan: &VipPlan,
+    scenario: Scenario,
+    repetition: u32,
+) -> anyhow::Result<Outcome> {
+    scene.raise(plan, wanted(scenario)).await?;
+    let mut notes = Vec::new();
+    let mut wrong = Vec::new();
+    if scenario == Scenario::Seed {
+        seeds_check(scene, "HTTP/1.1 200 OK", 0, &mut notes, &mut wrong)?;
+    }
+    // Checks and adverts come by their own clocks, and the scenario must not keep time with them: repetitions strike at all
+    // points of the second between two checks.
+    let point = (f64::from(repetition) + rand::random::<f64>()) / f64::from(plan.repetitions);
+    tokio::time::sleep(CHECK_INTERVAL.mul_f64(point)).await;
+    let fault = strike(scene, scenario).await?;
+    let from = if scenario == Scenario::Return { holder(scene)? } else { VICTIM.to_owned() };
+    follow(scene, scenario, fault, &from, &mut wrong).await?;
+    let calm = Instant::now();
+
+    // What each keepalived recorded, and the kernel's own list against the observer's.
+    if let Some(state) = scenario.state_of_loser()
+        && scene.until(TOLD_WITHIN, |scene| scene.state(VICTIM) == state).await.is_err()
+    {
+        wrong.push(format!("keepalived of {VICTIM} recorded {:?} and not {state:?}", scene.state(VICTIM)));
+    }
+    let to = scene.look()?;
+    let observed = scene.observer.holders();
+    if to != observed {
+        wrong.push(format!("the kernel says {to:?} and the observer {observed:?}"));
+    }
+    if let (End::Moves, Some(new)) = (scenario.ends(), to.iter().find(|node| **node != from))
+        && scene.until(TOLD_WITHIN, |scene| scene.state(new) == "now master").await.is_err()
+    {
+        wrong.push(format!("{new} has the address and recorded {:?}", scene.state(new)));
+    }
+    let states = scene.states();
+    if scenario == Scenario::Seed {
+        seeds_check(scene, "HTTP/1.1 503 Service Unavailable", 1, &mut notes, &mut wrong)?;
+    }
+    let expected_holders = match scenario.ends() {
+        End::Nowhere => 0,
+        End::Moves if scenario == Scenario::KeepalivedKill => 2,
+        End::Moves | End::Stays => 1,
+    };
+    if to.len() != expected_holders {
+        wrong.push(format!("{} have the address, and {expected_holders} should", to.len()));
+    }
+    let attempts = scene.attempts();
+
+    mend(scene, scenario, &mut notes, &mut wrong).await?;
+    let mended = Instant::now();
+
+    let events = scene.observer.events()?;
+    let after: Vec<&Event> = events.iter().filter(|event| event.at >= fault).collect();
+    let since = |event: &Event| ms(event.at.duration_since(fault));
+    let moved = after.iter().find(|event| event.what == What::Takes && event.node != from);
+    let left = after.iter().find(|event| event.what == What::Leaves && event.node == from);
+    let answered = attempts.iter().find(|attempt| match (&attempt.said, scenario.is_of_proxies()) {
+        (Ok(_), true) => moved.is_some_and(|moved| attempt.due >= moved.at),
+        (Ok(node), false) => attempt.due >= fault && *node != from,
+        (Err(_), _) => false,
+    });
+    let moves = after.iter().filter(|event| event.what == What::Takes).count();
+    let allowed = match scenario.ends() {
+        End::Moves => 1,
+        End::Stays => 0,
+        // While the nodes are started again, the first good one takes it.
+        End::Nowhere => 1,
+    };
+    let overlaps = overlaps(&events, fault, mended);
+    let outcome = Outcome {
+        scenario,
+        repetition,
+        left_ms: left.map(|event| since(event)),
+        moved_ms: moved.filter(|event| event.at < calm).map(|event| since(event)),
+        answered_ms: answered
+            .filter(|_| scenario.ends() == End::Moves)
+            .map(|attempt| ms(attempt.done.duration_since(fault))),
+        gap_ms: ms(longest_gap(&attempts, fault, calm)),
+        errors: errors(&attempts, fault, calm),
+        overlaps,
+        moved_again: moves.saturating_sub(allowed),
+        states,
+        from,
+        to: to.into_iter().collect(),
+        notes,
+        wrong,
+    };
+    Ok(judged(outcome))
+}
+
+/// Adds what is wrong with the figures.
+fn judged(mut outcome: Outcome) -> Outcome {
+    let scenario = outcome.scenario;
+    match scenario.ends() {
+        End::Moves if outcome.moved_ms.is_none() => outcome.wrong.push("the address did not move".into()),
+        End::Nowhere if outcome.moved_ms.is_some() => {
+            outcome.wrong.push("a bad node took the address".into())
+        }
+        End::Moves if outcome.answered_ms.is_none() => {
+            outcome.wrong.push("no answer came from behind the new holder".into());
+        }
+        End::Stays if outcome.left_ms.is_some() => outcome.wrong.push("the address did not stay".into()),
+        _ => {}
+    }
+    // A tie moves it twice within milliseconds; that is the overlap's affair.
+    if outcome.moved_again > 0 && scenario != Scenario::Seed {
+        outcome.wrong.push(format!("the address moved {} more times", outcome.moved_again));
+    }
+    if outcome.overlap_ms() > 0.0 {
+        match scenario.may_overlap() {
+            Some(why) => outcome.notes.push(format!("two holders are no surprise here: {why}")),
+            None => outcome.wrong.push(format!("two had the address for {:.0} ms", outcome.overlap_ms())),
+        }
+    }
+    if outcome.overlap_apart_ms() > 0.0 {
+        outcome.notes.push(format!(
+            "{VICTIM}, cut off, kept the address for {:.0} ms while another had it; nobody could reach both",
+            outcome.overlap_apart_ms()
+        ));
+    }
+    outcome
+}
+
+fn holder(scene: &Scene) -> anyhow::Result<String> {
+    scene.observer.holders().into_iter().next().context("nobody has the address")
+}
+
+/// Does it; when it took effect.
+async fn strike(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<Instant> {
+    let stage = &scene.stage;
+    // For what keepalived notices by itself: it may have acted before the order that was given is known to be carried out.
+    let before = Instant::now();
+    match scenario {
+        Scenario::Seed | Scenario::Stop => stage.fault(VICTIM, Fault::Stop).await,
+        Scenario::Return => {
+            stage.fault(VICTIM, Fault::Stop).await?;
+            stage.wait_gone(VICTIM, GONE_WITHIN).await?;
+            let moved = |scene: &Scene| {
+                let holders = scene.observer.holders();
+                holders.len() == 1 && !holders.contains(VICTIM)
+            };
+            scene.until(LIMIT, moved).await.context("the address does not move")?;
+            let at = Instant::now();
+            scene.stage.fault(VICTIM, Fault::Heal).await?;
+            Ok(at)
+        }
+        Scenario::Hung => stage.fault(VICTIM, Fault::Freeze).await,
+        Scenario::Donor | Scenario::DonorAllowed => {
+            stage.run_in(VICTIM, "SET GLOBAL wsrep_desync = ON").await?;
+            Ok(before)
+        }
+        Scenario::Vanish => {
+            scene.note(VICTIM, What::CutOff);
+            stage.fault(VICTIM, Fault::Vanish).await?;
+            Ok(before)
+        }
+        Scenario::Partition => {
+            scene.note(VICTIM, What::CutOff);
+            stage.set_plugged(VICTIM, false)?;
+            Ok(before)
+        }
+        Scenario::KeepalivedStop => scene.agent(VICTIM)?.stop().map(|()| before),
+        Scenario::KeepalivedCrash => scene.agent(VICTIM)?.crash().map(|()| before),
+        Scenario::KeepalivedKill | Scenario::KeepalivedKillSupervised => {
+            scene.agent(VICTIM)?.kill().await?;
+            Ok(before)
+        }
+        Scenario::AllBad => {
+            for node in ["db1", "db3"] {
+                stage.fault(node, Fault::Stop).await?;
+                stage.wait_gone(node, GONE_WITHIN).await?;
+                // Until its next check a bad node takes an address that becomes free, for up to a second.
+                let told = scene.until(LIMIT, |scene| scene.state(node) == "now fault").await;
+                told.with_context(|| format!("{node} does not notice that it is bad"))?;
+            }
+            stage.fault(VICTIM, Fault::Stop).await
+        }
+        Scenario::ProxyKill => scene.kill_proxy(VICTIM),
+        Scenario::ProxyStop => {
+            scene.proxy(VICTIM)?.terminate()?;
+            Ok(Instant::now())
+        }
+    }
+}
+
+/// Waits for what must come, and a little longer.
+async fn follow(
+    scene: &Scene,
+    scenario: Scenario,
+    fault: Instant,
+    from: &str,
+    wrong: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let came = match scenario.ends() {
+        End::Stays => {
+            tokio::time::sleep_until((fault + STAYS).into()).await;
+            return Ok(());
+        }
+        End::Nowhere => {
+            let came = scene.until(LIMIT, |scene| scene.observer.holders().is_empty()).await;
+            tokio::time::sleep(STAYS).await;
+            came
+        }
+        End::Moves => {
+            // A killed keepalived does not let go: another has it, and that is all there is to wait for.
+            let both = scenario == Scenario::KeepalivedKill;
+            let moved = |holders: &BTreeSet<String>| {
+                holders.iter().any(|node| node != from) && (both || !holders.contains(from))
+            };
+            let came = scene.until(LIMIT, |scene| moved(&scene.observer.holders())).await;
+            tokio::time::sleep(AFTER).await;
+            came
+        }
+    };
+    if let Err(why) = came {
+        wrong.push(format!("what must come did not: {why:#}"));
+    }
+    Ok(())
+}
+
+/// The seed's own command line on the victim, as a person would type it.
+fn seeds_check(
+    scene: &Scene,
+    status: &str,
+    code: i32,
+    notes: &mut Vec<String>,
+    wrong: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let check = &scene.programs().clustercheck;
+    let (ended, said) = scene.run_in(VICTIM, check, &["clustercheck", "password", "0"])?;
+    let first = said.lines().next().unwrap_or_default();
+    let told = format!("`clustercheck clustercheck password 0; echo $?` on {VICTIM}: {first}, {ended:?}");
+    if first != status || ended != Some(code) {
+        wrong.push(told);
+    } else {
+        notes
+            .push(format!("`clustercheck clustercheck password 0; echo $?` on {VICTIM}: {first} ... {code}"));
+    }
+    Ok(())
+}
+
+/// Undoes it while keepalived runs on: what comes back must be a backup, and the address must not move.
+async fn mend(
+    scene: &Scene,
+    scenario: Scenario,
+    notes: &mut Vec<String>,
+    wrong: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let stage = &scene.stage;
+    match scenario {
+        Scenario::Seed | Scenario::Stop | Scenario::Hung => drop(stage.fault(VICTIM, Fault::Heal).await?),
+        Scenario::Vanish => {
+            scene.note(VICTIM, What::Connected);
+            stage.fault(VICTIM, Fault::Heal).await?;
+        }
+        Scenario::Partition => {
+            scene.note(VICTIM, What::Connected);
+            stage.set_plugged(VICTIM, true)?;
+            stage.fault(VICTIM, Fault::Heal).await?;
+        }
+        Scenario::Donor | Scenario::DonorAllowed => {
+            stage.run_in(VICTIM, "SET GLOBAL wsrep_desync = OFF").await?;
+            stage.fault(VICTIM, Fault::Heal).await?;
+        }
+        Scenario::AllBad => {
+            // The last to go knows most, and begins.
+            for node in [VICTIM, "db1", "db3"] {
+                stage.fault(node, Fault::Heal).await?;
+            }
+            return Ok(());
+        }
+        Scenario::KeepalivedKill => return release(scene, notes, wrong).await,
+        Scenario::Return
+        | Scenario::KeepalivedStop
+        | Scenario::KeepalivedCrash
+        | Scenario::KeepalivedKillSupervised
+        | Scenario::ProxyKill
+        | Scenario::ProxyStop => return Ok(()),
+    }
+    let state = if scenario == Scenario::DonorAllowed { "now master" } else { "now backup" };
+    if scene.until(LIMIT, |scene| scene.state(VICTIM) == state).await.is_err() {
+        wrong.push(format!("{VICTIM} is mended and recorded {:?} instead of {state:?}", scene.state(VICTIM)));
+    }
+    tokio::time::sleep(AFTER).await;
+    Ok(())
+}
+
+/// What a person does about a killed keepalived: `vip status` says it, `vip release` ends it.
+async fn release(scene: &Scene, notes: &mut Vec<String>, wrong: &mut Vec<String>) -> anyhow::Result<()> {
+    let agent = scene.agent(VICTIM)?;
+    let (conf, pid) = (agent.file("keepalived.conf"), agent.file("keepalived.pid"));
+    let program = &scene.programs().understudy;
+    let words = ["vip", "status", "--config", &conf, "--pid-file", &pid];
+    let (code, said) = scene.run_in(VICTIM, program, &words)?;
+    if code != Some(1) || !said.contains("vip release") {
+        wrong.push(format!("`understudy vip status` says nothing of it: {code:?} {said}"));
+    }
+    let began = Instant::now();
+    let words = ["vip", "release", "--config", &conf, "--pid-file", &pid];
+    let (code, said) = scene.run_in(VICTIM, program, &words)?;
+    let gone = scene.until(LIMIT, |scene| scene.observer.holders().len() == 1).await;
+    if code != Some(0) || gone.is_err() {
+        wrong.push(format!("`understudy vip release` does not help: {code:?} {said}"));
+    }
+    notes.push(format!("`understudy vip release` took it away in {:.0} ms", ms(began.elapsed())));
+    Ok(())
+}
+
+/// After a scenario that broke off: every node as it should be.
+async fn mend_all(scene: &Scene) -> anyhow::Result<()> {
+    scene.stage.set_plugged(VICTIM, true)?;
+    for node in [VICTIM, "db1", "db3"] {
+        scene.stage.fault(node, Fault::Heal).await.with_context(|| format!("cannot heal {node}"))?;
+    }
+    scene.stage.run_in(VICTIM, "SET GLOBAL wsrep_desync = OFF").await?;
+    scene.note(VICTIM, What::Connected);
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! What is done to the holder of the address, and what must come of it.
+
+/// One thing that happens to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[value(rename_all = "kebab-case")]
+pub enum Scenario {
+    /// mysqld is stopped, keepalived as in the seed: equal priorities, state MASTER
+    Seed,
+    /// mysqld is stopped, keepalived as we advise
+    Stop,
+    /// The stopped node, of the highest priority, comes back: the address must stay where it is
+    Return,
+    /// mysqld hangs (SIGSTOP)
+    Hung,
+    /// The node becomes a donor, and donors are not good (third argument 0)
+    Donor,
+    /// The node becomes a donor, and donors are good (third argument 1)
+    DonorAllowed,
+    /// The host is lost: its link goes down
+    Vanish,
+    /// The host is cut off and cannot see it: its link stays up
+    Partition,
+    /// keepalived is stopped in good order
+    KeepalivedStop,
+    /// keepalived's VRRP process is killed; its parent starts another
+    KeepalivedCrash,
+    /// All of keepalived is killed and nobody looks after it
+    KeepalivedKill,
+    /// All of keepalived is killed under a supervisor that does what our systemd drop-in says
+    KeepalivedKillSupervised,
+    /// mysqld is stopped on all nodes
+    AllBad,
+    /// Two `understudy serve` share the address; the one that has it is killed
+    ProxyKill,
+    /// The same, stopped in good order
+    ProxyStop,
+}
+
+impl Scenario {
+    /// All of them, in the order of a run: what costs the cluster most stands last.
+    pub const ALL: [Self; 15] = [
+        Self::Seed,
+        Self::Stop,
+        Self::Return,
+        Self::Hung,
+        Self::Donor,
+        Self::DonorAllowed,
+        Self::KeepalivedStop,
+        Self::KeepalivedCrash,
+        Self::KeepalivedKill,
+        Self::KeepalivedKillSupervised,
+        Self::Vanish,
+        Self::Partition,
+        Self::ProxyKill,
+        Self::ProxyStop,
+        Self::AllBad,
+    ];
+
+    /// As the table has it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Seed => "mysqld stopped, the seed's configuration",
+            Self::Stop => "mysqld stopped",
+            Self::Return => "the stopped node returns",
+            Self::Hung => "mysqld hangs",
+            Self::Donor => "donor, not allowed (0)",
+            Self::DonorAllowed => "donor, allowed (1)",
+            Self::Vanish => "host lost, link down",
+            Self::Partition => "host cut off, link up",
+            Self::KeepalivedStop => "keepalived stopped",
+            Self::KeepalivedCrash => "keepalived's VRRP process killed",
+            Self::KeepalivedKill => "keepalived killed, alone",
+            Self::KeepalivedKillSupervised => "keepalived killed, supervised",
+            Self::AllBad => "mysqld stopped everywhere",
+            Self::ProxyKill => "proxy killed",
+            Self::ProxyStop => "proxy stopped",
+        }
+    }
+
+    /// On proxies, not on database nodes.
+    pub fn is_of_proxies(self) -> bool {
+        matches!(self, Self::ProxyKill | Self::ProxyStop)
+    }
+
+    /// What the address does.
+    pub fn ends(self) -> End {
+        match self {
+            Self::Return | Self::DonorAllowed => End::Stays,
+            Self::AllBad => End::Nowhere,
+            _ => End::Moves,
+        }
+    }
+
+    /// The state that keepalived on the machine must have told at the end; `None`: it cannot or need not tell.
+    pub fn state_of_loser(self) -> Option<&'static str> {
+        match self {
+            Self::Seed
+            | Self::Stop
+            | Self::Hung
+            | Self::Donor
+            | Self::Vanish
+            | Self::Partition
+            | Self::AllBad => Some("now fault"),
+            Self::ProxyKill | Self::ProxyStop => Some("now fault"),
+            Self::Return => Some("now backup"),
+            Self::DonorAllowed => Some("now master"),
+            Self::KeepalivedStop => Some("now stop"),
+            Self::KeepalivedCrash => Some("now backup"),
+            Self::KeepalivedKill | Self::KeepalivedKillSupervised => None,
+        }
+    }
+
+    /// Why two holders are no surprise here; everywhere else they are a failure.
+    pub fn may_overlap(self) -> Option<&'static str> {
+        match self {
+            Self::Seed => Some("equal priorities: the others take it at once, until they hear each other"),
+            Self::KeepalivedKill => {
+                Some("nothing takes the address from the kernel when keepalived is killed")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What becomes of the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// To another machine.
+    Moves,
+    /// It must not move.
+    Stays,
+    /// Nobody may have it.
+    Nowhere,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_is_run_once() {
+        let mut all = Scenario::ALL.to_vec();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), <Scenario as clap::ValueEnum>::value_variants().len());
+    }
+}

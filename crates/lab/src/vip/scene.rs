@@ -1,0 +1,362 @@
+//! The set for a scenario: a cluster, its keepaliveds, the observer and the client through the address.
+//!
+//! ```text
+//!   us-NAME-db1                 us-NAME-db2                 us-NAME-db3           this namespace
+//!     mariadbd  keepalived        mariadbd  keepalived        mariadbd  keepalived    client, observer
+//!        └─ clustercheck ─┘          └─ clustercheck ─┘                               10.77.S.254
+//!     10.77.S.1                   10.77.S.2, 10.77.S.100      10.77.S.3
+//! ```
+//!
+//! Each keepalived asks its own node only, through the drop-in that bears the original's name, as the seed does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::agent::{Agent, Programs};
+use super::client::Client;
+use super::observer::{Observer, What};
+use super::{PRIORITIES, VipPlan};
+use crate::failover::case::Writers;
+use crate::failover::understudy::{Knobs, Place, program};
+use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
+use crate::stage::process::{Keeper, Owned};
+use crate::stage::{ADVISED_EVS, Stage, StagePlan, tools};
+
+/// The node that has the address when a scenario begins, as in the seed.
+pub const VICTIM: &str = "db2";
+/// Last byte of the address that moves.
+const VIP: u8 = 100;
+/// Where a proxy listens.
+const PROXY_PORT: u16 = 6033;
+/// How long anything that must come may take.
+pub const LIMIT: Duration = Duration::from_secs(30);
+/// The client must have had so many answers from the holder before a scenario begins.
+const CALM_ANSWERS: usize = 10;
+/// Between two looks at a condition.
+const PACE: Duration = Duration::from_millis(5);
+/// The seed's account, with its very hash, for the local host alone and without any right.
+const ACCOUNT: &str = "GRANT USAGE ON *.* TO 'clustercheck'@'localhost' IDENTIFIED BY PASSWORD \
+                       '*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19'";
+
+/// How keepalived is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// As the seed has it, instead of as we advise.
+    pub like_the_seed: bool,
+    /// clustercheck's third argument.
+    pub donor: bool,
+    /// On two proxies, not on three nodes.
+    pub proxies: bool,
+    /// Under a supervisor.
+    pub supervised: bool,
+    /// The victim has the highest priority, so that it would take the address back if it could.
+    pub victim_first: bool,
+}
+
+/// Everything that runs. Dropping it ends all of it: what asks ends before what is asked.
+pub struct Scene {
+    client: Option<Client>,
+    agents: BTreeMap<String, Agent>,
+    proxies: BTreeMap<String, Owned>,
+    /// Watches from before the first keepalived on.
+    pub observer: Observer,
+    keeper: Keeper,
+    programs: Programs,
+    /// The address that moves.
+    pub vip: IpAddr,
+    /// The cluster.
+    pub stage: Stage,
+}
+
+impl Scene {
+    /// Starts the cluster and the observer.
+    ///
+    /// # Errors
+    /// Without root there are no namespaces; without keepalived there is nothing to measure.
+    pub async fn up(plan: &VipPlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
+        let keepalived = tools::need("keepalived", "keepalived")?;
+        let stage = Stage::up_telling(
+            StagePlan {
+                name: format!("vip{}", std::process::id()),
+                galera_options: if plan.plain_evs { String::new() } else { ADVISED_EVS.to_owned() },
+                // On the address that moves, too; each node is alone in its namespace.
+                server_options: vec!["bind-address = *".to_owned()],
+                ..StagePlan::default()
+            },
+            tell,
+        )
+        .await?;
+        if !stage.is_namespaced() {
+            bail!("an address that moves needs network namespaces: run `understudy lab vip` as root");
+        }
+        let IpAddr::V4(host) = stage.host_address() else { bail!("the stage has no IPv4 address") };
+        let [a, b, c, _] = host.octets();
+        let vip = IpAddr::V4(Ipv4Addr::new(a, b, c, VIP));
+        stage.run_in("db1", ACCOUNT).await.context("cannot make the check's account")?;
+        let programs = programs(&stage, keepalived)?;
+        let keeper = Keeper::new()?;
+        let observer = Observer::start(&stage, &keeper, vip).await?;
+        Ok(Self {
+            client: None,
+            agents: BTreeMap::new(),
+            proxies: BTreeMap::new(),
+            observer,
+            keeper,
+            programs,
+            vip,
+            stage,
+        })
+    }
+
+    /// Starts keepalived on each machine, the victim's first, so that it has the address; then the client. All is calm when it
+    /// returns.
+    pub async fn raise(&mut self, plan: &VipPlan, wanted: Wanted) -> anyhow::Result<()> {
+        let names: Vec<String> = self.stage.nodes().iter().map(|node| node.name.clone()).collect();
+        let mut order = vec![VICTIM.to_owned()];
+        order.extend(names.into_iter().filter(|name| name != VICTIM).take(if wanted.proxies {
+            1
+        } else {
+            2
+        }));
+        if wanted.proxies {
+            for name in &order {
+                self.start_proxy(name)?;
+            }
+        }
+        for name in &order {
+            let config = self.config(plan, wanted, name)?;
+            let env = self.environment(name)?;
+            let supervised = wanted.supervised;
+            let agent =
+                Agent::start(&self.stage, &self.keeper, &self.programs, name, &config, &env, supervised)
+                    .await?;
+            self.agents.insert(name.clone(), agent);
+            let state = if name == VICTIM { "now master" } else { "now backup" };
+            let told = self.until(LIMIT, |scene| scene.state(name) == state).await;
+            told.with_context(|| self.why(name, state))?;
+        }
+        let holders = self.observer.holders();
+        if holders != BTreeSet::from([VICTIM.to_owned()]) {
+            bail!("{VICTIM} must have the address, and {holders:?} has it");
+        }
+        let port = if wanted.proxies { PROXY_PORT } else { 3306 };
+        self.client = Some(Client::start(SocketAddr::new(self.vip, port)));
+        let calm = |scene: &Self| {
+            scene.attempts().iter().filter(|attempt| attempt.said.is_ok()).count() >= CALM_ANSWERS
+        };
+        self.until(LIMIT, calm).await.context("the client gets no answer through the address")
+    }
+
+    /// Ends keepaliveds, proxies and client.
+    pub async fn lower(&mut self) -> anyhow::Result<()> {
+        self.client = None;
+        for (_, agent) in std::mem::take(&mut self.agents) {
+            agent.end().await?;
+        }
+        self.proxies.clear();
+        // What a killed keepalived left is not to meet the next scenario.
+        for node in self.observer.holders() {
+            let mut command = self.stage.command_in(&node, Path::new("ip"))?;
+            command.args(["address", "del", &format!("{}/24", self.vip), "dev", "eth0"]);
+            command.output().context("cannot run `ip`")?;
+        }
+        self.until(LIMIT, |scene| scene.observer.holders().is_empty())
+            .await
+            .context("the address stays where it was")
+    }
+
+    /// Ends everything and takes it away.
+    pub async fn down(self) -> anyhow::Result<()> {
+        let Self { observer, keeper, stage, .. } = self;
+        drop(observer);
+        drop(keeper);
+        stage.down().await
+    }
+
+    /// Waits for a condition.
+    ///
+    /// # Errors
+    /// When it does not come `within`, or when a process that is needed for it has ended.
+    pub async fn until(&self, within: Duration, is_so: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        while !is_so(self) {
+            self.observer.events()?;
+            if Instant::now() > deadline {
+                bail!("not within {} s", within.as_secs());
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(())
+    }
+
+    /// What keepalived on a node recorded last.
+    pub fn state(&self, node: &str) -> String {
+        self.agents.get(node).map(Agent::state).unwrap_or_default()
+    }
+
+    /// The same of all.
+    pub fn states(&self) -> BTreeMap<String, String> {
+        self.agents.iter().map(|(name, agent)| (name.clone(), agent.state())).collect()
+    }
+
+    /// keepalived of a node.
+    pub fn agent(&self, node: &str) -> anyhow::Result<&Agent> {
+        self.agents.get(node).with_context(|| format!("no keepalived runs in {node}"))
+    }
+
+    /// What the client heard.
+    pub fn attempts(&self) -> Vec<super::client::Attempt> {
+        self.client.as_ref().map(Client::attempts).unwrap_or_default()
+    }
+
+    /// The proxy of a node.
+    pub fn proxy(&mut self, node: &str) -> anyhow::Result<&mut Owned> {
+        self.proxies.get_mut(node).with_context(|| format!("no proxy runs in {node}"))
+    }
+
+    /// Kills the proxy of a node.
+    pub fn kill_proxy(&mut self, node: &str) -> anyhow::Result<Instant> {
+        let proxy = self.proxies.remove(node).with_context(|| format!("no proxy runs in {node}"))?;
+        let at = Instant::now();
+        drop(proxy);
+        Ok(at)
+    }
+
+    /// Cuts a node off, or connects it again, and tells the observer.
+    pub fn note(&self, node: &str, what: What) {
+        self.observer.note(node, what);
+    }
+
+    /// Who has it by the kernel's own list, now: what the observer says must be the same.
+    pub fn look(&self) -> anyhow::Result<BTreeSet<String>> {
+        let mut holders = BTreeSet::new();
+        for node in self.stage.nodes() {
+            let mut command = self.stage.command_in(&node.name, Path::new("ip"))?;
+            let output = command
+                .args(["-oneline", "address", "show", "to", &self.vip.to_string()])
+                .output()
+                .context("cannot run `ip`")?;
+            if !output.stdout.is_empty() {
+                holders.insert(node.name.clone());
+            }
+        }
+        Ok(holders)
+    }
+
+    /// Runs one of our own commands where a node is; its exit code and what it said.
+    pub fn run_in(
+        &self,
+        node: &str,
+        program: &Path,
+        words: &[&str],
+    ) -> anyhow::Result<(Option<i32>, String)> {
+        let mut command = self.stage.command_in(node, program)?;
+        command.args(words).envs(self.environment(node)?);
+        let output = command.output().with_context(|| format!("cannot run {}", program.display()))?;
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    }
+
+    /// The programs of this scene.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    fn why(&self, node: &str, state: &str) -> String {
+        let words = self.agents.get(node).map(Agent::last_words).unwrap_or_default();
+        format!("keepalived of {node} does not say {state:?} but {:?}:\n{words}", self.state(node))
+    }
+
+    /// The command line of `understudy vip config`.
+    fn config(&self, plan: &VipPlan, wanted: Wanted, node: &str) -> anyhow::Result<Vec<String>> {
+        let at = self.stage.nodes().iter().position(|known| known.name == node).unwrap_or(0);
+        let mut words = vec![
+            format!("--address={}/24", self.vip),
+            "--interface=eth0".into(),
+            format!("--advert-interval-ms={}", plan.advert_interval_ms),
+        ];
+        if wanted.like_the_seed {
+            words.push("--like-the-seed".into());
+        } else {
+            let mut priorities = PRIORITIES;
+            if wanted.victim_first {
+                priorities.swap(0, 1);
+            }
+            let priority = priorities.get(at).context("there are more nodes than priorities")?;
+            words.push(format!("--priority={priority}"));
+        }
+        if wanted.proxies {
+            words.push("--for=proxy".into());
+            let conf = self.proxy_dir(node).join("understudy.toml");
+            words.push(format!(
+                "--check-command={} check --once --serve --config {}",
+                self.programs.understudy.display(),
+                conf.display()
+            ));
+        } else {
+            let check = self.programs.clustercheck.display();
+            words.push(format!("--check-command={check} clustercheck password {}", u8::from(wanted.donor)));
+        }
+        Ok(words)
+    }
+
+    /// For keepalived and its checks: where this node's server is, and a directory of its own for sockets.
+    fn environment(&self, node: &str) -> anyhow::Result<Vec<(String, String)>> {
+        let dir = self.stage.directory().join("vip").join(node);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let file = dir.join("check.cnf");
+        let socket = &self.stage.node(node)?.socket;
+        std::fs::write(&file, format!("[client]\nsocket={}\n", socket.display()))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(vec![
+            ("DEFAULTS_EXTRA_FILE".into(), file.display().to_string()),
+            ("UNDERSTUDY_RUN_DIR".into(), dir.join("run").display().to_string()),
+        ])
+    }
+
+    fn proxy_dir(&self, node: &str) -> PathBuf {
+        self.stage.directory().join("vip").join(node).join("proxy")
+    }
+
+    fn start_proxy(&mut self, node: &str) -> anyhow::Result<()> {
+        let dir = self.proxy_dir(node);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let nodes: Vec<(String, String)> =
+            self.stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
+        let place = Place {
+            nodes: &nodes,
+            writers: Writers::One,
+            mysql: &format!("0.0.0.0:{PROXY_PORT}"),
+            http: "127.0.0.1:6080",
+            health: None,
+            dir: &dir,
+            monitor_user: MONITOR_USER,
+        };
+        let (config, _) = place.write(&Knobs::default(), MONITOR_PASSWORD)?;
+        let mut command = self.stage.command_in(node, &self.programs.understudy)?;
+        command.args(["serve", "--config"]).arg(config).envs(self.environment(node)?);
+        let proxy = self.keeper.spawn(&command, Some(&dir.join("understudy.log")))?;
+        self.proxies.insert(node.to_owned(), proxy);
+        Ok(())
+    }
+}
+
+/// Finds the programs, and gives ours the name of the original check, too.
+fn programs(stage: &Stage, keepalived: PathBuf) -> anyhow::Result<Programs> {
+    let understudy = program()?;
+    let understudy =
+        understudy.canonicalize().with_context(|| format!("cannot find {}", understudy.display()))?;
+    let dir = stage.directory().join("vip");
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let clustercheck = dir.join("clustercheck");
+    // Not a symbolic link: keepalived follows those, and calls the program by the name that it finds at their end.
+    if std::fs::hard_link(&understudy, &clustercheck).is_err() {
+        // On another file system.
+        std::fs::copy(&understudy, &clustercheck)
+            .with_context(|| format!("cannot make {}", clustercheck.display()))?;
+    }
+    Ok(Programs { keepalived, understudy, clustercheck })
+}

@@ -1,0 +1,208 @@
+//! The brain and the health rules cannot disagree: random words of nodes, random events, and both asked.
+
+#![allow(clippy::unwrap_used)] // tests fail by panicking
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use topology::NodeId;
+use topology::action::Action;
+use topology::brain::{Brain, Restored};
+use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
+use topology::health::{Question, Rules, Serves, admit};
+use topology::order::{Order, OrderId};
+use topology::routes::ServerGreeting;
+use topology::settings::{NodeSettings, Settings, Writers};
+use topology::view::{ClusterView, NodeView};
+
+const STRICT: Rules = Rules { donor: false, read_only: false };
+const KIND: Rules = Rules { donor: true, read_only: true };
+
+/// Tells a fact, and does at once what is to be done: the disk writes, every node has applied everything.
+fn tell(brain: &mut Brain, now: Duration, fact: Fact) {
+    let mut facts = VecDeque::from([fact]);
+    while let Some(fact) = facts.pop_front() {
+        facts.extend(brain.on(now, fact).into_iter().filter_map(|action| match action {
+            Action::Persist { term, .. } => Some(Fact::Outcome(Outcome::Persisted { term })),
+            Action::Barrier { node, term, .. } => Some(Fact::Outcome(Outcome::BarrierPassed { node, term })),
+            _ => None,
+        }));
+    }
+}
+
+fn brain(writers: Writers) -> Brain {
+    let node = |number: u8| NodeSettings {
+        name: format!("db{number}"),
+        address: format!("db{number}:3306"),
+        priority: 0,
+    };
+    let settings = Settings::new("shop", writers, (0..3).map(node).collect());
+    Brain::new(settings, Restored { sessions_max: vec![None; 3], ..Restored::default() }, Duration::ZERO)
+}
+
+fn up(node: u8) -> Fact {
+    let greeting = ServerGreeting { version: "x".into(), capabilities: 4, charset: 45 };
+    Fact::LinkUp { node: NodeId(node), greeting }
+}
+
+fn said(node: u8, status: GaleraStatus) -> Fact {
+    Fact::Status { node: NodeId(node), status: Box::new(status) }
+}
+
+fn good() -> GaleraStatus {
+    GaleraStatus {
+        local_state: Some(4),
+        cluster_status: "Primary".into(),
+        cluster_size: 3,
+        conf_id: 3,
+        ready: true,
+        connected: true,
+        ..GaleraStatus::default()
+    }
+}
+
+/// All that the rules look at, in every combination; mostly only a little is wrong, or few would ever be good.
+fn word() -> impl Strategy<Value = GaleraStatus> {
+    let rarely = || proptest::bool::weighted(0.1);
+    (
+        prop_oneof![12 => Just(Some(4)), 3 => (0u8..6).prop_map(Some), 1 => Just(None)],
+        prop_oneof![8 => Just("Primary"), 1 => Just("primary"), 1 => Just("non-Primary"), 1 => Just("")],
+        (rarely(), rarely(), rarely(), rarely(), rarely(), rarely()),
+        prop_oneof![
+            8 => Just(None),
+            2 => Just(Some("DISABLED")),
+            1 => Just(Some("SHUTDOWN")),
+            1 => Just(Some("MAINTENANCE"))
+        ],
+    )
+        .prop_map(|(local_state, cluster_status, bits, mode)| {
+            let (not_ready, not_connected, desync, reject_queries, sst_donor_rejects, read_only) = bits;
+            GaleraStatus {
+                local_state,
+                cluster_status: cluster_status.into(),
+                ready: !not_ready,
+                connected: !not_connected,
+                desync,
+                reject_queries,
+                sst_donor_rejects,
+                read_only,
+                pxc_maint_mode: mode.map(str::to_owned),
+                ..good()
+            }
+        })
+}
+
+/// What else may happen to a node.
+#[derive(Clone, Debug)]
+enum Event {
+    Said(u8, GaleraStatus),
+    Fact(Fact),
+    Wait(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let node = || (0u8..3).prop_map(NodeId);
+    let how = prop_oneof![
+        Just(ConnectFailure::Refused),
+        Just(ConnectFailure::TimedOut),
+        Just(ConnectFailure::Rejected { errno: 1045, message: "no".into() })
+    ];
+    let end =
+        prop_oneof![Just(LinkEnd::Closed), Just(LinkEnd::Goodbye { errno: 1053 }), Just(LinkEnd::Silent)];
+    prop_oneof![
+        6 => (0u8..3, word()).prop_map(|(node, status)| Event::Said(node, status)),
+        3 => (0u8..3).prop_map(|node| Event::Fact(up(node))),
+        2 => (node(), how).prop_map(|(node, how)| Event::Fact(Fact::ConnectFailed { node, how })),
+        2 => (node(), end).prop_map(|(node, how)| Event::Fact(Fact::LinkEnded { node, how })),
+        2 => node().prop_map(|node| Event::Fact(Fact::ProbeMissed { node })),
+        1 => node().prop_map(|node| Event::Fact(Fact::TrafficRefused { node, errno: 1047 })),
+        1 => (node(), 0u64..9).prop_map(|(node, id)| {
+            let budget = Duration::from_millis(100);
+            Event::Fact(Fact::Order { id: OrderId(id), order: Order::Drain { node, budget } })
+        }),
+        3 => (1u64..300).prop_map(Event::Wait),
+    ]
+}
+
+fn admitted(view: &ClusterView, node: &NodeView, rules: Rules) -> bool {
+    view.ask(&node.name, Question::Member(rules)).unwrap().is_ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Nothing but their own words speaks for or against them.
+    #[test]
+    fn of_a_node_that_only_speaks_for_itself(all in any::<bool>(), words in proptest::collection::vec(word(), 3)) {
+        let mut brain = brain(if all { Writers::All } else { Writers::One });
+        let now = Duration::from_millis(1);
+        for (node, word) in (0..).zip(&words) {
+            tell(&mut brain, now, up(node));
+            tell(&mut brain, now, said(node, word.clone()));
+        }
+        let view = brain.view(now);
+        for (node, word) in view.nodes.iter().zip(&words) {
+            prop_assert!(node.others.is_none() && node.doubt.is_none(), "{:?}", node);
+            prop_assert_eq!(node.serves == Serves::Well, admit(word, STRICT).is_ok(), "{:?}", node);
+            for rules in [STRICT, KIND, Rules::default()] {
+                let asked = view.ask(&node.name, Question::Member(rules)).unwrap();
+                prop_assert_eq!(asked, admit(word, rules), "{:?}", rules);
+            }
+        }
+    }
+
+    /// Whatever happens: what the proxy would choose is good, what it would not choose is not, and nobody is forgiven what others say.
+    #[test]
+    fn whatever_happens(all in any::<bool>(), events in proptest::collection::vec(event(), 1..60)) {
+        let mut brain = brain(if all { Writers::All } else { Writers::One });
+        let mut now = Duration::from_millis(1);
+        for node in 0..3 {
+            tell(&mut brain, now, up(node));
+            tell(&mut brain, now, said(node, good()));
+        }
+        for event in events {
+            let fact = match event {
+                Event::Said(node, status) => said(node, status),
+                Event::Fact(fact) => fact,
+                Event::Wait(ms) => {
+                    now += Duration::from_millis(ms);
+                    Fact::Tick
+                }
+            };
+            tell(&mut brain, now, fact);
+            let view = brain.view(now);
+            for node in &view.nodes {
+                let is_chosen = node.serves == Serves::Well && node.doubt.is_none();
+                prop_assert_eq!(is_chosen, admitted(&view, node, STRICT), "{:?}", node);
+                prop_assert!(!is_chosen || admitted(&view, node, KIND), "{:?}", node);
+                let spoken_against = node.others.is_some() || node.doubt.is_some();
+                prop_assert!(!spoken_against || !admitted(&view, node, KIND), "{:?}", node);
+                let writes = view.ask(&node.name, Question::Writer).unwrap().is_ok();
+                prop_assert!(!writes || (node.serves != Serves::No && node.doubt.is_none()), "{:?}", node);
+                prop_assert!(!writes || all || node.writer, "{:?}", node);
+            }
+            let writers = view.nodes.iter().filter(|n| view.ask(&n.name, Question::Writer).unwrap().is_ok()).count();
+            prop_assert!(all || writers <= 1);
+        }
+    }
+}
+
+#[test]
+fn a_drained_node_is_not_good_however_kind_the_asker() {
+    let mut brain = brain(Writers::One);
+    let now = Duration::from_millis(1);
+    for node in 0..3 {
+        tell(&mut brain, now, up(node));
+        tell(&mut brain, now, said(node, good()));
+    }
+    let order = Order::Drain { node: NodeId(2), budget: Duration::ZERO };
+    tell(&mut brain, now, Fact::Order { id: OrderId(1), order });
+    // Its own word is graver, and forgiven: the drain still counts.
+    tell(&mut brain, now, said(2, GaleraStatus { read_only: true, ..good() }));
+    let view = brain.view(now);
+    assert_eq!(view.nodes[2].problem, Some("read_only"));
+    let found = |rules| view.ask("db2", Question::Member(rules)).unwrap().unwrap_err().problem;
+    assert_eq!((found(STRICT), found(KIND)), ("read_only", "drained"));
+    assert!(view.ask("db9", Question::Writer).is_none());
+}

@@ -1,0 +1,83 @@
+//! An address and the network it is in: `10.0.0.100/24`, `fd00::100/64`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// One that moves from machine to machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Itself.
+    pub ip: IpAddr,
+    /// Bits of the network's prefix.
+    pub bits: u8,
+}
+
+impl Address {
+    /// The most bits that its family has.
+    fn bits_max(ip: IpAddr) -> u8 {
+        if ip.is_ipv4() { 32 } else { 128 }
+    }
+
+    /// As keepalived reads it where nothing is said of the network: the address alone.
+    pub fn lenient(text: &str) -> Option<Self> {
+        match text.split_once('/') {
+            Some(_) => text.parse().ok(),
+            None => text.parse().ok().map(|ip| Self { ip, bits: Self::bits_max(ip) }),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wanted = || format!("{text:?} is not an address with its network, such as 10.0.0.100/24");
+        let (ip, bits) = text.split_once('/').ok_or_else(wanted)?;
+        let ip: IpAddr = ip.parse().map_err(|_| wanted())?;
+        let bits: u8 = bits.parse().map_err(|_| wanted())?;
+        if bits == 0 || bits > Self::bits_max(ip) {
+            return Err(format!("{text:?}: a network has 1 to {} bits", Self::bits_max(ip)));
+        }
+        if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
+            return Err(format!("{ip} cannot move from machine to machine"));
+        }
+        Ok(Self { ip, bits })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.ip, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_are_read_and_written() {
+        for text in ["10.0.0.100/24", "fd00::100/64", "192.0.2.1/32"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        assert_eq!(Address::lenient("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
+        assert_eq!(Address::lenient("eth0"), None);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for text in [
+            "10.0.0.100",
+            "10.0.0/24",
+            "10.0.0.1/33",
+            "10.0.0.1/0",
+            "fd00::1/129",
+            "127.0.0.1/8",
+            "::/64",
+            "224.0.0.18/24",
+        ] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `understudy vip`: an address that sits on a machine that can serve, moved by keepalived.
+//!
+//! ```text
+//!   vip config ──> keepalived.conf ──> keepalived ── every second ──> the check command
+//!                       │                  └── a change of state ──> vip notify ──> the state file
+//!                       ├──> vip status    reads both, and looks whether the address is here
+//!                       └──> vip release   takes away what a killed keepalived left behind
+//! ```
+//!
+//! keepalived speaks VRRP and moves the address; nothing here does. These commands write its configuration, and keep the books.
+
+mod address;
+mod conf_file;
+mod config;
+mod held;
+mod notify;
+mod release;
+mod status;
+
+use clap::Subcommand;
+
+use crate::exit::{Failure, Outcome};
+
+/// Where the state lies unless somebody says otherwise. /run is emptied by a restart of the machine, and so is the state then.
+const STATE_FILE: &str = "/run/understudy/vip.state";
+/// Where keepalived is configured.
+const CONF_FILE: &str = "/etc/keepalived/keepalived.conf";
+/// Where a running keepalived says its process number.
+const PID_FILE: &str = "/run/keepalived.pid";
+
+/// An address that sits on a machine that can serve, moved by keepalived
+#[derive(Subcommand)]
+pub enum Vip {
+    /// Print a complete configuration for keepalived
+    Config(Box<config::Config>),
+    /// Show whether this machine has the address, and whether it should
+    Status(status::Status),
+    /// Record a change of state; keepalived runs this
+    Notify(notify::Notify),
+    /// Take away the address that a killed keepalived left behind; systemd runs this
+    Release(release::Release),
+}
+
+impl Vip {
+    /// Runs one.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Config(config) => config.run(),
+            Self::Status(status) => status.run(),
+            Self::Notify(notify) => notify.run(),
+            Self::Release(release) => release.run(),
+        }
+    }
+}
+
+/// Reads keepalived's configuration.
+fn read_conf(path: &std::path::Path) -> Result<conf_file::ConfFile, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Failure::Usage(format!(
+            "cannot read {}: {e}; `understudy vip config` prints one, --config says where it is",
+            path.display()
+        ))
+    })?;
+    let conf = conf_file::ConfFile::parse(&text);
+    if conf.instances.iter().all(|instance| instance.addresses.is_empty()) {
+        return Err(Failure::Usage(format!(
+            "{} has no vrrp_instance with an address; files that it includes are not read",
+            path.display()
+        )));
+    }
+    Ok(conf)
+}

@@ -1,0 +1,346 @@
+//! The option files of MySQL and MariaDB, as far as a client needs them to find its server and to log in.
+//!
+//! Enters: files as a DBA has them (`/etc/my.cnf`, `~/.my.cnf`, ...). Leaves: user, password, host, port and socket, the last line
+//! that names one winning, as with the client itself. Rules: MariaDB's manual, "Configuring MariaDB with Option Files"; how quotes,
+//! escapes and comments are read, and that files which everybody may write are passed over, is what the client was seen to do.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The groups that a client reads.
+const GROUPS: [&str; 5] = ["client", "client-server", "client-mariadb", "mysql", "mariadb-client"];
+/// The files that every client reads first.
+const GLOBAL: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
+/// Files that include files that include files; the client's own limit.
+const DEPTH_MAX: u8 = 10;
+
+/// What a client was told. Debug never shows the password.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// As whom.
+    pub user: Option<String>,
+    /// With what.
+    pub password: Option<String>,
+    /// On which host; `localhost` means the unix socket.
+    pub host: Option<String>,
+    /// At which port.
+    pub port: Option<u16>,
+    /// The server's unix socket.
+    pub socket: Option<PathBuf>,
+    /// Never the unix socket, also for `localhost` (`protocol = tcp`).
+    pub is_tcp: bool,
+}
+
+/// Why a file cannot be used: one sentence with the file, and the line where there is one.
+#[derive(Debug)]
+pub struct Problem(String);
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "(not shown)"))
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .field("socket", &self.socket)
+            .field("is_tcp", &self.is_tcp)
+            .finish()
+    }
+}
+
+impl Options {
+    /// What `file` alone says.
+    ///
+    /// # Errors
+    /// When it cannot be read or understood.
+    pub fn of_file(file: &Path) -> Result<Self, Problem> {
+        let mut options = Self::default();
+        options.read(file, 0)?;
+        Ok(options)
+    }
+
+    /// What a client finds without being told: the machine's files, then `extra`, then the user's own. Of those only `extra` has to be
+    /// there.
+    ///
+    /// # Errors
+    /// When one of them cannot be understood, or `extra` cannot be read.
+    pub fn standard(extra: Option<&Path>) -> Result<Self, Problem> {
+        let mut options = Self::default();
+        for file in GLOBAL.iter().map(Path::new).filter(|file| is_usable(file)) {
+            options.read(file, 0)?;
+        }
+        if let Some(extra) = extra {
+            options.read(extra, 0)?;
+        }
+        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".my.cnf"));
+        if let Some(own) = own.filter(|own| is_usable(own)) {
+            options.read(&own, 0)?;
+        }
+        Ok(options)
+    }
+
+    /// What was said here, and where nothing was, what `file` says. A host or a socket that is named here puts the file's aside, both
+    /// of them; a port alone means TCP.
+    #[must_use]
+    pub fn or(self, file: Self) -> Self {
+        let (host, socket, is_tcp) = match (self.host, self.socket) {
+            (None, None) if self.port.is_some() => {
+                (file.host.or_else(|| Some("127.0.0.1".into())), None, file.is_tcp)
+            }
+            (None, None) => (file.host, file.socket, file.is_tcp),
+            (host, socket) => (host, socket, self.is_tcp),
+        };
+        Self {
+            user: self.user.or(file.user),
+            password: self.password.or(file.password),
+            host,
+            port: self.port.or(file.port),
+            socket,
+            is_tcp,
+        }
+    }
+
+    fn read(&mut self, file: &Path, depth: u8) -> Result<(), Problem> {
+        let unread = |why: String| Problem(format!("{}: cannot be read: {why}", file.display()));
+        if is_everybodys(file) {
+            return Err(unread(
+                "everybody may write it; the client would not read it either (chmod o-w)".into(),
+            ));
+        }
+        if depth > DEPTH_MAX {
+            return Err(unread(format!("it is included more than {DEPTH_MAX} files deep")));
+        }
+        let bytes = std::fs::read(file).map_err(|e| unread(e.to_string()))?;
+        // Whether the lines are in one of our groups; nothing before the first group.
+        let mut is_ours = None;
+        for (line, number) in String::from_utf8_lossy(&bytes).lines().zip(1_usize..) {
+            let line = line.trim();
+            let wrong = |what: &str| Problem(format!("{}:{number}: {what}", file.display()));
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(order) = line.strip_prefix('!') {
+                self.include(order, depth).map_err(|what| wrong(&what))?;
+            } else if let Some(group) = line.strip_prefix('[') {
+                let (name, _) = group.split_once(']').ok_or_else(|| wrong("a group's name ends with ]"))?;
+                is_ours = Some(GROUPS.contains(&name.trim()));
+            } else if is_ours.ok_or_else(|| wrong("this line stands before the first [group]"))? {
+                self.set(line).map_err(|what| wrong(&what))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn include(&mut self, order: &str, depth: u8) -> Result<(), String> {
+        let named =
+            |name: &str| order.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])).map(str::trim);
+        let files = if let Some(file) = named("include") {
+            vec![PathBuf::from(file)]
+        } else if let Some(directory) = named("includedir") {
+            let listed = std::fs::read_dir(directory);
+            let listed = listed.map_err(|e| format!("the directory {directory} cannot be read: {e}"))?;
+            let mut files: Vec<PathBuf> = listed
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|file| file.extension().is_some_and(|end| end == "cnf"))
+                .collect();
+            files.sort();
+            files
+        } else {
+            return Err("of the lines with ! only !include FILE and !includedir DIRECTORY are known".into());
+        };
+        files
+            .iter()
+            .filter(|file| is_usable(file))
+            .try_for_each(|file| self.read(file, depth + 1).map_err(|e| e.0))
+    }
+
+    /// One line `key = value`. What is not for us is passed over; the client would not, but it knows all of its options.
+    fn set(&mut self, line: &str) -> Result<(), String> {
+        // `password` alone means "ask me".
+        let Some((key, value)) = before_comment(line).split_once('=') else { return Ok(()) };
+        let (key, value) = (key.trim().replace('_', "-"), plain(value.trim()));
+        match key.strip_prefix("loose-").unwrap_or(&key) {
+            "user" => self.user = Some(value),
+            "password" => self.password = Some(value),
+            "host" => self.host = Some(value).filter(|host| !host.is_empty()),
+            "socket" => self.socket = Some(value).filter(|path| !path.is_empty()).map(PathBuf::from),
+            "protocol" => self.is_tcp = value.eq_ignore_ascii_case("tcp"),
+            "port" => {
+                let port = value
+                    .parse()
+                    .map_err(|_| format!("port must be a number up to 65535, it is: {value}"))?;
+                // The client takes 0 for "as usual".
+                self.port = Some(port).filter(|&port| port != 0);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Files that nobody named are read if they can be, as the client does it.
+fn is_usable(file: &Path) -> bool {
+    std::fs::File::open(file).is_ok() && !is_everybodys(file)
+}
+
+fn is_everybodys(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o002 != 0)
+}
+
+/// A `#` outside of quotes begins a comment, wherever it stands.
+fn before_comment(line: &str) -> &str {
+    let (mut quote, mut escaped) = (None, false);
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (None, '#') => return &line[..at],
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
+        }
+    }
+    line
+}
+
+/// Without the quotes around it, and with what a backslash stands for.
+fn plain(value: &str) -> String {
+    let quoted = |mark: char| value.strip_prefix(mark)?.strip_suffix(mark);
+    let value = quoted('"').or_else(|| quoted('\'')).unwrap_or(value);
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('b') => out.push('\u{8}'),
+            Some('s') => out.push(' '),
+            Some(c @ ('"' | '\'' | '\\')) => out.push(c),
+            Some(c) => out.extend(['\\', c]),
+            None => out.push('\\'),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("my.cnf");
+        std::fs::write(&file, text).unwrap();
+        (dir, file)
+    }
+
+    fn read(text: &str) -> Result<Options, String> {
+        let (_dir, file) = written(text);
+        Options::of_file(&file).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_groups_of_a_client_and_no_others() {
+        let options = read(
+            "# c\n; c\n[mysqld]\nport=1\nuser=mysql\n[client]\nuser = a\nport=3307\n[mysqldump]\npassword=no\n\
+             [ client-server ]\nsocket=/s\n[mysql]\nuser=b\nno-beep\npassword\n[mariadb-client]\nhost=h # here\n",
+        )
+        .unwrap();
+        let socket = Some(PathBuf::from("/s"));
+        let (user, host) = (Some("b".into()), Some("h".into()));
+        assert_eq!(options, Options { user, password: None, host, port: Some(3307), socket, is_tcp: false });
+    }
+
+    #[test]
+    fn quotes_escapes_and_comments() {
+        for (line, password) in [
+            ("password=a b ", "a b"),
+            ("password = 'a#b' # c", "a#b"),
+            ("password=\"a\\\"b\"", "a\"b"),
+            ("password=a#b", "a"),
+            ("password=", ""),
+            ("loose_password=x\\sy\\\\z\\q", "x y\\z\\q"),
+            ("password='", "'"),
+        ] {
+            let options = read(&format!("[client]\n{line}\n")).unwrap();
+            assert_eq!(options.password.as_deref(), Some(password), "{line}");
+        }
+    }
+
+    #[test]
+    fn files_include_files() {
+        let (dir, _) = written("");
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("d")).unwrap();
+        std::fs::write(at("d/20.cnf"), "[client]\nuser=second\n").unwrap();
+        std::fs::write(at("d/10.cnf"), "[client]\nuser=first\nport=7\n").unwrap();
+        std::fs::write(at("d/30.bak"), "[client]\nuser=never\n").unwrap();
+        std::fs::write(at("one.cnf"), "[client]\nhost=h\n").unwrap();
+        let (d, one) = (at("d"), at("one.cnf"));
+        let text =
+            format!("!includedir {}\n!include {}\n!include /no/such/file\n", d.display(), one.display());
+        std::fs::write(at("my.cnf"), text).unwrap();
+        let options = Options::of_file(&at("my.cnf")).unwrap();
+        assert_eq!(
+            (options.user.as_deref(), options.port, options.host.as_deref()),
+            (Some("second"), Some(7), Some("h"))
+        );
+
+        std::fs::write(at("loop.cnf"), format!("!include {}\n", at("loop.cnf").display())).unwrap();
+        let said = Options::of_file(&at("loop.cnf")).unwrap_err().to_string();
+        assert!(said.contains("more than 10 files deep"), "{said}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_never_the_password() {
+        for (text, what) in [
+            ("user=x\n", ":1: this line stands before the first [group]"),
+            ("\n[client\n", ":2: a group's name ends with ]"),
+            ("[client]\npassword=hush\nport=many\n", ":3: port must be a number up to 65535, it is: many"),
+            ("!run x\n", ":1: of the lines with !"),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.contains(what) && !said.contains("hush"), "{said}");
+        }
+        let said = Options::of_file(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert!(said.starts_with("/no/such/file: cannot be read: No such file"), "{said}");
+        let (_dir, file) = written("[client]\n");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o646)).unwrap();
+        assert!(Options::of_file(&file).unwrap_err().to_string().contains("everybody may write it"));
+        let secret = Options { password: Some("hush".into()), ..Options::default() };
+        assert!(!format!("{secret:?}").contains("hush"));
+    }
+
+    #[test]
+    fn what_is_said_puts_the_files_place_aside() {
+        let file = || Options {
+            host: Some("f".into()),
+            socket: Some("/f".into()),
+            port: Some(1),
+            ..Options::default()
+        };
+        let of = |said: Options| {
+            let all = said.or(file());
+            (all.host, all.socket.map(|path| path.display().to_string()), all.port)
+        };
+        let none = Options::default;
+        assert_eq!(of(none()), (Some("f".into()), Some("/f".into()), Some(1)));
+        assert_eq!(of(Options { host: Some("h".into()), ..none() }), (Some("h".into()), None, Some(1)));
+        assert_eq!(of(Options { socket: Some("/h".into()), ..none() }), (None, Some("/h".into()), Some(1)));
+        assert_eq!(of(Options { port: Some(2), ..none() }), (Some("f".into()), None, Some(2)));
+        let alone = Options { port: Some(2), ..none() }.or(none());
+        assert_eq!(alone.host.as_deref(), Some("127.0.0.1"));
+    }
+}

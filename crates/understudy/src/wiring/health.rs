@@ -1,0 +1,425 @@
+//! What the health endpoint of `serve` knows: what the manager holds true, and whether this program does its own part.
+//!
+//! Enters: the manager's newest view. Leaves: answers by the brain's own rules ([`ClusterView::ask`]), so that a balancer that asks
+//! here and the proxy cannot disagree. The manager shows a view at least every 200 ms; one that is too old means that the manager
+//! hangs, and then nothing is good.
+//!
+//! ```text
+//!   listen.health, listen.agent ──> Outlook: /health/NODE, or a node's name; without a name: this program
+//!   unix sockets (crate::local) ──> one for each node, and one for this program
+//! ```
+
+use std::fmt::Write;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use health::Source;
+use health::answer::{Answer, Kind};
+use health::server::{self, Answerer, Counts, Server};
+use health::style::Style;
+use link::Place;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use topology::health::{Finding, Question, Rules, Serves};
+use topology::view::{ClusterView, NodeState};
+
+use crate::local::{self, Bound, Target};
+use crate::settings::{Node, Settings};
+
+/// A view that is older is not believed.
+const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Connections at once of each door. Balancers need few, and the descriptors are for the clients.
+const CONNECTIONS_MAX: u64 = 512;
+
+/// What holds for questions that say nothing else: a node is good when the proxy itself would choose it.
+pub(super) const RULES: Rules = Rules { donor: false, read_only: false };
+
+/// Answers about every node, and about this program.
+struct Outlook {
+    view: watch::Receiver<Arc<ClusterView>>,
+    /// When the view's clock began.
+    started: Instant,
+    proxy: proxy::Listening,
+    counts: Arc<Counts>,
+}
+
+impl Outlook {
+    fn new(manager: &manager::Handles, proxy: proxy::Listening, counts: Arc<Counts>) -> Self {
+        Self { view: manager.view.clone(), started: manager.started, proxy, counts }
+    }
+
+    fn view(&self) -> Arc<ClusterView> {
+        self.view.borrow().clone()
+    }
+
+    /// `None` when there is no such node.
+    fn answer_from(&self, view: &ClusterView, node: Option<&str>, question: Question) -> Option<Answer> {
+        // Of what is held true, not of a node's last word: that a node says nothing is known now.
+        let age = self.started.elapsed().saturating_sub(Duration::from_millis(view.now_ms));
+        let found = match (node, question) {
+            (Some(name), question) => view.ask(name, question)?,
+            (None, Question::Member(_)) if self.proxy.is_open() => Ok(()),
+            (None, Question::Member(_)) => Err(refused("stopping", "takes no clients: it is stopping")),
+            (None, Question::Writer) => view.ask_for_writer(),
+            (None, Question::Replica { .. }) => {
+                Err(refused("replication_unknown", "is no replica: ask about a node"))
+            }
+        };
+        if age > VIEW_AGE_MAX {
+            let reason = format!("is not known: the manager's last word is {} ms old", age.as_millis());
+            return Some(Answer::new(Kind::Unknown, reason, age));
+        }
+        Some(answer(found, good(node, question), age))
+    }
+
+    fn is_good(&self, view: &ClusterView, node: Option<&str>, question: Question) -> bool {
+        self.answer_from(view, node, question).is_some_and(|answer| answer.is_good())
+    }
+}
+
+impl Source for Outlook {
+    fn answer(&self, node: Option<&str>, question: Question) -> Option<Answer> {
+        self.answer_from(&self.view(), node, question)
+    }
+
+    fn status(&self, node: Option<&str>) -> Option<Value> {
+        let view = self.view();
+        let answer = self.answer_from(&view, node, Question::Member(RULES))?;
+        let mut status = match node {
+            Some(name) => json!(view.nodes.iter().find(|node| node.name == name)?),
+            None => {
+                let nodes = view.nodes.iter().map(|node| {
+                    let is_good = self.is_good(&view, Some(&node.name), Question::Member(RULES));
+                    json!({ "name": node.name, "good": is_good, "state": node.state, "reason": node.reason })
+                });
+                json!({
+                    "cluster": view.cluster, "writers": view.writers, "writer": view.writer, "term": view.term,
+                    "gate": view.gate, "hold_because": view.hold_because, "nodes": nodes.collect::<Vec<_>>(),
+                })
+            }
+        };
+        status["good"] = json!(answer.is_good());
+        status["kind"] = json!(answer.kind);
+        status["reason"] = json!(*answer.reason);
+        status["age_ms"] = json!(answer.age.as_millis() as u64);
+        Some(status)
+    }
+
+    fn metrics(&self) -> String {
+        let view = self.view();
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+            for (labels, value) in values {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        };
+        let good = |node: Option<&str>, question| u64::from(self.is_good(&view, node, question));
+        let one = |value| [(String::new(), value)];
+        // Names of nodes are letters, digits, dots, underscores and dashes.
+        let each = |question| {
+            let value = |name: &str| (format!("{{node=\"{name}\"}}"), good(Some(name), question));
+            view.nodes.iter().map(|node| value(&node.name)).collect::<Vec<_>>()
+        };
+        let own = one(good(None, Question::Member(RULES)));
+        family("understudy_good", "gauge", "1 when this Understudy serves clients.", &own);
+        let nodes = each(Question::Member(RULES));
+        family("understudy_node_good", "gauge", "1 when the node may take traffic.", &nodes);
+        let writers = each(Question::Writer);
+        family("understudy_node_writable", "gauge", "1 when the node may take writes.", &writers);
+        let counts = &self.counts;
+        for (name, kind, help, counter) in [
+            ("understudy_health_connections", "gauge", "Health connections that are open.", &counts.open),
+            (
+                "understudy_health_connections_total",
+                "counter",
+                "Health connections accepted.",
+                &counts.accepted,
+            ),
+            ("understudy_health_good_total", "counter", "Health answers that said yes.", &counts.good),
+            ("understudy_health_bad_total", "counter", "Health answers that said no.", &counts.bad),
+            (
+                "understudy_health_refused_total",
+                "counter",
+                "Health requests not understood.",
+                &counts.refused,
+            ),
+            ("understudy_health_beyond_total", "counter", "Connections beyond the limit.", &counts.beyond),
+        ] {
+            family(name, kind, help, &one(counter.load(Relaxed)));
+        }
+        text
+    }
+}
+
+/// The same for the programs of this machine that ask about one node: through the socket that carries its name.
+struct NodeDoor {
+    outlook: Arc<Outlook>,
+    node: String,
+}
+
+impl Source for NodeDoor {
+    fn answer(&self, node: Option<&str>, question: Question) -> Option<Answer> {
+        self.outlook.answer(node.or(Some(&self.node)), question)
+    }
+
+    fn status(&self, node: Option<&str>) -> Option<Value> {
+        self.outlook.status(node.or(Some(&self.node)))
+    }
+
+    fn metrics(&self) -> String {
+        self.outlook.metrics()
+    }
+}
+
+/// Everything that answers health questions. Ends when it is dropped.
+pub struct Doors {
+    main: Server,
+    /// A socket has one node, so each has its own listener.
+    #[expect(dead_code, reason = "they serve as long as they are kept")]
+    nodes: Vec<Server>,
+    #[expect(dead_code, reason = "a socket's file is removed when this is dropped")]
+    files: Vec<Bound>,
+}
+
+impl Doors {
+    /// Opens all of them. A unix socket that cannot be had is told and left out: whoever would have asked there asks the database.
+    pub fn open(
+        settings: &Settings,
+        manager: &manager::Handles,
+        proxy: proxy::Listening,
+    ) -> anyhow::Result<Self> {
+        let listen = &settings.listen;
+        let counts = Arc::new(Counts::default());
+        let outlook = Arc::new(Outlook::new(manager, proxy, Arc::clone(&counts)));
+        let mut files = Vec::new();
+        let mut is_told = false;
+        let mut bind = |targets: &[Target]| {
+            let mut listeners = Vec::new();
+            for target in targets {
+                match local::bind(&target.file()) {
+                    Ok((listener, file)) => {
+                        listeners.push(listener);
+                        files.push(file);
+                    }
+                    // Mostly for one reason, and then for all of them.
+                    Err(why) if is_told => tracing::debug!("{why}"),
+                    Err(why) => {
+                        is_told = true;
+                        tracing::warn!("{why}; commands on this machine will ask the database themselves");
+                    }
+                }
+            }
+            listeners
+        };
+        let start = |http, unix, agent, source| {
+            let (style, counts) = (Style::Clustercheck, Arc::clone(&counts));
+            let settings = server::Settings {
+                http,
+                unix,
+                agent,
+                style,
+                rules: RULES,
+                agent_names: true,
+                connections_max: CONNECTIONS_MAX,
+            };
+            server::start(settings, source, counts).context("cannot answer health questions")
+        };
+        let mut nodes = Vec::new();
+        for node in &settings.nodes {
+            let sockets = bind(&targets(node, &settings.nodes));
+            if !sockets.is_empty() {
+                let door = NodeDoor { outlook: Arc::clone(&outlook), node: node.name.clone() };
+                nodes.push(start(Vec::new(), sockets, Vec::new(), Arc::new(door))?);
+            }
+        }
+        let http = listen::open(&listen.health).context("listen.health")?;
+        let agent = listen::open(&listen.agent).context("listen.agent")?;
+        let main = start(http, bind(&[Target::Door(settings.name.clone())]), agent, outlook)?;
+        Ok(Self { main, nodes, files })
+    }
+
+    /// Where HTTP is answered.
+    pub fn http(&self) -> &[SocketAddr] {
+        self.main.http()
+    }
+
+    /// Where the agent check is answered.
+    pub fn agent(&self) -> &[SocketAddr] {
+        self.main.agent()
+    }
+
+    /// The same answers, for listen.http.
+    pub fn answerer(&self) -> Answerer {
+        self.main.answerer()
+    }
+}
+
+/// The names that programs of this machine may have for a node.
+fn targets(node: &Node, all: &[Node]) -> Vec<Target> {
+    let mut targets = vec![Target::of(&Place::Tcp(node.address.clone()), 0)];
+    let here = |node: &Node| node.address.parse().ok().filter(is_ours).map(|address| address.port());
+    // Beside several on one port nobody is "the one that is here".
+    if let Some(port) = here(node)
+        && all.iter().filter_map(here).filter(|other| *other == port).count() == 1
+    {
+        targets.push(Target::Here(port));
+    }
+    targets
+}
+
+/// Whether this machine has the address: only then a socket can be bound to it. Names are not looked up, which may take long.
+fn is_ours(address: &SocketAddr) -> bool {
+    UdpSocket::bind((address.ip(), 0)).is_ok()
+}
+
+fn refused(problem: &'static str, sentence: &str) -> Finding {
+    Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence: sentence.to_owned() }
+}
+
+/// What is said of whoever is good.
+fn good(node: Option<&str>, question: Question) -> &'static str {
+    match (node, question) {
+        (None, Question::Writer) => "has a writer",
+        (None, _) => "serves clients",
+        (Some(_), Question::Writer) => "may take writes",
+        (Some(_), _) => "may take traffic",
+    }
+}
+
+/// The answer's kind follows from what was found; what the brain says of nodes has names of its own.
+fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
+    match found {
+        Err(finding) if finding.problem == "drained" => Answer::new(Kind::Disabled, finding.sentence, age),
+        Err(finding) if finding.problem == "doubt" => Answer::new(Kind::Doubted, finding.sentence, age),
+        Err(finding) if matches!(finding.problem, "dead" | "silent" | "rejected" | "unchecked") => {
+            Answer::new(Kind::Unknown, finding.sentence, age)
+        }
+        found => Answer::of(found, good, age),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topology::NodeId;
+    use topology::brain::{Brain, Restored};
+    use topology::fact::{Fact, GaleraStatus, LinkEnd};
+    use topology::routes::ServerGreeting;
+    use topology::settings::{NodeSettings, Writers};
+
+    use super::*;
+
+    const MEMBER: Question = Question::Member(RULES);
+
+    /// db1 is synced, db2 is drained, db3 has not been asked yet; the view is `age` old.
+    fn outlook(age: Duration) -> Outlook {
+        outlook_after(age, |_, _| ())
+    }
+
+    fn outlook_after(age: Duration, and_then: impl FnOnce(&mut Brain, Duration)) -> Outlook {
+        let node =
+            |name: &str| NodeSettings { name: name.into(), address: format!("{name}:3306"), priority: 0 };
+        let nodes = ["db1", "db2", "db3"].map(node).to_vec();
+        let settings = topology::settings::Settings::new("shop", Writers::One, nodes);
+        let restored = Restored { sessions_max: vec![None, Some(0), None], ..Restored::default() };
+        let now = Duration::from_secs(10);
+        let mut brain = Brain::new(settings, restored, now);
+        let status = GaleraStatus {
+            local_state: Some(4),
+            cluster_status: "Primary".into(),
+            ready: true,
+            connected: true,
+            ..GaleraStatus::default()
+        };
+        for node in [NodeId(0), NodeId(1)] {
+            let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45 };
+            brain.on(now, Fact::LinkUp { node, greeting });
+            brain.on(now, Fact::Status { node, status: Box::new(status.clone()) });
+        }
+        and_then(&mut brain, now);
+        let (_, view) = watch::channel(Arc::new(brain.view(now)));
+        let started = Instant::now().checked_sub(now + age).unwrap();
+        Outlook { view, started, proxy: proxy::Listening::default(), counts: Arc::default() }
+    }
+
+    fn kind(outlook: &Outlook, node: Option<&str>, question: Question) -> Option<Kind> {
+        outlook.answer(node, question).map(|answer| answer.kind)
+    }
+
+    #[test]
+    fn each_node_is_as_the_brain_holds_it() {
+        let outlook = outlook(Duration::ZERO);
+        assert_eq!(kind(&outlook, Some("db1"), MEMBER), Some(Kind::Good));
+        assert_eq!(kind(&outlook, Some("db2"), MEMBER), Some(Kind::Disabled));
+        assert_eq!(kind(&outlook, Some("db3"), MEMBER), Some(Kind::Unknown));
+        assert_eq!(kind(&outlook, Some("db4"), MEMBER), None);
+        assert_eq!(kind(&outlook, None, MEMBER), Some(Kind::Good));
+        assert_eq!(kind(&outlook, None, Question::Writer), Some(Kind::NotSynced), "nobody was chosen yet");
+        let replica = Question::Replica { lag_max: None };
+        assert_eq!(kind(&outlook, Some("db1"), replica), Some(Kind::Unknown));
+        let metrics = outlook.metrics();
+        for line in [
+            "understudy_good 1",
+            "understudy_node_good{node=\"db1\"} 1",
+            "understudy_node_good{node=\"db2\"} 0",
+        ] {
+            assert!(metrics.lines().any(|said| said == line), "{line}\n{metrics}");
+        }
+    }
+
+    #[test]
+    fn a_node_in_doubt_is_not_good_and_not_yet_down() {
+        let outlook = outlook_after(Duration::ZERO, |brain, now| {
+            brain.on(now, Fact::LinkEnded { node: NodeId(0), how: LinkEnd::Closed });
+        });
+        let answer = outlook.answer(Some("db1"), MEMBER).unwrap();
+        assert_eq!(answer.kind, Kind::Doubted);
+        assert_eq!(&*answer.reason, "is being confirmed: its link was closed without a word");
+        assert_eq!(kind(&outlook, Some("db1"), Question::Writer), Some(Kind::Doubted));
+    }
+
+    #[test]
+    fn a_manager_that_says_nothing_makes_nothing_good() {
+        let outlook = outlook(Duration::from_millis(1500));
+        for node in [None, Some("db1"), Some("db2")] {
+            for question in [MEMBER, Question::Writer] {
+                let answer = outlook.answer(node, question).unwrap();
+                assert_eq!(answer.kind, Kind::Unknown);
+                assert!(
+                    answer.reason.starts_with("is not known: the manager's last word is 15"),
+                    "{}",
+                    answer.reason
+                );
+            }
+        }
+        assert_eq!(kind(&outlook, Some("db4"), MEMBER), None);
+        assert_eq!(outlook.status(None).unwrap()["good"], false);
+    }
+
+    #[test]
+    fn a_socket_of_a_node_answers_about_that_node() {
+        let door = NodeDoor { outlook: Arc::new(outlook(Duration::ZERO)), node: "db2".into() };
+        assert_eq!(door.answer(None, MEMBER).unwrap().kind, Kind::Disabled);
+        assert_eq!(door.answer(Some("db1"), MEMBER).unwrap().kind, Kind::Good);
+        assert_eq!(door.status(None).unwrap()["name"], "db2");
+    }
+
+    #[test]
+    fn only_one_that_is_alone_on_this_machine_is_the_one_that_is_here() {
+        let node = |address: &str| Node { name: "n".into(), address: address.into(), priority: 0, line: 1 };
+        let count = |own: &str, others: &[&str]| {
+            let all: Vec<Node> = others.iter().chain([&own]).map(|address| node(address)).collect();
+            targets(&node(own), &all).len()
+        };
+        assert_eq!(count("127.0.0.1:3306", &["192.0.2.1:3306"]), 2);
+        assert_eq!(count("127.0.0.1:3306", &["127.0.0.1:3307"]), 2);
+        assert_eq!(count("127.0.0.1:3306", &["127.0.0.2:3306"]), 1);
+        assert_eq!(count("192.0.2.1:3306", &[]), 1);
+        assert_eq!(count("db1.example:3306", &[]), 1);
+    }
+}

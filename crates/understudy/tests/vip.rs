@@ -1,0 +1,469 @@
+//! `understudy vip` with the real keepalived: what it prints is accepted, what it says is so, and the address moves as it must.
+//!
+//! keepalived needs a device of its own, so all but the first tests make a network namespace and need root; without it they say
+//! so and pass. Invariant: a test takes its namespace and its processes with it, whatever its end.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const BIN: &str = env!("CARGO_BIN_EXE_understudy");
+/// For a condition that must come.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn understudy(words: &[&str]) -> Output {
+    Command::new(BIN).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within {} s", LIMIT.as_secs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A network namespace with a device `eth0` that is up, and further ones.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// `None` without root.
+    fn new(test: &str) -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            println!("{test} is skipped: a network namespace needs root");
+            return None;
+        }
+        let name = format!("us-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        assert!(ip(&format!("netns add {name}")).status.success());
+        let made = Self { name };
+        // Each device has its other end in the same namespace: nobody outside sees any of it.
+        for (device, other) in [("eth0", "end0"), ("eth1", "end1")] {
+            for order in [
+                format!("link add {device} type veth peer name {other}"),
+                format!("link set {device} up"),
+                format!("link set {other} up"),
+            ] {
+                let done = ip(&format!("-n {} {order}", made.name));
+                assert!(done.status.success(), "{order}: {}", text(&done.stderr));
+            }
+        }
+        for order in
+            ["addr add 192.0.2.1/24 dev eth0", "addr add fd00:77::1/64 dev eth0 nodad", "link set lo up"]
+        {
+            let done = ip(&format!("-n {} {order}", made.name));
+            assert!(done.status.success(), "{order}: {}", text(&done.stderr));
+        }
+        Some(made)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
+        command
+    }
+
+    fn understudy(&self, words: &[&str]) -> Output {
+        self.command(BIN).args(words).output().unwrap()
+    }
+
+    fn has(&self, address: &str) -> bool {
+        !ip(&format!("-n {} -o addr show to {address}", self.name)).stdout.is_empty()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // With the namespace its devices go, too.
+        ip(&format!("netns del {}", self.name));
+    }
+}
+
+fn ip(words: &str) -> Output {
+    Command::new("ip").args(words.split(' ')).output().expect("`ip` of iproute2 cannot be run")
+}
+
+/// A keepalived of the test's own. It ends with the test's process, and its VRRP process with it.
+struct Keepalived {
+    child: Child,
+    dir: PathBuf,
+}
+
+impl Keepalived {
+    fn start(namespace: &Namespace, dir: &Path) -> Self {
+        let file = |name: &str| dir.join(name).display().to_string();
+        let child = Command::new("setpriv")
+            .args([
+                "--pdeathsig",
+                "TERM",
+                "ip",
+                "netns",
+                "exec",
+                &namespace.name,
+                "keepalived",
+                "--dont-fork",
+                "--vrrp",
+            ])
+            .args(["--log-console", "--no-syslog"])
+            .arg(format!("--use-file={}", file("keepalived.conf")))
+            .arg(format!("--pid={}", file("pid")))
+            .arg(format!("--vrrp_pid={}", file("vrrp.pid")))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Self { child, dir: dir.to_owned() };
+        until("keepalived starts", || started.vrrp().is_some());
+        started
+    }
+
+    fn vrrp(&self) -> Option<u32> {
+        std::fs::read_to_string(self.dir.join("vrrp.pid")).ok()?.trim().parse().ok()
+    }
+
+    fn signal(pid: u32, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Both at once: the parent is frozen, so that it cannot start another child.
+    fn kill(&mut self) {
+        use rustix::process::Signal;
+        let vrrp = self.vrrp().unwrap();
+        Self::signal(self.child.id(), Signal::STOP);
+        Self::signal(vrrp, Signal::KILL);
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Keepalived {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            Self::signal(self.child.id(), rustix::process::Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Every kind of configuration that can be asked for.
+fn configurations(dir: &Path) -> Vec<String> {
+    std::fs::write(dir.join("password"), "secret12\n").unwrap();
+    let password = dir.join("password").display().to_string();
+    let v4 = "--address 192.0.2.100/24";
+    let v6 = "--address fd00:77::100/64";
+    vec![
+        v4.into(),
+        v6.into(),
+        format!("{v4} {v6}"),
+        format!("{v6} --address fd00:77::101/64 {v4} --peer fd00:77::2 --peer fd00:77::3"),
+        format!("{v4} {v6} --peer 192.0.2.2 --peer 192.0.2.3 --advert-interval-ms 100"),
+        format!("{v4} --for proxy --interface eth0 --interface eth1 --priority 190 --virtual-router-id 7"),
+        format!("{v4} --auth-password-file {password} --peer 192.0.2.2"),
+        format!(
+            "{v4} --available-when-donor --rise 3 --fall 2 --check-interval-s 2 --check-timeout-s 4 --name db"
+        ),
+        format!("{v4} --state-file /tmp/x.state --notify-log /tmp/x.log --advert-interval-ms 40950"),
+        format!("{v4} --like-the-seed --check-command /usr/bin/true --interface eth0 --interface eth1"),
+        format!("{v4} {v6} --like-the-seed --check-command /usr/bin/true --advert-interval-ms 100"),
+    ]
+}
+
+#[test]
+fn keepalived_accepts_every_configuration() {
+    let Some(namespace) = Namespace::new("keepalived_accepts_every_configuration") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("keepalived.conf");
+    for asked in configurations(dir.path()) {
+        let words: Vec<&str> = ["vip", "config"].into_iter().chain(asked.split(' ')).collect();
+        let printed = understudy(&words);
+        assert!(printed.status.success(), "{asked}: {}", text(&printed.stderr));
+        std::fs::write(&file, &printed.stdout).unwrap();
+        let tested = namespace
+            .command("keepalived")
+            .args(["--config-test", "--use-file"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let said = text(&tested.stdout) + &text(&tested.stderr);
+        assert!(tested.status.success(), "{asked}: {said}\n{}", text(&printed.stdout));
+        assert_eq!(said.trim(), "", "{asked}");
+    }
+}
+
+/// keepalived goes on without a check that it cannot run, and takes the address; so the drop-in does not let it start.
+#[test]
+fn a_keepalived_whose_check_cannot_be_run_does_not_start() {
+    let Some(namespace) = Namespace::new("a_keepalived_whose_check_cannot_be_run") else { return };
+    let drop_in = text(&understudy(&["vip", "config", "--systemd"]).stdout);
+    let before = drop_in.lines().find_map(|line| line.strip_prefix("ExecStartPre=")).unwrap();
+    let (keepalived, words) = before.split_once(' ').unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("keepalived.conf");
+    for (check, may_start) in [("/usr/bin/true", true), ("/nowhere/at/all", false)] {
+        let printed = understudy(&["vip", "config", "--address", "192.0.2.100/24", "--check-command", check]);
+        std::fs::write(&file, &printed.stdout).unwrap();
+        let tested =
+            namespace.command(keepalived).args(words.split(' ')).arg("--use-file").arg(&file).output();
+        assert_eq!(tested.unwrap().status.success(), may_start, "{check}");
+    }
+}
+
+#[test]
+fn the_check_that_is_printed_can_be_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let cnf = dir.path().join("check.cnf");
+    std::fs::write(&cnf, format!("[client]\nuser=x\nsocket={}/none.sock\n", dir.path().display())).unwrap();
+    let script = |more: &[&str]| {
+        let words = [&["vip", "config", "--address", "192.0.2.100/24"], more].concat();
+        let printed = text(&understudy(&words).stdout);
+        let line = printed.lines().find_map(|line| line.trim().strip_prefix("script \"")).unwrap().to_owned();
+        let words: Vec<String> = line.trim_end_matches('"').split(' ').map(str::to_owned).collect();
+        Command::new(&words[0])
+            .args(&words[1..])
+            .current_dir(dir.path())
+            .env("UNDERSTUDY_RUN_DIR", dir.path())
+            .env("UNDERSTUDY_DISABLED_FILE", "/nowhere")
+            .output()
+            .unwrap()
+    };
+    let node = script(&["--defaults-file", cnf.to_str().unwrap(), "--available-when-donor"]);
+    assert_eq!(node.status.code(), Some(1), "{}", text(&node.stderr));
+    assert!(text(&node.stdout).starts_with("HTTP/1.1 503 "));
+    // A configuration of a cluster that nobody serves.
+    let cluster = "[cluster]\nname = \"nobody\"\nnode = [{ name = \"db1\", address = \"192.0.2.1:3306\" }]\n\
+                   monitor = { user = \"x\", password = \"x\" }\n";
+    std::fs::write(dir.path().join("understudy.toml"), cluster).unwrap();
+    let proxy = script(&["--for", "proxy"]);
+    assert_eq!(proxy.status.code(), Some(1), "{}", text(&proxy.stderr));
+    assert!(text(&proxy.stdout).contains("does not answer"), "{}", text(&proxy.stdout));
+}
+
+#[test]
+fn a_wrong_order_is_refused_in_a_sentence() {
+    for (words, told) in [
+        ("vip config", "--address"),
+        ("vip config --address 10.0.0.1", "such as 10.0.0.100/24"),
+        ("vip config --address 127.0.0.1/8", "cannot move"),
+        ("vip config --address 10.0.0.1/24 --interface lo", "which lo is not"),
+        ("vip config --address 10.0.0.1/24 --peer fd00::1", "family"),
+        ("vip config --address 10.0.0.1/24 --check-command true", "whole path"),
+        ("vip config --address 10.0.0.1/24 --interface eth0 --interface @eth1", "a device's name has"),
+        ("vip config --address 10.0.0.1/24 --peer 224.0.0.18", "not the address of another machine"),
+        ("vip config --address 10.0.0.1/24 --advert-interval-ms 15", "10 to 40950"),
+        (
+            "vip config --address 10.0.0.1/24 --auth-password-file /nowhere/at/all",
+            "cannot read the password file",
+        ),
+        ("vip config --address 10.0.0.1/24 --state-file relative", "begin with /"),
+        ("vip notify primary", "none of master, backup, fault, stop"),
+        ("vip notify INSTANCE PXC", "INSTANCE NAME STATE PRIORITY"),
+        ("vip status --config /nowhere/at/all", "vip config"),
+        ("vip release --config /etc/hostname", "no vrrp_instance"),
+    ] {
+        let output = understudy(&words.split(' ').collect::<Vec<_>>());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(told), "{words}: {said}");
+    }
+}
+
+#[test]
+fn the_state_is_recorded_in_the_seeds_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, log) = (dir.path().join("run/vip.state"), dir.path().join("vip.log"));
+    let notify = |words: &str| {
+        let mut command = Command::new(BIN);
+        command.args(["vip", "notify"]).args(words.split(' '));
+        command.arg("--state-file").arg(&state).arg("--log").arg(&log);
+        assert!(command.status().unwrap().success(), "{words}");
+        std::fs::read_to_string(&state).unwrap()
+    };
+    assert_eq!(notify("master"), "now master\n");
+    assert_eq!(notify("INSTANCE PXC BACKUP 220"), "now backup\n");
+    assert_eq!(notify("GROUP g FAULT"), "now fault\n");
+    let log = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = log.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
+    assert_eq!(lines, ["now master", "INSTANCE PXC now backup", "GROUP g now fault"]);
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path().join("run")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+/// keepalived runs its commands with a umask of 0177; the directory has the sockets of other users' programs, too.
+#[test]
+fn keepalived_umask_shuts_nobody_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("run/vip.state");
+    let done = Command::new("sh")
+        .args(["-c", "umask 0177 && exec \"$0\" vip notify master --state-file \"$1\"", BIN])
+        .arg(&state)
+        .status()
+        .unwrap();
+    assert!(done.success());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(state.parent().unwrap()), mode(&state)), (0o755, 0o644));
+    assert_eq!(mode(&dir.path().join("run/vip.state.by")), 0o600, "whoever reads it can hold its lock");
+}
+
+#[test]
+fn status_says_what_is_so_and_release_ends_what_a_kill_leaves() {
+    let Some(namespace) = Namespace::new("status_says_what_is_so") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (conf, pid, good) = (file("keepalived.conf"), file("pid"), file("good"));
+    let check = format!("/usr/bin/test -e {good}");
+    let printed = understudy(&[
+        "vip",
+        "config",
+        "--address",
+        "192.0.2.100/24",
+        "--address",
+        "fd00:77::100/64",
+        "--check-command",
+        &check,
+        "--advert-interval-ms",
+        "100",
+        "--rise",
+        "1",
+        "--state-file",
+        &file("vip.state"),
+    ]);
+    std::fs::write(&conf, &printed.stdout).unwrap();
+    let status = || {
+        let output =
+            namespace.understudy(&["vip", "status", "--json", "--config", &conf, "--pid-file", &pid]);
+        let said: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        (output.status.code(), said)
+    };
+    let both =
+        |here: bool| ["192.0.2.100", "fd00:77::100"].iter().all(|address| namespace.has(address) == here);
+
+    let (code, said) = status();
+    assert_eq!((code, &said["state"], &said["keepalived_pid"]), (Some(1), &Value::Null, &Value::Null));
+
+    let mut keepalived = Keepalived::start(&namespace, dir.path());
+    until("a bad machine says fault", || status().1["state"] == "fault");
+    assert!(both(false) && status().1["checks"][0]["good"] == false);
+
+    std::fs::write(&good, "").unwrap();
+    until("the good machine has both addresses", || status().0 == Some(0));
+    let (_, said) = status();
+    assert!(both(true));
+    assert_eq!(
+        (&said["state"], &said["holds"], &said["warnings"]),
+        (&"master".into(), &true.into(), &Value::Array(vec![]))
+    );
+    let screen = namespace.understudy(&["vip", "status", "--config", &conf, "--pid-file", &pid]);
+    let screen = text(&screen.stdout);
+    assert!(
+        screen.contains("address     192.0.2.100 on eth0 (PXC): here") && screen.contains("good after"),
+        "{screen}"
+    );
+    let refused = namespace.understudy(&["vip", "release", "--config", &conf, "--pid-file", &pid]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(both(true) && text(&refused.stderr).contains("has charge of the address"));
+
+    std::fs::remove_file(&good).unwrap();
+    until("a machine that turned bad gives them up", || both(false));
+    until("and says so", || status().1["state"] == "fault");
+    std::fs::write(&good, "").unwrap();
+    until("it has them again", || status().0 == Some(0));
+
+    keepalived.kill();
+    let (code, said) = status();
+    assert!(both(true), "the kernel keeps what keepalived put there");
+    assert_eq!(code, Some(1));
+    assert!(said["warnings"][0].as_str().unwrap().contains("another machine may have it, too"), "{said}");
+    let released = namespace.understudy(&["vip", "release", "--config", &conf, "--pid-file", &pid]);
+    assert!(released.status.success(), "{}", text(&released.stderr));
+    assert!(both(false) && namespace.has("192.0.2.1"), "only what moves is taken away");
+    let again = namespace.understudy(&["vip", "release", "--config", &conf, "--pid-file", &pid]);
+    assert_eq!((again.status.code(), text(&again.stdout).as_str()), (Some(0), "nothing was left\n"));
+}
+
+/// On a device without an address of its own the first one carries the others, and the kernel takes them away with it.
+#[test]
+fn release_takes_all_of_them_where_one_carries_the_others() {
+    let Some(namespace) = Namespace::new("release_takes_all_of_them") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("keepalived.conf");
+    let addresses = ["192.0.2.100/24", "192.0.2.101/24", "fd00:77::100/64"];
+    let mut words = vec!["vip", "config", "--interface", "eth1"];
+    for address in addresses {
+        words.extend(["--address", address]);
+        assert!(ip(&format!("-n {} addr add {address} dev eth1", namespace.name)).status.success());
+    }
+    std::fs::write(&conf, understudy(&words).stdout).unwrap();
+    let conf = conf.display().to_string();
+    let released =
+        namespace.understudy(&["vip", "release", "--config", &conf, "--pid-file", "/nowhere/at/all"]);
+    assert!(released.status.success(), "{}", text(&released.stderr));
+    assert!(addresses.iter().all(|address| !namespace.has(address)), "{}", text(&released.stdout));
+}
+
+/// The essential ones; `understudy lab vip` alone runs all of them.
+const SCENARIOS: [&str; 4] = ["seed", "return", "partition", "keepalived-kill-supervised"];
+
+#[test]
+fn the_address_moves_as_it_must_and_never_has_two_holders() {
+    if !rustix::process::geteuid().is_root() {
+        println!("the_address_moves_as_it_must is skipped: network namespaces need root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("vip.json");
+    let output = Command::new(BIN)
+        .args(["lab", "vip", "--scenario", &SCENARIOS.join(","), "--json"])
+        .arg(&json)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(report["broken"], Value::Array(vec![]));
+    let outcomes = report["outcomes"].as_array().unwrap();
+    assert_eq!(outcomes.len(), SCENARIOS.len());
+    for (outcome, scenario) in outcomes.iter().zip(SCENARIOS) {
+        assert_eq!(
+            (&outcome["scenario"], &outcome["wrong"]),
+            (&scenario.into(), &Value::Array(vec![])),
+            "{outcome}"
+        );
+        assert_eq!(outcome["to"].as_array().unwrap().len(), 1, "one holder: {outcome}");
+        if scenario != "seed" {
+            let overlaps = outcome["overlaps"].as_array().unwrap();
+            // One that is cut off may keep it for a moment longer; nobody can reach both.
+            assert!(overlaps.iter().all(|overlap| overlap["reachable"] == false), "never two: {outcome}");
+        }
+        let moves = scenario != "return";
+        for figure in ["left_ms", "moved_ms", "answered_ms"] {
+            assert_eq!(outcome[figure].is_number(), moves, "{figure}: {outcome}");
+        }
+    }
+    let states = |at: usize, node: &str| outcomes[at]["states"][node].as_str().unwrap();
+    assert_eq!(states(0, "db2"), "now fault");
+    // Equal priorities: which of the two others it is, the seed leaves to chance.
+    let mut others = [states(0, "db1"), states(0, "db3")];
+    others.sort_unstable();
+    assert_eq!(others, ["now backup", "now master"]);
+    assert_eq!(
+        (states(1, "db2"), states(2, "db2"), states(2, "db1")),
+        ("now backup", "now fault", "now master")
+    );
+}
