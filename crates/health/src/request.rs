@@ -47,6 +47,8 @@ pub struct Request {
     pub len: usize,
     /// A body may follow, which is not read: the connection cannot be kept.
     pub has_body: bool,
+    /// The path is none of ours. The original answers any path; where there are several nodes it may be one's misspelt name.
+    pub is_any_path: bool,
 }
 
 /// What is wanted.
@@ -147,6 +149,9 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (node, path) = split_node(path);
     let wants = wants(path, query, rules)?;
+    let (word, below) = split_word(path);
+    let is_own = word.is_empty() || (node.is_none() && (word == "*" || word.eq_ignore_ascii_case("health")));
+    let is_any_path = matches!(wants, Wants::Member(_)) && !(is_own && below.trim_matches('/').is_empty());
     // A header may stand there more than once.
     let any = |name: &str, fits: &dyn Fn(&str) -> bool| {
         head.headers.iter().any(|header| {
@@ -171,6 +176,7 @@ fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Requ
         is_http11: head.version == Some(1),
         len,
         has_body,
+        is_any_path,
     })
 }
 
@@ -273,6 +279,19 @@ mod tests {
     fn any_path_is_the_plain_question() {
         for target in ["/", "/anything", "/x/y?z", "/health", "/health/", "http://host:9200/", "*"] {
             assert_eq!(wanted(target), Wants::Member(STRICT), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_none_of_ours_is_known_for_it() {
+        let is_any = |target: &str| request(&format!("GET {target} HTTP/1.1\r\n\r\n")).is_any_path;
+        for target in
+            ["/", "//", "*", "/health", "/Health/", "/?donor=1", "/health/db1", "/health/db1/", "/writer"]
+        {
+            assert!(!is_any(target), "{target}");
+        }
+        for target in ["/db1", "/nothing/db1", "/healht/db1", "/health/db1/wirter", "/health/db1/*"] {
+            assert!(is_any(target), "{target}");
         }
     }
 

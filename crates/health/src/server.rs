@@ -3,7 +3,7 @@
 //! A connection costs a task and, before its first byte, no buffer. It ends when its time is up: a head must be whole within
 //! [`HEAD_TIME_MAX`], a kept connection may be silent for [`IDLE_TIME_MAX`], an answer must be taken within [`WRITE_TIME_MAX`]. A
 //! client that says nothing at all gets the plain answer after [`SILENT_TIME_MAX`], as from the original script, which never read
-//! anything. Beyond [`Settings::connections_max`] a new client is answered at once, unread, and closed; [`BEYOND_MAX`] of those at once,
+//! anything. Beyond [`Settings::connections_max`] a new client is answered at once, unread, and closed; `BEYOND_MAX` of those at once,
 //! the others wait in the listener's queue.
 
 use std::io;
@@ -57,8 +57,9 @@ pub struct Settings {
     pub style: Style,
     /// For questions that do not say.
     pub rules: Rules,
-    /// The source has several nodes: an agent check must name one, and a question that is not heard to the end gets a no.
-    pub agent_names: bool,
+    /// The source has several nodes: an agent check must name one, a question that is not heard to the end gets a no, and a path that
+    /// is none of ours a 404.
+    pub several_nodes: bool,
     /// Connections at once, [`CONNECTIONS_MAX`] or less: fewer than there are file descriptors, or nobody new gets in.
     pub connections_max: u64,
 }
@@ -98,7 +99,7 @@ struct Shared {
     source: Arc<dyn Source>,
     style: Style,
     rules: Rules,
-    agent_names: bool,
+    several_nodes: bool,
     connections_max: u64,
     counts: Arc<Counts>,
 }
@@ -117,7 +118,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         source,
         style: settings.style,
         rules: settings.rules,
-        agent_names: settings.agent_names,
+        several_nodes: settings.several_nodes,
         connections_max: settings.connections_max,
         counts: counts.clone(),
     });
@@ -400,11 +401,18 @@ impl Shared {
     fn answer(&self, request: &Request, keep: bool, out: &mut Vec<u8>) {
         let manner = Manner { keep, head_only: request.head_only };
         let node = request.node.as_deref();
-        let unknown = |out: &mut Vec<u8>| {
+        let not_found = |body: &str, out: &mut Vec<u8>| {
             self.counts.refused.fetch_add(1, Relaxed);
-            let body = format!("no node {} here\r\n", node.unwrap_or_default());
-            style::plain("404 Not Found", &body, manner, out);
+            style::plain("404 Not Found", body, manner, out);
         };
+        let unknown =
+            |out: &mut Vec<u8>| not_found(&format!("no node {} here\r\n", node.unwrap_or_default()), out);
+        if self.several_nodes && request.is_any_path {
+            return not_found(
+                "no such path: ask /health/NODE, /health/NODE/writer, or / for Understudy itself\r\n",
+                out,
+            );
+        }
         let asked = |question| {
             let answer = self.source.answer(node, question)?;
             self.count(&answer);
@@ -459,7 +467,7 @@ impl Shared {
     /// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
     /// another's "yes" would be a lie.
     async fn unheard(&self, stream: &mut impl link::Stream) {
-        if !self.agent_names {
+        if !self.several_nodes {
             return self.raw(stream).await;
         }
         let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
@@ -508,14 +516,15 @@ async fn agent_check(mut stream: tokio::net::TcpStream, shared: &Shared) {
         io::Result::Ok(())
     };
     // A source for one node need not be told which, and HAProxy sends nothing when it is not told to.
-    let patience = if shared.agent_names { SILENT_TIME_MAX } else { AGENT_SILENT_TIME_MAX };
-    // Whatever has come by then is the name.
-    let _ = timeout(patience, read).await;
+    let patience = if shared.several_nodes { SILENT_TIME_MAX } else { AGENT_SILENT_TIME_MAX };
+    // Half a name may be another node's whole one: without its end it counts only where there is one node anyway.
+    let is_whole = matches!(timeout(patience, read).await, Ok(Ok(()))) && line.len() < agent::LINE_BYTES_MAX;
     let name = String::from_utf8_lossy(&line);
     let name = name.lines().next().unwrap_or_default().trim();
-    let said = match name {
-        "" if shared.agent_names => agent::NAMELESS.to_owned(),
-        name => agent::line(&*shared.source, name, shared.rules),
+    let said = if shared.several_nodes && (name.is_empty() || !is_whole) {
+        agent::NAMELESS.to_owned()
+    } else {
+        agent::line(&*shared.source, name, shared.rules)
     };
     if write(&mut stream, said.as_bytes()).await.is_ok() {
         linger(&mut stream).await;
@@ -560,7 +569,7 @@ mod tests {
             agent: open(),
             style: Style::Clustercheck,
             rules: Rules::default(),
-            agent_names: true,
+            several_nodes: true,
             connections_max,
         };
         start(settings, Arc::new(Cluster), Arc::default()).unwrap()
@@ -596,9 +605,26 @@ mod tests {
             "GET /health/db1 HTTP/2.0\r\n\r\n",
             "get /health/db1 HTTP/1.1\r\n\r\n",
             "GET /health/db1 HT",
+            "GET /db1 HTTP/1.0\r\n\r\n",
+            "GET /healht/db1 HTTP/1.0\r\n\r\n",
         ] {
             assert!(!is_good(&server, words), "{words:?}");
         }
+    }
+
+    #[test]
+    fn half_a_name_is_no_name() {
+        let server = started(CONNECTIONS_MAX);
+        let said = |words: &str| {
+            let mut stream = TcpStream::connect(server.agent()[0]).unwrap();
+            stream.write_all(words.as_bytes()).unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).unwrap();
+            said
+        };
+        assert_eq!(said("db1\n"), "ready down # \n");
+        // The rest may be on its way: db10.
+        assert_eq!(said("db1"), agent::NAMELESS);
     }
 
     #[test]

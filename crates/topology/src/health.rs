@@ -1,7 +1,7 @@
 //! May a node take traffic, by its own words: the one table of rules that the proxy, the health endpoint and the check command share.
 //!
 //! Enters: what a node said ([`GaleraStatus`]). Leaves: the first thing that speaks against it, and how gravely; or nothing.
-//! [`crate::problem`] puts in front of this what others say of the node (it refuses, is silent, was drained); whoever only asks one
+//! `crate::problem` puts in front of this what others say of the node (it refuses, is silent, was drained); whoever only asks one
 //! node has this alone. What clustercheck lets its user choose is a [`Rules`].
 
 use std::time::Duration;

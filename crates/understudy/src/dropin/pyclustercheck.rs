@@ -45,8 +45,12 @@ struct Pyclustercheck {
     /// Ask the database each N seconds [default: 1]
     #[arg(short = 'c', long, value_name = "N")]
     cache_time: Option<String>,
-    /// The option file with [client] user and password [default: ~/.my.cnf]
-    #[arg(short = 'f', long, value_name = "FILE")]
+    #[arg(
+        short = 'f',
+        long,
+        help = "The option file with [client] user and password [default: ~/.my.cnf]",
+        value_name = "FILE"
+    )]
     conf: Option<String>,
     /// Port to listen on [default: 8000]
     #[arg(short = 'p', long, value_name = "N")]

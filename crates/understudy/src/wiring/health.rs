@@ -225,7 +225,7 @@ impl Doors {
                 agent,
                 style,
                 rules: RULES,
-                agent_names: true,
+                several_nodes: true,
                 connections_max: CONNECTIONS_MAX,
             };
             server::start(settings, source, counts).context("cannot answer health questions")
@@ -275,7 +275,11 @@ fn targets(node: &Node, all: &[Node]) -> Vec<Target> {
 
 /// Whether this machine has the address: only then a socket can be bound to it. Names are not looked up, which may take long.
 fn is_ours(address: &SocketAddr) -> bool {
-    UdpSocket::bind((address.ip(), 0)).is_ok()
+    let family = if address.is_ipv4() { "ipv4" } else { "ipv6" };
+    // Machines with a moving address often allow this, and then a socket can be bound to any address: nothing is known.
+    let binds_all = std::fs::read_to_string(format!("/proc/sys/net/{family}/ip_nonlocal_bind"))
+        .is_ok_and(|value| value.trim() != "0");
+    address.ip().is_loopback() || (!binds_all && UdpSocket::bind((address.ip(), 0)).is_ok())
 }
 
 fn refused(problem: &'static str, sentence: &str) -> Finding {

@@ -51,8 +51,12 @@ Exit codes of --once: 0 it may; 1 it must not, or cannot be asked; 2 wrong usage
 #[derive(Args)]
 #[command(after_help = MORE)]
 pub struct Check {
-    /// Answer over HTTP here; may be given several times [default: [::]:9200, which takes IPv4 too]
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "once")]
+    #[arg(
+        long,
+        help = "Answer over HTTP here; may be given several times [default: [::]:9200, which takes IPv4 too]",
+        value_name = "ADDR:PORT",
+        conflicts_with = "once"
+    )]
     listen: Vec<String>,
     /// Answer HAProxy's agent check here; may be given several times
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "once")]
@@ -93,8 +97,12 @@ pub struct Check {
     /// The account [default: the option file's, else clustercheckuser]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Read only this option file ([client], [mysql], ...) instead of /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf
-    #[arg(long, value_name = "FILE", conflicts_with = "defaults_extra_file")]
+    #[arg(
+        long,
+        help = "Read only this option file ([client], [mysql], ...) instead of /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf",
+        value_name = "FILE",
+        conflicts_with = "defaults_extra_file"
+    )]
     defaults_file: Option<PathBuf>,
     /// Read this option file as well
     #[arg(long, value_name = "FILE")]
@@ -149,6 +157,9 @@ impl Check {
         }
         if self.max_lag.is_some() && self.role != Role::Replica {
             return Err(Failure::usage("--max-lag is for --role replica"));
+        }
+        if self.serve && self.role != Role::Member {
+            return Err(Failure::usage("--serve asks about Understudy itself, which has no --role"));
         }
         if self.serve {
             return Ok(tell(&door::answer(self.config.as_deref())?));

@@ -136,7 +136,7 @@ impl Watch {
             agent,
             style: self.style,
             rules: self.rules,
-            agent_names: false,
+            several_nodes: false,
             connections_max,
         };
         let source: Arc<dyn Source> = Arc::new(node);

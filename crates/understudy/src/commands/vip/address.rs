@@ -19,6 +19,18 @@ impl Address {
         if ip.is_ipv4() { 32 } else { 128 }
     }
 
+    /// The first of a network is its name, the last is for all in it. `::ffff:10.0.0.1` is not on any network.
+    fn is_nobodys(self) -> bool {
+        match self.ip {
+            IpAddr::V4(ip) if self.bits < 31 => {
+                let hosts = u32::MAX >> self.bits;
+                [0, hosts].contains(&(ip.to_bits() & hosts))
+            }
+            IpAddr::V4(ip) => ip.is_broadcast(),
+            IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some(),
+        }
+    }
+
     /// As keepalived reads it where nothing is said of the network: the address alone.
     pub fn lenient(text: &str) -> Option<Self> {
         match text.split_once('/') {
@@ -42,7 +54,13 @@ impl FromStr for Address {
         if ip.is_unspecified() || ip.is_multicast() || ip.is_loopback() {
             return Err(format!("{ip} cannot move from machine to machine"));
         }
-        Ok(Self { ip, bits })
+        let address = Self { ip, bits };
+        if address.is_nobodys() {
+            return Err(format!(
+                "{text:?} is no machine's address: it is the network's own, or for all in it"
+            ));
+        }
+        Ok(address)
     }
 }
 
@@ -58,7 +76,7 @@ mod tests {
 
     #[test]
     fn both_families_are_read_and_written() {
-        for text in ["10.0.0.100/24", "fd00::100/64", "192.0.2.1/32"] {
+        for text in ["10.0.0.100/24", "fd00::100/64", "192.0.2.1/32", "192.0.2.0/31", "10.0.1.0/16"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         assert_eq!(Address::lenient("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
@@ -76,6 +94,10 @@ mod tests {
             "127.0.0.1/8",
             "::/64",
             "224.0.0.18/24",
+            "10.0.0.0/24",
+            "10.0.0.255/24",
+            "255.255.255.255/32",
+            "::ffff:10.0.0.1/120",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
