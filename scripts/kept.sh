@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover` or `lab bench health` wrote by `--out-dir DIR`, makes
-# bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,report.html,machine.txt}. Existing runs are never overwritten.
+# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` or `lab vip` wrote by `--out-dir DIR`,
+# makes bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,machine.txt}, and report.html when there is one. Existing runs are never
+# overwritten.
 set -euo pipefail
 
-usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover --out-dir DIR` or `lab bench health --out-dir DIR`; NAME such as nine-cells)'
+usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|bench health --out-dir DIR`; NAME such as nine-cells)'
 [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
 from=$1 name=$2
 shift 2
 [[ $name =~ ^[a-z0-9][a-z0-9-]*$ ]] || { echo "kept: NAME is a-z, 0-9 and -, it is: $name" >&2; exit 2; }
-for file in table.txt result.json report.html; do
+for file in table.txt result.json; do
     [ -s "$from/$file" ] || { echo "kept: $from/$file is missing: is it a directory of --out-dir?" >&2; exit 1; }
 done
 
@@ -18,6 +19,7 @@ value() { # object, key
 }
 
 day=$(value conditions at)
+[ -n "$day" ] || day=$(sed -n 's/^  "at": "\([^"]*\)",\{0,1\}$/\1/p' "$from/result.json")
 root=$(cd "$(dirname "$0")/.." && pwd)
 kept=$root/bench/runs/${day%%T*}-$name
 [ -n "$day" ] || { echo "kept: $from/result.json does not say when it was measured" >&2; exit 1; }
@@ -30,13 +32,14 @@ if [ "$commit" != unknown ] && [ -n "$(git -C "$root" status --porcelain -- . ':
 fi
 
 mkdir -p "$kept"
-cp "$from/table.txt" "$from/result.json" "$from/report.html" "$kept/"
+cp "$from/table.txt" "$from/result.json" "$kept/"
+[ ! -s "$from/report.html" ] || cp "$from/report.html" "$kept/"
 {
     echo "measured     $day"
     echo "processor    $(value machine processor), $(value machine cores) cores"
     echo "memory       $(value machine memory_gib) GiB"
     echo "kernel       Linux $(value machine kernel)"
-    for program in MariaDB Galera HAProxy nginx sysbench Understudy; do
+    for program in MariaDB Galera HAProxy nginx keepalived sysbench Understudy; do
         version=$(value machine $program)
         [ -z "$version" ] || printf '%-12s %s\n' "$program" "$version"
     done

@@ -25,6 +25,9 @@ pub struct VipArgs {
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write everything: table.txt, result.json
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
 }
 
 /// Measures, prints the table, writes what was asked for. Exit code 1 when anything was not as it must be.
@@ -40,9 +43,15 @@ pub async fn run(args: &VipArgs) -> anyhow::Result<ExitCode> {
     let report = run::run(&plan, &progress).await;
     progress.end();
     let report = report?;
-    println!("{}", table::draw(&report));
+    let drawn = table::draw(&report);
+    println!("{drawn}");
     if let Some(path) = &args.json {
         super::output::write_json(path, &report.json()?)?;
+    }
+    if let Some(dir) = &args.out_dir {
+        super::output::write_text(&dir.join("table.txt"), &drawn)?;
+        super::output::write_json(&dir.join("result.json"), &report.json()?)?;
+        println!("everything: {}", dir.display());
     }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

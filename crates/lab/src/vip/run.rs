@@ -36,7 +36,13 @@ const GONE_WITHIN: Duration = Duration::from_secs(60);
 pub async fn run(plan: &VipPlan, progress: &Progress) -> anyhow::Result<Report> {
     let mut report = Report {
         at: machine::now_utc(),
-        machine: Some(machine::look(&[("keepalived", "keepalived", &["--version"])]).await),
+        machine: Some(
+            machine::look(&[
+                ("MariaDB", "mariadbd", &["--version"]),
+                ("keepalived", "keepalived", &["--version"]),
+            ])
+            .await,
+        ),
         advert_interval_ms: plan.advert_interval_ms,
         check_interval_s: CHECK_INTERVAL.as_secs(),
         priorities: PRIORITIES.to_vec(),
