@@ -34,14 +34,20 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     }
 }
 
-/// The first word with a digit and a dot in what the program says of itself: `2.6.12`, `nginx/1.22.1`.
+/// What the program says of its version.
 async fn version(program: &str, args: &[&str]) -> Option<String> {
     let run = Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let out = tokio::time::timeout(Duration::from_secs(5), run).await.ok()?.ok()?;
     let text =
         String::from_utf8_lossy(if out.stdout.is_empty() { &out.stderr } else { &out.stdout }).into_owned();
+    number(&text).map(str::to_owned)
+}
+
+/// The first word with a digit and a dot: `2.6.12`, `nginx/1.22.1`, `v2.2.7`.
+fn number(text: &str) -> Option<&str> {
+    let plain = |word| str::strip_prefix(word, 'v').unwrap_or(word);
     let numbered = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-    text.split([' ', ',', '/', '\n']).find(numbered).map(str::to_owned)
+    text.split([' ', ',', '/', '\n']).map(plain).find(numbered)
 }
 
 /// Now, as `2026-01-31T12:00:00Z`.
@@ -67,6 +73,17 @@ fn utc(since_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_found_as_programs_write_them() {
+        assert_eq!(number("HAProxy version 2.6.12-1+deb12u1 2023/12/16"), Some("2.6.12-1+deb12u1"));
+        assert_eq!(number("nginx version: nginx/1.22.1"), Some("1.22.1"));
+        assert_eq!(
+            number("Keepalived v2.2.7 (01/16,2022)\n\nBuilt with kernel headers for Linux 5.19.11"),
+            Some("2.2.7")
+        );
+        assert_eq!(number("no number"), None);
+    }
 
     #[test]
     fn dates_are_right() {
