@@ -174,7 +174,13 @@ pub fn spawn(
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    Ok((keeper.spawn(&command, Some(log))?, words.join(" ")))
+    // A report is for others: where the program and the run's files lie on this machine says nothing to them.
+    let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
+    let mut said = words.join(" ").replace(program, &name);
+    if let Some(dir) = log.parent() {
+        said = said.replace(&dir.display().to_string(), "DIR");
+    }
+    Ok((keeper.spawn(&command, Some(log))?, said))
 }
 
 /// This program: what is measured is the program as a user starts it.
