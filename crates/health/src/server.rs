@@ -6,11 +6,13 @@
 //! anything. Beyond [`Settings::connections_max`] a new client is answered at once, unread, and closed; `BEYOND_MAX` of those at once,
 //! the others wait in the listener's queue.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -126,57 +128,23 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         let _inside = runtime.enter();
         for listener in settings.http {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let shared = shared.clone();
-            runtime.spawn(async move {
-                let mut trouble = Trouble::default();
-                loop {
-                    shared.room().await;
-                    match listener.accept().await {
-                        Ok((stream, _)) => {
-                            // Best effort: an answer is one write anyway.
-                            let _ = stream.set_nodelay(true);
-                            welcome(stream, &shared);
-                        }
-                        Err(error) => trouble.pause(&error).await,
-                    }
-                }
-            });
+            let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+            runtime.spawn(take_in(shared.clone(), next, |stream, shared| {
+                // Best effort: an answer is one write anyway.
+                let _ = stream.set_nodelay(true);
+                welcome(stream, shared);
+            }));
         }
         for listener in settings.unix {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::UnixListener::from_std(listener)?;
-            let shared = shared.clone();
-            runtime.spawn(async move {
-                let mut trouble = Trouble::default();
-                loop {
-                    shared.room().await;
-                    match listener.accept().await {
-                        Ok((stream, _)) => welcome(stream, &shared),
-                        Err(error) => trouble.pause(&error).await,
-                    }
-                }
-            });
+            let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+            runtime.spawn(take_in(shared.clone(), next, welcome));
         }
         for listener in settings.agent {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let shared = shared.clone();
-            runtime.spawn(async move {
-                let mut trouble = Trouble::default();
-                loop {
-                    shared.room().await;
-                    match listener.accept().await {
-                        Ok((stream, _)) => {
-                            let place = Place::take(&shared.counts);
-                            let shared = shared.clone();
-                            tokio::spawn(async move {
-                                agent_check(stream, &shared).await;
-                                drop(place);
-                            });
-                        }
-                        Err(error) => trouble.pause(&error).await,
-                    }
-                }
-            });
+            let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+            runtime.spawn(take_in(shared.clone(), next, welcome_agent));
         }
     }
     let thread = std::thread::Builder::new().name("health".into()).spawn(move || {
@@ -186,6 +154,22 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         });
     })?;
     Ok(Server { http, agent, counts, shared, stop: Some(stop), thread: Some(thread) })
+}
+
+/// Accepts for ever, while there is room, and gives each client to `welcome`.
+async fn take_in<S>(
+    shared: Arc<Shared>,
+    mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
+    welcome: impl Fn(S, &Arc<Shared>),
+) {
+    let mut trouble = Trouble::default();
+    loop {
+        shared.room().await;
+        match poll_fn(&mut next).await {
+            Ok(stream) => welcome(stream, &shared),
+            Err(error) => trouble.pause(&error).await,
+        }
+    }
 }
 
 impl Server {
@@ -216,15 +200,8 @@ impl Answerer {
         let mut out = Vec::new();
         match see(format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes(), self.0.rules) {
             Seen::Request(request) => self.0.answer(&request, false, &mut out),
-            seen => {
-                self.0.counts.refused.fetch_add(1, Relaxed);
-                let (status, why) = match seen {
-                    Seen::Bad(status, why) => (status, why),
-                    _ => ("400 Bad Request", "the path cannot be read".to_owned()),
-                };
-                let manner = Manner { keep: false, head_only: false };
-                style::plain(status, &format!("{why}\r\n"), manner, &mut out);
-            }
+            Seen::Bad(status, why) => self.0.refuse(status, &why, &mut out),
+            Seen::Part | Seen::Raw => self.0.refuse("400 Bad Request", "the path cannot be read", &mut out),
         }
         out
     }
@@ -290,6 +267,15 @@ fn welcome(stream: impl link::Stream + 'static, shared: &Arc<Shared>) {
     });
 }
 
+fn welcome_agent(stream: tokio::net::TcpStream, shared: &Arc<Shared>) {
+    let place = Place::take(&shared.counts);
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        agent_check(stream, &shared).await;
+        drop(place);
+    });
+}
+
 impl Shared {
     /// Waits while so many are being told that they are too many, that the program itself would be short of descriptors: a new client
     /// then waits in the listener's queue.
@@ -324,10 +310,8 @@ impl Shared {
                     return Ok(());
                 }
                 Head::Bad(status, why) => {
-                    self.counts.refused.fetch_add(1, Relaxed);
                     out.clear();
-                    let manner = Manner { keep: false, head_only: false };
-                    style::plain(status, &format!("{why}\r\n"), manner, &mut out);
+                    self.refuse(status, &why, &mut out);
                     write(stream, &out).await?;
                     linger(stream).await;
                     return Ok(());
@@ -448,6 +432,12 @@ impl Shared {
                 style::typed(true, "text/plain; version=0.0.4", &self.source.metrics(), manner, out);
             }
         }
+    }
+
+    /// What is written to a request that cannot be served, before its connection is closed.
+    fn refuse(&self, status: &str, why: &str, out: &mut Vec<u8>) {
+        self.counts.refused.fetch_add(1, Relaxed);
+        style::plain(status, &format!("{why}\r\n"), Manner { keep: false, head_only: false }, out);
     }
 
     fn count(&self, answer: &Answer) {

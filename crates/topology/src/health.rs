@@ -286,7 +286,8 @@ fn follows(channel: &Channel, lag_max: Option<Duration>) -> Result<(), Finding> 
     }
 }
 
-pub(crate) fn refused(problem: &'static str, sentence: String) -> Finding {
+/// Something that makes a node, or whoever is asked about, unfit.
+pub fn refused(problem: &'static str, sentence: String) -> Finding {
     Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence }
 }
 

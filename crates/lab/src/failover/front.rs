@@ -364,7 +364,7 @@ fn serve(
 }
 
 /// A port that was free a moment ago, on loopback.
-fn free_address() -> anyhow::Result<SocketAddr> {
+pub fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).context("no free port")?;
     Ok(listener.local_addr()?)
 }

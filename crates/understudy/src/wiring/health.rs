@@ -23,8 +23,8 @@ use health::style::Style;
 use link::Place;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use topology::health::{Finding, Question, Rules, Serves};
-use topology::view::{ClusterView, NodeState};
+use topology::health::{Finding, Question, Rules, refused};
+use topology::view::ClusterView;
 
 use crate::local::{self, Bound, Target};
 use crate::settings::{Node, Settings};
@@ -63,10 +63,12 @@ impl Outlook {
         let found = match (node, question) {
             (Some(name), question) => view.ask(name, question)?,
             (None, Question::Member(_)) if self.proxy.is_open() => Ok(()),
-            (None, Question::Member(_)) => Err(refused("stopping", "takes no clients: it is stopping")),
+            (None, Question::Member(_)) => {
+                Err(refused("stopping", "takes no clients: it is stopping".into()))
+            }
             (None, Question::Writer) => view.ask_for_writer(),
             (None, Question::Replica { .. }) => {
-                Err(refused("replication_unknown", "is no replica: ask about a node"))
+                Err(refused("replication_unknown", "is no replica: ask about a node".into()))
             }
         };
         if age > VIEW_AGE_MAX {
@@ -280,10 +282,6 @@ fn is_ours(address: &SocketAddr) -> bool {
     let binds_all = std::fs::read_to_string(format!("/proc/sys/net/{family}/ip_nonlocal_bind"))
         .is_ok_and(|value| value.trim() != "0");
     address.ip().is_loopback() || (!binds_all && UdpSocket::bind((address.ip(), 0)).is_ok())
-}
-
-fn refused(problem: &'static str, sentence: &str) -> Finding {
-    Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence: sentence.to_owned() }
 }
 
 /// What is said of whoever is good.

@@ -3,7 +3,7 @@
 //! Understudy is in the seed's state: its database's port refuses, and it asks again each second. nginx and HAProxy answer the same
 //! body from their configuration.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::answer::{Expect, Outcome, Seen, see};
+use crate::failover::front::free_address;
 use crate::stage::process::{Keeper, Owned};
 
 /// What pyclustercheck says of a database that it cannot ask.
@@ -203,11 +204,6 @@ pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<Outcome
         })
     };
     tokio::time::timeout(Duration::from_secs(2), exchange).await.context("no answer within 2 s")?
-}
-
-/// A port that was free a moment ago, on loopback.
-pub fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind(("127.0.0.1", 0)).context("no free port")?.local_addr()?)
 }
 
 /// The seed's: cache time 1 s, as the drop-in of what the seed measured.

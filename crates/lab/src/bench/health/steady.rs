@@ -23,13 +23,14 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::answer::{Counts, Expect, Outcome, Seen, see};
-use super::contestant::{ask, check, free_address, program, spawn};
+use super::contestant::{ask, check, program, spawn};
 use super::kernel::{Drops, Memory};
 use super::load::{Load, Mode, Plan};
 use super::record::{Record, Row};
 use super::relay::{Manner, Relay};
 use super::table::{columns, number, time};
 use super::{allow_files, drive, two_cores};
+use crate::failover::front::free_address;
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::failover::result::Machine;
