@@ -39,7 +39,7 @@ pub enum ListenError {
     #[error(
         "cannot listen on {0}: this machine does not have {family} switched on; listen on {other}:{port} instead",
         family = if .0.is_ipv6() { "IPv6" } else { "IPv4" },
-        other = if .0.is_ipv6() { "0.0.0.0" } else { "[::]" },
+        other = in_other_family(.0),
         port = .0.port()
     )]
     Family(SocketAddr),
@@ -53,22 +53,59 @@ pub enum ListenError {
     },
 }
 
+impl ListenError {
+    /// The machine does not have this address, or not its whole family.
+    fn is_of_the_machine(&self) -> bool {
+        matches!(self, Self::NotOurs(_) | Self::Family(_))
+    }
+}
+
+/// The nearest address of the other family: what was for this machine alone stays so.
+fn in_other_family(address: &SocketAddr) -> &'static str {
+    match (address.is_ipv6(), address.ip().is_loopback()) {
+        (true, false) => "0.0.0.0",
+        (true, true) => "127.0.0.1",
+        (false, false) => "[::]",
+        (false, true) => "[::1]",
+    }
+}
+
 /// Opens every address of `list` (`host:port`), or none: the first that fails ends it.
 ///
-/// `[::]` also takes IPv4, unless the list has an IPv4 address of the same port too. The sockets do not block.
+/// `[::]` also takes IPv4, unless the list has an IPv4 address of the same port too. A name with several addresses stands for those
+/// that this machine has: `localhost` is `::1`, too, where there is no IPv6. The sockets do not block.
 pub fn open(list: &[String]) -> Result<Vec<TcpListener>, ListenError> {
-    let mut addresses: Vec<SocketAddr> = Vec::new();
+    let mut known: Vec<SocketAddr> = Vec::new();
+    let mut entries: Vec<Vec<SocketAddr>> = Vec::new();
     for address in list {
         let name = |why: String| ListenError::Name { address: address.clone(), why };
         let found = address.to_socket_addrs().map_err(|e| name(e.to_string()))?;
+        let mut entry = Vec::new();
         for one in found {
-            if !addresses.contains(&one) {
-                addresses.push(one);
+            if !known.contains(&one) {
+                known.push(one);
+                entry.push(one);
             }
         }
+        entries.push(entry);
     }
-    let also_v4 = |port| addresses.iter().any(|a| a.is_ipv4() && a.port() == port);
-    addresses.iter().map(|&address| open_one(address, also_v4(address.port()))).collect()
+    let also_v4 = |port| known.iter().any(|a| a.is_ipv4() && a.port() == port);
+    let mut open = Vec::new();
+    for entry in entries {
+        let (mut opened, mut missing) = (Vec::new(), None);
+        for address in entry {
+            match open_one(address, also_v4(address.port())) {
+                Ok(listener) => opened.push(listener),
+                Err(error) if error.is_of_the_machine() => missing = missing.or(Some(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        match missing {
+            Some(error) if opened.is_empty() => return Err(error),
+            _ => open.append(&mut opened),
+        }
+    }
+    Ok(open)
 }
 
 fn open_one(address: SocketAddr, only_v6: bool) -> Result<TcpListener, ListenError> {
@@ -116,6 +153,30 @@ mod tests {
                 Err(e) => assert!(matches!(e, ListenError::Family(_) | ListenError::NotOurs(_)), "{e}"),
             }
         }
+    }
+
+    #[test]
+    fn a_missing_family_is_told_with_what_to_listen_on_instead() {
+        let said = |address: &str| open(&[address.to_owned()]).unwrap_err().to_string();
+        fixture::without_family(fixture::Family::Ipv6, || {
+            for (address, instead) in [("[::]:9200", "0.0.0.0:9200"), ("[::1]:9200", "127.0.0.1:9200")] {
+                let expect = format!(
+                    "cannot listen on {address}: this machine does not have IPv6 switched on; listen on {instead} instead"
+                );
+                assert_eq!(said(address), expect);
+            }
+            let listeners = open(&["localhost:0".to_owned()]).unwrap();
+            assert_eq!(listeners.len(), 1, "a name stands for what is there");
+            assert!(listeners[0].local_addr().unwrap().is_ipv4());
+        });
+        fixture::without_family(fixture::Family::Ipv4, || {
+            for (address, instead) in [("0.0.0.0:9200", "[::]:9200"), ("127.0.0.1:9200", "[::1]:9200")] {
+                assert!(
+                    said(address)
+                        .ends_with(&format!("does not have IPv4 switched on; listen on {instead} instead"))
+                );
+            }
+        });
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::{Server, free_port, signal};
+use fixture::{Family, Server, free_port, signal, without_family};
 use program::{BIN, Ended, LONG, run, until};
 use tempfile::TempDir;
 
@@ -1173,6 +1173,23 @@ fn an_address_that_cannot_be_had_is_told() {
     assert!(said.contains("write it as ADDRESS:PORT"), "{said}");
     let said = check(&["--agent", "192.0.2.1:80"]).with(1);
     assert!(said.contains("this machine has no such address"), "{said}");
+}
+
+#[test]
+fn a_machine_without_ipv6_is_told_where_to_listen_instead() {
+    let house = House::new("host=127.0.0.1\nport=1");
+    without_family(Family::Ipv6, || {
+        let said = run(house.command("understudy").args(["check", "--listen", "[::]:9200"])).with(1);
+        assert!(
+            said.contains("cannot listen on [::]:9200: this machine does not have IPv6 switched on; listen on 0.0.0.0:9200 instead"),
+            "{said}"
+        );
+        let mut command = house.command("understudy");
+        command.args(["check", "--listen", "localhost:0", "--defaults-file"]).arg(house.path("quiet.cnf"));
+        let running = Running::start(&house, command);
+        assert_eq!(code(running.address("http://")), "503");
+        running.stop();
+    });
 }
 
 #[test]

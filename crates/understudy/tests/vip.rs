@@ -32,14 +32,14 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A network namespace with a device `eth0` that is up, and further ones.
+/// A network namespace with a device `eth0` that is up.
 struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// `None` without root.
-    fn new(test: &str) -> Option<Self> {
+    /// With nothing but its own loopback; `None` without root.
+    fn bare(test: &str) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             println!("{test} is skipped: a network namespace needs root");
@@ -48,24 +48,38 @@ impl Namespace {
         let name = format!("us-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         assert!(ip(&format!("netns add {name}")).status.success());
         let made = Self { name };
+        made.set("link set lo up");
+        Some(made)
+    }
+
+    /// One with `eth1` beside `eth0`; `None` without root.
+    fn new(test: &str) -> Option<Self> {
+        let made = Self::bare(test)?;
         // Each device has its other end in the same namespace: nobody outside sees any of it.
         for (device, other) in [("eth0", "end0"), ("eth1", "end1")] {
-            for order in [
-                format!("link add {device} type veth peer name {other}"),
-                format!("link set {device} up"),
-                format!("link set {other} up"),
-            ] {
-                let done = ip(&format!("-n {} {order}", made.name));
-                assert!(done.status.success(), "{order}: {}", text(&done.stderr));
-            }
+            made.set(&format!("link add {device} type veth peer name {other}"));
+            made.set(&format!("link set {device} up"));
+            made.set(&format!("link set {other} up"));
         }
-        for order in
-            ["addr add 192.0.2.1/24 dev eth0", "addr add fd00:77::1/64 dev eth0 nodad", "link set lo up"]
-        {
-            let done = ip(&format!("-n {} {order}", made.name));
-            assert!(done.status.success(), "{order}: {}", text(&done.stderr));
-        }
+        made.set("addr add 192.0.2.1/24 dev eth0");
+        made.set("addr add fd00:77::1/64 dev eth0 nodad");
         Some(made)
+    }
+
+    /// Two machines on one wire, fd00:77::1 and fd00:77::2; `None` without root.
+    fn pair(test: &str) -> Option<[Self; 2]> {
+        let [one, two] = [Self::bare(test)?, Self::bare(test)?];
+        one.set(&format!("link add eth0 type veth peer name eth0 netns {}", two.name));
+        for (namespace, number) in [(&one, 1), (&two, 2)] {
+            namespace.set("link set eth0 up");
+            namespace.set(&format!("addr add fd00:77::{number}/64 dev eth0 nodad"));
+        }
+        Some([one, two])
+    }
+
+    fn set(&self, order: &str) {
+        let done = ip(&format!("-n {} {order}", self.name));
+        assert!(done.status.success(), "{order}: {}", text(&done.stderr));
     }
 
     fn command(&self, program: &str) -> Command {
@@ -396,6 +410,47 @@ fn status_says_what_is_so_and_release_ends_what_a_kill_leaves() {
     assert_eq!((again.status.code(), text(&again.stdout).as_str()), (Some(0), "nothing was left\n"));
 }
 
+/// Adverts of IPv6, between two machines.
+#[test]
+fn an_ipv6_address_moves_from_machine_to_machine() {
+    let Some(machines) = Namespace::pair("an_ipv6_address_moves") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let of = |number: usize, name: &str| dir.path().join(number.to_string()).join(name);
+    let start = |number: usize| {
+        std::fs::create_dir_all(of(number, "")).unwrap();
+        let check = format!("/usr/bin/test -e {}", of(number, "good").display());
+        let state = of(number, "vip.state").display().to_string();
+        let words = ["vip", "config", "--address", "fd00:77::100/64", "--advert-interval-ms", "100"];
+        let more = ["--rise", "1", "--check-command", &check, "--state-file", &state];
+        let printed = understudy(&[&words[..], &more, &["--priority", ["220", "190"][number]]].concat());
+        assert!(printed.status.success(), "{}", text(&printed.stderr));
+        std::fs::write(of(number, "keepalived.conf"), printed.stdout).unwrap();
+        std::fs::write(of(number, "good"), "").unwrap();
+        Keepalived::start(&machines[number], &of(number, ""))
+    };
+    let state = |number: usize| std::fs::read_to_string(of(number, "vip.state")).unwrap_or_default();
+    let only =
+        |number: usize| machines[number].has("fd00:77::100") && !machines[1 - number].has("fd00:77::100");
+
+    let first = start(0);
+    until("the first machine has the address", || only(0));
+    let _second = start(1);
+    until("the second one is a backup", || state(1) == "now backup\n");
+    assert!(only(0), "who comes later does not take it");
+
+    std::fs::remove_file(of(0, "good")).unwrap();
+    until("a bad machine gives it to the other", || only(1));
+    until("and says so", || state(0) == "now fault\n" && state(1) == "now master\n");
+    std::fs::write(of(0, "good"), "").unwrap();
+    until("it comes back as a backup", || state(0) == "now backup\n");
+    assert!(only(1), "though of the higher priority");
+
+    std::fs::remove_file(of(1, "good")).unwrap();
+    until("it moves back when it must", || only(0));
+    drop(first);
+    assert!(!machines[0].has("fd00:77::100"), "a keepalived that ends leaves nothing behind");
+}
+
 /// On a device without an address of its own the first one carries the others, and the kernel takes them away with it.
 #[test]
 fn release_takes_all_of_them_where_one_carries_the_others() {
@@ -431,7 +486,7 @@ fn the_address_moves_as_it_must_and_never_has_two_holders() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("vip.json");
     let output = Command::new(BIN)
-        .args(["lab", "vip", "--scenario", &SCENARIOS.join(","), "--json"])
+        .args(["lab", "vip", "--ip", "both", "--scenario", &SCENARIOS.join(","), "--json"])
         .arg(&json)
         .stdin(Stdio::null())
         .output()
@@ -449,6 +504,8 @@ fn the_address_moves_as_it_must_and_never_has_two_holders() {
             "{outcome}"
         );
         assert_eq!(outcome["to"].as_array().unwrap().len(), 1, "one holder: {outcome}");
+        let families = if scenario == "seed" { 1 } else { 2 };
+        assert_eq!(outcome["addresses"].as_array().unwrap().len(), families, "{outcome}");
         if scenario != "seed" {
             let overlaps = outcome["overlaps"].as_array().unwrap();
             // One that is cut off may keep it for a moment longer; nobody can reach both.

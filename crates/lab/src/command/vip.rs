@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::failover::progress::Progress;
 use crate::vip::scenario::Scenario;
-use crate::vip::{VipPlan, run, table};
+use crate::vip::{Families, VipPlan, run, table};
 
 /// Three Galera nodes, three keepaliveds, one address: who has it, at every moment, whatever happens to its holder (as root)
 #[derive(Debug, clap::Args)]
@@ -16,6 +16,9 @@ pub struct VipArgs {
     /// How often each
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
+    /// What moves
+    #[arg(long, value_enum, default_value_t)]
+    pub ip: Families,
     /// From one advert of the holder to the next
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(100..=10_000))]
     pub advert_interval_ms: u32,
@@ -36,6 +39,7 @@ pub async fn run(args: &VipArgs) -> anyhow::Result<ExitCode> {
     let plan = VipPlan {
         scenarios,
         repetitions: args.repetitions,
+        ip: args.ip,
         advert_interval_ms: args.advert_interval_ms,
         plain_evs: args.plain_evs,
     };

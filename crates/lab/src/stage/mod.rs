@@ -26,7 +26,7 @@ mod watchdog;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -485,6 +485,19 @@ impl Stage {
     pub fn set_plugged(&self, name: &str, plugged: bool) -> anyhow::Result<Instant> {
         self.network.set_plugged(self.node(name)?.number, plugged)?;
         Ok(Instant::now())
+    }
+
+    /// Gives every node and this side an IPv6 address, too. The servers do not learn of it: they listen where they did.
+    ///
+    /// # Errors
+    /// On loopback, and where the kernel has no IPv6.
+    pub fn add_ipv6(&self) -> anyhow::Result<()> {
+        self.network.add_ipv6()
+    }
+
+    /// One IPv6 address of the network, by its last number.
+    pub fn address_v6(&self, number: u8) -> Ipv6Addr {
+        self.network.address_v6(number)
     }
 
     /// A command that runs `program` where a node is, marked as part of the stage: whatever it becomes ends with the stage.

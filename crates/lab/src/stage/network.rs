@@ -13,7 +13,7 @@
 //! Not root: the addresses are 127.77.S.N on the shared loopback, which cannot lose one address alone.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 
@@ -47,6 +47,29 @@ impl Network {
     /// The namespace of a node, if it has one.
     pub fn namespace(&self, number: u8) -> Option<String> {
         self.namespaced.then(|| format!("us-{}-db{number}", self.stage))
+    }
+
+    /// The IPv6 address of node 1..=nodes, and of this side (254), once [`Network::add_ipv6`] has given it.
+    pub fn address_v6(&self, number: u8) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd00, 0x77, u16::from(self.subnet), 0, 0, 0, 0, u16::from(number))
+    }
+
+    /// Gives the nodes and this side an IPv6 address each, beside the one that they have.
+    ///
+    /// # Errors
+    /// On loopback, and where the kernel has no IPv6.
+    pub fn add_ipv6(&self) -> anyhow::Result<()> {
+        if !self.namespaced {
+            bail!("without root the nodes have no network of their own to put IPv6 addresses on");
+        }
+        // Nobody else can have it: there is no need to ask around first, which takes a second.
+        let add = |number, place: &str| ip(&format!("{place} {}/64 nodad", self.address_v6(number)));
+        add(254, &format!("addr replace dev {}", self.bridge()))?;
+        for number in 1..=self.nodes {
+            let Some(namespace) = self.namespace(number) else { continue };
+            add(number, &format!("-n {namespace} addr replace dev eth0"))?;
+        }
+        Ok(())
     }
 
     fn bridge(&self) -> String {

@@ -1,10 +1,10 @@
-//! A client that goes through the address: every 50 ms a new connection, one login, one question: which node are you?
+//! A client that goes through each of the addresses: every 50 ms a new connection, one login, one question: which node are you?
 //!
 //! Open loop: an attempt begins when it is due, whether or not earlier ones have ended. A packet that went to the old holder
 //! costs only the attempt that sent it, so the first answer comes as soon as there can be one.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// One attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
+    /// Through which address.
+    pub through: IpAddr,
     /// When it began.
     pub due: Instant,
     /// When it ended.
@@ -40,14 +42,15 @@ pub struct Client {
 
 impl Client {
     /// Begins.
-    pub fn start(address: SocketAddr) -> Self {
-        let target = Target {
+    pub fn start(addresses: &[SocketAddr]) -> Self {
+        let target = |address: &SocketAddr| Target {
             host: address.ip().to_string(),
             port: address.port(),
             user: APP_USER.into(),
             password: APP_PASSWORD.into(),
             schema: APP_SCHEMA.into(),
         };
+        let targets: Vec<_> = addresses.iter().map(|address| (address.ip(), target(address))).collect();
         let attempts = Arc::new(Mutex::new(Vec::new()));
         let shared = attempts.clone();
         let task = tokio::spawn(async move {
@@ -56,14 +59,16 @@ impl Client {
             let mut pace = tokio::time::interval(EVERY);
             loop {
                 pace.tick().await;
-                let (target, shared) = (target.clone(), shared.clone());
-                open.spawn(async move {
-                    let due = Instant::now();
-                    let asked = tokio::time::timeout(PATIENCE, ask(&target)).await;
-                    let said = asked.unwrap_or_else(|_| Err("no answer".into()));
-                    let attempt = Attempt { due, done: Instant::now(), said };
-                    shared.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
-                });
+                for (through, target) in targets.clone() {
+                    let shared = shared.clone();
+                    open.spawn(async move {
+                        let due = Instant::now();
+                        let asked = tokio::time::timeout(PATIENCE, ask(&target)).await;
+                        let said = asked.unwrap_or_else(|_| Err("no answer".into()));
+                        let attempt = Attempt { through, due, done: Instant::now(), said };
+                        shared.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
+                    });
+                }
                 while open.try_join_next().is_some() {}
             }
         });
@@ -99,8 +104,9 @@ async fn ask(target: &Target) -> Result<String, String> {
     }
 }
 
-/// The longest time without an answer that ends after `from`; `until` ends what nothing else does.
-pub fn longest_gap(attempts: &[Attempt], from: Instant, until: Instant) -> Duration {
+/// The longest time without an answer through an address that ends after `from`; `until` ends what nothing else does.
+pub fn longest_gap(attempts: &[Attempt], through: IpAddr, from: Instant, until: Instant) -> Duration {
+    let attempts: Vec<&Attempt> = attempts.iter().filter(|a| a.through == through).collect();
     let mut last = attempts.iter().rfind(|a| a.said.is_ok() && a.done < from).map_or(from, |a| a.done);
     let mut longest = Duration::ZERO;
     let answers = attempts.iter().filter(|a| a.said.is_ok() && a.done >= from && a.done < until);
@@ -130,20 +136,24 @@ mod tests {
     fn a_gap_is_between_answers_whoever_gives_them() {
         let zero = Instant::now();
         let at = |ms: u64| zero + Duration::from_millis(ms);
+        let (v4, v6): (IpAddr, IpAddr) = ([10, 77, 0, 100].into(), [0xfd00, 0x77, 0, 0, 0, 0, 0, 100].into());
         let attempt = |due, done, said: Result<&str, &str>| Attempt {
+            through: v4,
             due: at(due),
             done: at(done),
             said: said.map(Into::into).map_err(Into::into),
         };
+        let other = Attempt { through: v6, ..attempt(300, 310, Ok("db2")) };
         let attempts = [
             attempt(0, 10, Ok("db2")),
             attempt(50, 60, Ok("db2")),
             attempt(100, 110, Err("refused")),
+            other,
             attempt(700, 710, Ok("db1")),
             attempt(150, 900, Err("no answer")),
         ];
-        assert_eq!(longest_gap(&attempts, at(80), at(1000)), Duration::from_millis(650));
-        assert_eq!(longest_gap(&attempts, at(80), at(5000)), Duration::from_millis(4290));
+        assert_eq!(longest_gap(&attempts, v4, at(80), at(1000)), Duration::from_millis(650));
+        assert_eq!(longest_gap(&attempts, v4, at(80), at(5000)), Duration::from_millis(4290));
         assert_eq!(errors(&attempts, at(80), at(1000)).len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Who has the address, at every moment: one `ip monitor` that listens to the kernel of all namespaces through one socket.
+//! Who has which address, at every moment: one `ip monitor` that listens to the kernel of all namespaces through one socket.
 //!
 //! One socket is one queue: the events of all nodes come in the order in which they happened, so "two have it" is not a matter
 //! of how soon somebody looked. The times are those at which a line was read, some 0.1 ms later on a machine with time to spare.
@@ -25,13 +25,12 @@ const SIGN: &str = "192.0.2.254/32";
 const SIGN_LIMIT: Duration = Duration::from_secs(10);
 
 /// What happened to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It has the address now.
-    Takes,
+    /// It has this address now.
+    Takes(IpAddr),
     /// It has it no more.
-    Leaves,
+    Leaves(IpAddr),
     /// It was cut off from the others.
     CutOff,
     /// It was connected again.
@@ -49,9 +48,15 @@ pub struct Event {
     pub what: What,
 }
 
-/// A time with two holders.
+/// Who has which of the addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holders(BTreeSet<(IpAddr, String)>);
+
+/// A time with two holders of an address.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Overlap {
+    /// Which.
+    pub address: IpAddr,
     /// Who.
     pub nodes: Vec<String>,
     /// Since the fault.
@@ -65,6 +70,8 @@ pub struct Overlap {
 #[derive(Debug, Default)]
 struct Seen {
     events: Vec<Event>,
+    /// What came of them.
+    holders: Holders,
     signs: u64,
     ended: bool,
 }
@@ -82,7 +89,8 @@ impl Observer {
     ///
     /// # Errors
     /// When `ip` cannot watch all namespaces at once.
-    pub async fn start(stage: &Stage, keeper: &Keeper, address: IpAddr) -> anyhow::Result<Self> {
+    pub async fn start(stage: &Stage, keeper: &Keeper, addresses: &[IpAddr]) -> anyhow::Result<Self> {
+        let addresses = addresses.to_vec();
         let names = names(stage)?;
         let mut command = Command::new("ip");
         command.args(["-oneline", "monitor", "address", "all-nsid"]);
@@ -99,9 +107,9 @@ impl Observer {
                     let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
                     match read(&line) {
                         Some((_, ip, _)) if SIGN.starts_with(&ip.to_string()) => seen.signs += 1,
-                        Some((number, ip, what)) if ip == address => {
+                        Some((number, ip, what)) if addresses.contains(&ip) => {
                             if let Some(node) = names.get(&number) {
-                                seen.events.push(Event { at, node: node.clone(), what });
+                                seen.learn(Event { at, node: node.clone(), what });
                             }
                         }
                         _ => {}
@@ -144,16 +152,12 @@ impl Observer {
 
     /// Notes that a node was cut off or connected, so that overlaps can be told apart.
     pub fn note(&self, node: &str, what: What) {
-        self.lock().events.push(Event { at: Instant::now(), node: node.to_owned(), what });
+        self.lock().learn(Event { at: Instant::now(), node: node.to_owned(), what });
     }
 
-    /// Who has it now.
-    pub fn holders(&self) -> BTreeSet<String> {
-        let mut holders = BTreeSet::new();
-        for event in &self.lock().events {
-            event.what.apply(&event.node, &mut holders);
-        }
-        holders
+    /// Who has what now.
+    pub fn holders(&self) -> Holders {
+        self.lock().holders.clone()
     }
 
     /// Everything so far.
@@ -179,43 +183,84 @@ impl Drop for Observer {
     }
 }
 
-impl What {
-    fn apply(self, node: &str, holders: &mut BTreeSet<String>) {
-        match self {
-            Self::Takes => holders.insert(node.to_owned()),
-            Self::Leaves => holders.remove(node),
-            Self::CutOff | Self::Connected => false,
-        };
+impl Seen {
+    /// Keeps what makes a difference: the kernel tells of an IPv6 address again when only its flags change.
+    fn learn(&mut self, event: Event) {
+        let differs = self.holders.learn(&event);
+        if differs || matches!(event.what, What::CutOff | What::Connected) {
+            self.events.push(event);
+        }
     }
 }
 
-/// The times with two or more holders, from `from` on; `until` ends what has not ended. `events` may begin earlier.
-pub fn overlaps(events: &[Event], from: Instant, until: Instant) -> Vec<Overlap> {
-    let mut found: Vec<Overlap> = Vec::new();
-    let (mut holders, mut cut_off) = (BTreeSet::new(), BTreeSet::new());
-    let mut since = from;
-    let mut close = |holders: &BTreeSet<String>, cut_off: &BTreeSet<String>, begin: Instant, end: Instant| {
-        if holders.len() > 1 && end > begin {
-            found.push(Overlap {
-                nodes: holders.iter().cloned().collect(),
-                from_ms: ms(begin.saturating_duration_since(from)),
-                ms: ms(end.duration_since(begin)),
-                reachable: holders.difference(cut_off).count() > 1,
-            });
-        }
-    };
-    for event in events {
-        let at = event.at.clamp(from, until);
-        close(&holders, &cut_off, since, at);
-        since = at;
-        event.what.apply(&event.node, &mut holders);
-        match event.what {
-            What::CutOff => cut_off.insert(event.node.clone()),
-            What::Connected => cut_off.remove(&event.node),
-            What::Takes | What::Leaves => false,
-        };
+impl Holders {
+    /// Adds one that has an address; whether that was not known.
+    pub fn add(&mut self, address: IpAddr, node: &str) -> bool {
+        self.0.insert((address, node.to_owned()))
     }
-    close(&holders, &cut_off, since, until);
+
+    /// Whether the event makes a difference.
+    fn learn(&mut self, event: &Event) -> bool {
+        match event.what {
+            What::Takes(address) => self.add(address, &event.node),
+            What::Leaves(address) => self.0.remove(&(address, event.node.clone())),
+            What::CutOff | What::Connected => false,
+        }
+    }
+
+    /// Every address with each of its holders.
+    pub fn iter(&self) -> impl Iterator<Item = (IpAddr, &str)> {
+        self.0.iter().map(|(address, node)| (*address, node.as_str()))
+    }
+
+    /// Who has this one.
+    pub fn of(&self, address: IpAddr) -> BTreeSet<&str> {
+        self.iter().filter(|(held, _)| *held == address).map(|(_, node)| node).collect()
+    }
+
+    /// Who has any.
+    pub fn nodes(&self) -> BTreeSet<String> {
+        self.iter().map(|(_, node)| node.to_owned()).collect()
+    }
+}
+
+/// The times in which an address had two or more holders, from `from` on; `until` ends what has not ended. `events` may begin earlier.
+pub fn overlaps(events: &[Event], from: Instant, until: Instant) -> Vec<Overlap> {
+    let addresses: BTreeSet<IpAddr> = events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Takes(address) | What::Leaves(address) => Some(address),
+            What::CutOff | What::Connected => None,
+        })
+        .collect();
+    let mut found = Vec::new();
+    for address in addresses {
+        let (mut holders, mut cut_off) = (Holders::default(), BTreeSet::new());
+        let mut since = from;
+        let mut close = |holders: &Holders, cut_off: &BTreeSet<&str>, begin: Instant, end: Instant| {
+            let nodes = holders.of(address);
+            if nodes.len() > 1 && end > begin {
+                found.push(Overlap {
+                    address,
+                    from_ms: ms(begin.saturating_duration_since(from)),
+                    ms: ms(end.duration_since(begin)),
+                    reachable: nodes.difference(cut_off).count() > 1,
+                    nodes: nodes.into_iter().map(str::to_owned).collect(),
+                });
+            }
+        };
+        for event in events {
+            let at = event.at.clamp(from, until);
+            close(&holders, &cut_off, since, at);
+            since = at;
+            match event.what {
+                What::CutOff => cut_off.insert(event.node.as_str()),
+                What::Connected => cut_off.remove(event.node.as_str()),
+                What::Takes(_) | What::Leaves(_) => holders.learn(event),
+            };
+        }
+        close(&holders, &cut_off, since, until);
+    }
     found
 }
 
@@ -240,10 +285,10 @@ fn names(stage: &Stage) -> anyhow::Result<BTreeMap<u32, String>> {
 fn read(line: &str) -> Option<(u32, IpAddr, What)> {
     let (number, rest) = line.split_once("[nsid ")?.1.split_once(']')?;
     let mut words = rest.split_whitespace();
-    let what = if rest.trim_start().starts_with("Deleted") { What::Leaves } else { What::Takes };
     words.find(|word| matches!(*word, "inet" | "inet6"))?;
     let ip = words.next()?.split('/').next()?.parse().ok()?;
-    Some((number.parse().ok()?, ip, what))
+    let deleted = rest.trim_start().starts_with("Deleted");
+    Some((number.parse().ok()?, ip, if deleted { What::Leaves(ip) } else { What::Takes(ip) }))
 }
 
 #[cfg(test)]
@@ -255,9 +300,12 @@ mod tests {
         let ip: IpAddr = "10.77.0.100".parse().unwrap();
         let taken =
             r"[nsid 1]2: eth0    inet 10.77.0.100/24 scope global secondary eth0\       valid_lft forever";
-        assert_eq!(read(taken), Some((1, ip, What::Takes)));
+        assert_eq!(read(taken), Some((1, ip, What::Takes(ip))));
         let left = "[nsid 0]Deleted 2: eth0    inet 10.77.0.100/24 scope global secondary eth0";
-        assert_eq!(read(left), Some((0, ip, What::Leaves)));
+        assert_eq!(read(left), Some((0, ip, What::Leaves(ip))));
+        let v6 = "fd00:77::100".parse().unwrap();
+        let taken = r"[nsid 2]2: eth0    inet6 fd00:77::100/64 scope global nodad \       valid_lft forever";
+        assert_eq!(read(taken), Some((2, v6, What::Takes(v6))));
         assert_eq!(read("2: eth0 inet 10.0.0.1/8"), None, "this machine's own");
     }
 
@@ -266,13 +314,14 @@ mod tests {
         let zero = Instant::now();
         let at = |ms| zero + Duration::from_millis(ms);
         let event = |ms, node: &str, what| Event { at: at(ms), node: node.into(), what };
+        let ip: IpAddr = "10.77.0.100".parse().unwrap();
         let events = [
-            event(0, "db2", What::Takes),
-            event(100, "db1", What::Takes),
-            event(130, "db2", What::Leaves),
+            event(0, "db2", What::Takes(ip)),
+            event(100, "db1", What::Takes(ip)),
+            event(130, "db2", What::Leaves(ip)),
             event(200, "db1", What::CutOff),
-            event(300, "db3", What::Takes),
-            event(350, "db1", What::Leaves),
+            event(300, "db3", What::Takes(ip)),
+            event(350, "db1", What::Leaves(ip)),
         ];
         let found = overlaps(&events, at(50), at(1000));
         let told: Vec<_> = found.iter().map(|o| (o.nodes.join("+"), o.from_ms, o.ms, o.reachable)).collect();
@@ -280,5 +329,28 @@ mod tests {
         assert!(overlaps(&events, at(400), at(500)).is_empty());
         let open = overlaps(&events[..2], at(0), at(500));
         assert_eq!((open[0].from_ms, open[0].ms), (100.0, 400.0));
+    }
+    #[test]
+    fn two_addresses_apart_are_not_two_holders_of_one() {
+        let zero = Instant::now();
+        let (v4, v6): (IpAddr, IpAddr) = ("10.77.0.100".parse().unwrap(), "fd00:77::100".parse().unwrap());
+        let event =
+            |ms, node: &str, what| Event { at: zero + Duration::from_millis(ms), node: node.into(), what };
+        let mut seen = Seen::default();
+        for event in [
+            event(0, "db2", What::Takes(v4)),
+            event(1, "db2", What::Takes(v6)),
+            // Only its flags changed.
+            event(2, "db2", What::Takes(v6)),
+            event(100, "db2", What::Leaves(v4)),
+            event(110, "db1", What::Takes(v4)),
+            event(120, "db2", What::Leaves(v6)),
+            event(130, "db1", What::Takes(v6)),
+        ] {
+            seen.learn(event);
+        }
+        assert_eq!(seen.events.len(), 6);
+        assert!(overlaps(&seen.events, zero, zero + Duration::from_secs(1)).is_empty());
+        assert_eq!((seen.holders.of(v6), seen.holders.nodes()), (["db1"].into(), ["db1".to_owned()].into()));
     }
 }

@@ -1,9 +1,11 @@
 //! What came of a scenario, and whether that is what must come of it. Pure.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Serialize;
 
+use super::Families;
 use super::observer::Overlap;
 use super::scenario::Scenario;
 use crate::failover::result::Machine;
@@ -15,9 +17,11 @@ pub struct Outcome {
     pub scenario: Scenario,
     /// From 0.
     pub repetition: u32,
-    /// Who had the address.
+    /// What moved; of two addresses each figure is that of the later one.
+    pub addresses: Vec<IpAddr>,
+    /// Who had them.
     pub from: String,
-    /// Who has it at the end; nobody, or more than one, is possible.
+    /// Who has them at the end; nobody, or more than one, is possible.
     pub to: Vec<String>,
     /// The old holder lost it.
     pub left_ms: Option<f64>,
@@ -31,7 +35,7 @@ pub struct Outcome {
     pub errors: BTreeMap<String, u64>,
     /// Every time with more than one holder, until all was mended.
     pub overlaps: Vec<Overlap>,
-    /// How often the address moved again, until all was mended.
+    /// How often an address moved again, until all was mended.
     pub moved_again: usize,
     /// What each keepalived recorded, before anything was mended.
     pub states: BTreeMap<String, String>,
@@ -48,6 +52,8 @@ pub struct Report {
     pub at: String,
     /// The machine and the versions.
     pub machine: Option<Machine>,
+    /// Which families the address has: `ipv4`, `ipv6`, `both`.
+    pub ip: Families,
     /// From one advert to the next, ms.
     pub advert_interval_ms: u32,
     /// From one check to the next, s.
@@ -63,14 +69,22 @@ pub struct Report {
 }
 
 impl Outcome {
-    /// The longest time with two holders that one client could have reached.
+    /// How long an address had two holders that one client could have reached.
     pub fn overlap_ms(&self) -> f64 {
-        self.overlaps.iter().filter(|overlap| overlap.reachable).map(|overlap| overlap.ms).sum()
+        self.longest_overlap(true)
     }
 
     /// The same, while one of them was cut off.
     pub fn overlap_apart_ms(&self) -> f64 {
-        self.overlaps.iter().filter(|overlap| !overlap.reachable).map(|overlap| overlap.ms).sum()
+        self.longest_overlap(false)
+    }
+
+    fn longest_overlap(&self, reachable: bool) -> f64 {
+        let of = |address: &IpAddr| -> f64 {
+            let overlaps = self.overlaps.iter().filter(|o| o.address == *address && o.reachable == reachable);
+            overlaps.map(|overlap| overlap.ms).sum()
+        };
+        self.addresses.iter().map(of).fold(0.0, f64::max)
     }
 }
 

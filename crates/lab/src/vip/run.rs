@@ -1,12 +1,13 @@
 //! The scenarios, one after the other: calm, fault, what came of it, mend. One that breaks off costs only itself.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::client::{errors, longest_gap};
-use super::observer::{Event, What, overlaps};
+use super::client::{Attempt, errors, longest_gap};
+use super::observer::{Event, Holders, What, overlaps};
 use super::result::{Outcome, Report};
 use super::scenario::{End, Scenario};
 use super::scene::{LIMIT, Scene, VICTIM, Wanted};
@@ -43,6 +44,7 @@ pub async fn run(plan: &VipPlan, progress: &Progress) -> anyhow::Result<Report> 
             ])
             .await,
         ),
+        ip: plan.ip,
         advert_interval_ms: plan.advert_interval_ms,
         check_interval_s: CHECK_INTERVAL.as_secs(),
         priorities: PRIORITIES.to_vec(),
@@ -119,7 +121,8 @@ async fn one(
     if to != observed {
         wrong.push(format!("the kernel says {to:?} and the observer {observed:?}"));
     }
-    if let (End::Moves, Some(new)) = (scenario.ends(), to.iter().find(|node| **node != from))
+    let nodes = to.nodes();
+    if let (End::Moves, Some(new)) = (scenario.ends(), nodes.iter().find(|node| **node != from))
         && scene.until(TOLD_WITHIN, |scene| scene.state(new) == "now master").await.is_err()
     {
         wrong.push(format!("{new} has the address and recorded {:?}", scene.state(new)));
@@ -133,8 +136,14 @@ async fn one(
         End::Moves if scenario == Scenario::KeepalivedKill => 2,
         End::Moves | End::Stays => 1,
     };
-    if to.len() != expected_holders {
-        wrong.push(format!("{} have the address, and {expected_holders} should", to.len()));
+    for address in scene.vips() {
+        let holders = to.of(*address).len();
+        if holders != expected_holders {
+            wrong.push(format!("{holders} have {address}, and {expected_holders} should"));
+        }
+    }
+    if nodes.len() > expected_holders {
+        wrong.push(format!("the addresses are not on one machine: {to:?}"));
     }
     let attempts = scene.attempts();
 
@@ -144,40 +153,61 @@ async fn one(
     let events = scene.observer.events()?;
     let after: Vec<&Event> = events.iter().filter(|event| event.at >= fault).collect();
     let since = |event: &Event| ms(event.at.duration_since(fault));
-    let moved = after.iter().find(|event| event.what == What::Takes && event.node != from);
-    let left = after.iter().find(|event| event.what == What::Leaves && event.node == from);
-    let answered = attempts.iter().find(|attempt| match (&attempt.said, scenario.is_of_proxies()) {
+    let vips = scene.vips().to_vec();
+    let moved = complete(after.iter().copied(), &vips, |event| match event.what {
+        What::Takes(address) if event.node != from => Some(address),
+        _ => None,
+    });
+    let left = complete(after.iter().copied(), &vips, |event| match event.what {
+        What::Leaves(address) if event.node == from => Some(address),
+        _ => None,
+    });
+    let from_behind_another = |attempt: &Attempt| match (&attempt.said, scenario.is_of_proxies()) {
         (Ok(_), true) => moved.is_some_and(|moved| attempt.due >= moved.at),
         (Ok(node), false) => attempt.due >= fault && *node != from,
         (Err(_), _) => false,
-    });
-    let moves = after.iter().filter(|event| event.what == What::Takes).count();
+    };
+    let answered =
+        complete(attempts.iter(), &vips, |attempt| from_behind_another(attempt).then_some(attempt.through));
+    let moves = after.iter().filter(|event| matches!(event.what, What::Takes(_))).count();
     let allowed = match scenario.ends() {
         End::Moves => 1,
         End::Stays => 0,
         // While the nodes are started again, the first good one takes it.
         End::Nowhere => 1,
     };
+    let gap = vips.iter().map(|through| longest_gap(&attempts, *through, fault, calm)).max();
     let overlaps = overlaps(&events, fault, mended);
     let outcome = Outcome {
         scenario,
         repetition,
-        left_ms: left.map(|event| since(event)),
-        moved_ms: moved.filter(|event| event.at < calm).map(|event| since(event)),
+        left_ms: left.map(&since),
+        moved_ms: moved.filter(|event| event.at < calm).map(since),
         answered_ms: answered
             .filter(|_| scenario.ends() == End::Moves)
             .map(|attempt| ms(attempt.done.duration_since(fault))),
-        gap_ms: ms(longest_gap(&attempts, fault, calm)),
+        gap_ms: ms(gap.unwrap_or_default()),
         errors: errors(&attempts, fault, calm),
         overlaps,
-        moved_again: moves.saturating_sub(allowed),
+        moved_again: moves.saturating_sub(allowed * vips.len()),
         states,
         from,
-        to: to.into_iter().collect(),
+        to: nodes.into_iter().collect(),
+        addresses: vips,
         notes,
         wrong,
     };
     Ok(judged(outcome))
+}
+
+/// The first of `all` by which every address has had its own; `of` says whose it is, if anybody's.
+fn complete<'a, T>(
+    mut all: impl Iterator<Item = &'a T>,
+    addresses: &[IpAddr],
+    of: impl Fn(&T) -> Option<IpAddr>,
+) -> Option<&'a T> {
+    let mut missing: BTreeSet<IpAddr> = addresses.iter().copied().collect();
+    all.find(|one| of(one).is_some_and(|address| missing.remove(&address)) && missing.is_empty())
 }
 
 /// Adds what is wrong with the figures.
@@ -214,7 +244,7 @@ fn judged(mut outcome: Outcome) -> Outcome {
 }
 
 fn holder(scene: &Scene) -> anyhow::Result<String> {
-    scene.observer.holders().into_iter().next().context("nobody has the address")
+    scene.observer.holders().nodes().into_iter().next().context("nobody has the address")
 }
 
 /// Does it; when it took effect.
@@ -227,11 +257,7 @@ async fn strike(scene: &mut Scene, scenario: Scenario) -> anyhow::Result<Instant
         Scenario::Return => {
             stage.fault(VICTIM, Fault::Stop).await?;
             stage.wait_gone(VICTIM, GONE_WITHIN).await?;
-            let moved = |scene: &Scene| {
-                let holders = scene.observer.holders();
-                holders.len() == 1 && !holders.contains(VICTIM)
-            };
-            scene.until(LIMIT, moved).await.context("the address does not move")?;
+            scene.until(LIMIT, |scene| scene.has_left(VICTIM)).await.context("the address does not move")?;
             let at = Instant::now();
             scene.stage.fault(VICTIM, Fault::Heal).await?;
             Ok(at)
@@ -289,17 +315,16 @@ async fn follow(
             return Ok(());
         }
         End::Nowhere => {
-            let came = scene.until(LIMIT, |scene| scene.observer.holders().is_empty()).await;
+            let came = scene.until(LIMIT, |scene| scene.observer.holders() == Holders::default()).await;
             tokio::time::sleep(STAYS).await;
             came
         }
         End::Moves => {
             // A killed keepalived does not let go: another has it, and that is all there is to wait for.
-            let both = scenario == Scenario::KeepalivedKill;
-            let moved = |holders: &BTreeSet<String>| {
-                holders.iter().any(|node| node != from) && (both || !holders.contains(from))
-            };
-            let came = scene.until(LIMIT, |scene| moved(&scene.observer.holders())).await;
+            let keeps = scenario == Scenario::KeepalivedKill;
+            let came = scene
+                .until(LIMIT, |scene| if keeps { scene.has_moved(from) } else { scene.has_left(from) })
+                .await;
             tokio::time::sleep(AFTER).await;
             came
         }
@@ -390,7 +415,7 @@ async fn release(scene: &Scene, notes: &mut Vec<String>, wrong: &mut Vec<String>
     let began = Instant::now();
     let words = ["vip", "release", "--config", &conf, "--pid-file", &pid];
     let (code, said) = scene.run_in(VICTIM, program, &words)?;
-    let gone = scene.until(LIMIT, |scene| scene.observer.holders().len() == 1).await;
+    let gone = scene.until(LIMIT, |scene| scene.has_left(VICTIM)).await;
     if code != Some(0) || gone.is_err() {
         wrong.push(format!("`understudy vip release` does not help: {code:?} {said}"));
     }

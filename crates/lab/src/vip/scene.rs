@@ -4,12 +4,12 @@
 //!   us-NAME-db1                 us-NAME-db2                 us-NAME-db3           this namespace
 //!     mariadbd  keepalived        mariadbd  keepalived        mariadbd  keepalived    client, observer
 //!        └─ clustercheck ─┘          └─ clustercheck ─┘                               10.77.S.254
-//!     10.77.S.1                   10.77.S.2, 10.77.S.100      10.77.S.3
+//!     10.77.S.1                   10.77.S.2, 10.77.S.100      10.77.S.3                    and fd00:77:S::N the same
 //! ```
 //!
 //! Each keepalived asks its own node only, through the drop-in that bears the original's name, as the seed does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use anyhow::{Context, bail};
 
 use super::agent::{Agent, Programs};
 use super::client::Client;
-use super::observer::{Observer, What};
-use super::{PRIORITIES, VipPlan};
+use super::observer::{Holders, Observer, What};
+use super::{Families, PRIORITIES, VipPlan};
 use crate::failover::case::Writers;
 use crate::failover::understudy::{Knobs, Place, program};
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
@@ -28,7 +28,7 @@ use crate::stage::{ADVISED_EVS, Stage, StagePlan, tools};
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
-/// Last byte of the address that moves.
+/// Last number of the addresses that move.
 const VIP: u8 = 100;
 /// Where a proxy listens.
 const PROXY_PORT: u16 = 6033;
@@ -66,8 +66,9 @@ pub struct Scene {
     pub observer: Observer,
     keeper: Keeper,
     programs: Programs,
-    /// The address that moves.
-    pub vip: IpAddr,
+    /// The addresses that can move, and those that do so now.
+    known: Vec<IpAddr>,
+    vips: Vec<IpAddr>,
     /// The cluster.
     pub stage: Stage,
 }
@@ -95,11 +96,14 @@ impl Scene {
         }
         let IpAddr::V4(host) = stage.host_address() else { bail!("the stage has no IPv4 address") };
         let [a, b, c, _] = host.octets();
-        let vip = IpAddr::V4(Ipv4Addr::new(a, b, c, VIP));
+        let (v4, v6) = (IpAddr::V4(Ipv4Addr::new(a, b, c, VIP)), IpAddr::V6(stage.address_v6(VIP)));
+        if plan.ip != Families::Ipv4 {
+            stage.add_ipv6()?;
+        }
         stage.run_in("db1", ACCOUNT).await.context("cannot make the check's account")?;
         let programs = programs(&stage, keepalived)?;
         let keeper = Keeper::new()?;
-        let observer = Observer::start(&stage, &keeper, vip).await?;
+        let observer = Observer::start(&stage, &keeper, &[v4, v6]).await?;
         Ok(Self {
             client: None,
             agents: BTreeMap::new(),
@@ -107,7 +111,8 @@ impl Scene {
             observer,
             keeper,
             programs,
-            vip,
+            known: vec![v4, v6],
+            vips: Vec::new(),
             stage,
         })
     }
@@ -115,6 +120,14 @@ impl Scene {
     /// Starts keepalived on each machine, the victim's first, so that it has the address; then the client. All is calm when it
     /// returns.
     pub async fn raise(&mut self, plan: &VipPlan, wanted: Wanted) -> anyhow::Result<()> {
+        let moves = |address: &IpAddr| match plan.ip {
+            // The seed knows no other.
+            _ if wanted.like_the_seed => address.is_ipv4(),
+            Families::Ipv4 => address.is_ipv4(),
+            Families::Ipv6 => address.is_ipv6(),
+            Families::Both => true,
+        };
+        self.vips = self.known.iter().copied().filter(moves).collect();
         let names: Vec<String> = self.stage.nodes().iter().map(|node| node.name.clone()).collect();
         let mut order = vec![VICTIM.to_owned()];
         order.extend(names.into_iter().filter(|name| name != VICTIM).take(if wanted.proxies {
@@ -139,14 +152,22 @@ impl Scene {
             let told = self.until(LIMIT, |scene| scene.state(name) == state).await;
             told.with_context(|| self.why(name, state))?;
         }
-        let holders = self.observer.holders();
-        if holders != BTreeSet::from([VICTIM.to_owned()]) {
-            bail!("{VICTIM} must have the address, and {holders:?} has it");
+        let mut victims = Holders::default();
+        for address in &self.vips {
+            victims.add(*address, VICTIM);
         }
+        self.until(LIMIT, |scene| scene.observer.holders() == victims).await.with_context(|| {
+            format!("{VICTIM} must have the address, and it is so: {:?}", self.observer.holders())
+        })?;
         let port = if wanted.proxies { PROXY_PORT } else { 3306 };
-        self.client = Some(Client::start(SocketAddr::new(self.vip, port)));
+        let targets: Vec<_> = self.vips.iter().map(|address| SocketAddr::new(*address, port)).collect();
+        self.client = Some(Client::start(&targets));
         let calm = |scene: &Self| {
-            scene.attempts().iter().filter(|attempt| attempt.said.is_ok()).count() >= CALM_ANSWERS
+            let attempts = scene.attempts();
+            let answers = |through: &IpAddr| {
+                attempts.iter().filter(|a| a.through == *through && a.said.is_ok()).count()
+            };
+            scene.vips.iter().all(|through| answers(through) >= CALM_ANSWERS)
         };
         self.until(LIMIT, calm).await.context("the client gets no answer through the address")
     }
@@ -159,12 +180,12 @@ impl Scene {
         }
         self.proxies.clear();
         // What a killed keepalived left is not to meet the next scenario.
-        for node in self.observer.holders() {
-            let mut command = self.stage.command_in(&node, Path::new("ip"))?;
-            command.args(["address", "del", &format!("{}/24", self.vip), "dev", "eth0"]);
+        for (address, node) in self.observer.holders().iter() {
+            let mut command = self.stage.command_in(node, Path::new("ip"))?;
+            command.args(["address", "del", &with_prefix(address), "dev", "eth0"]);
             command.output().context("cannot run `ip`")?;
         }
-        self.until(LIMIT, |scene| scene.observer.holders().is_empty())
+        self.until(LIMIT, |scene| scene.observer.holders() == Holders::default())
             .await
             .context("the address stays where it was")
     }
@@ -231,20 +252,38 @@ impl Scene {
         self.observer.note(node, what);
     }
 
-    /// Who has it by the kernel's own list, now: what the observer says must be the same.
-    pub fn look(&self) -> anyhow::Result<BTreeSet<String>> {
-        let mut holders = BTreeSet::new();
+    /// The addresses that move.
+    pub fn vips(&self) -> &[IpAddr] {
+        &self.vips
+    }
+
+    /// Who has them by the kernel's own list, now: what the observer says must be the same.
+    pub fn look(&self) -> anyhow::Result<Holders> {
+        let mut holders = Holders::default();
         for node in self.stage.nodes() {
-            let mut command = self.stage.command_in(&node.name, Path::new("ip"))?;
-            let output = command
-                .args(["-oneline", "address", "show", "to", &self.vip.to_string()])
-                .output()
-                .context("cannot run `ip`")?;
-            if !output.stdout.is_empty() {
-                holders.insert(node.name.clone());
+            for address in &self.known {
+                let mut command = self.stage.command_in(&node.name, Path::new("ip"))?;
+                let output = command
+                    .args(["-oneline", "address", "show", "to", &address.to_string()])
+                    .output()
+                    .context("cannot run `ip`")?;
+                if !output.stdout.is_empty() {
+                    holders.add(*address, &node.name);
+                }
             }
         }
         Ok(holders)
+    }
+
+    /// Whether each address is on another machine, and `from` has none of them any more.
+    pub fn has_left(&self, from: &str) -> bool {
+        self.has_moved(from) && !self.observer.holders().nodes().contains(from)
+    }
+
+    /// Whether another machine has each address; `from` may have it, too.
+    pub fn has_moved(&self, from: &str) -> bool {
+        let holders = self.observer.holders();
+        self.vips.iter().all(|address| holders.of(*address).iter().any(|node| *node != from))
     }
 
     /// Runs one of our own commands where a node is; its exit code and what it said.
@@ -273,11 +312,10 @@ impl Scene {
     /// The command line of `understudy vip config`.
     fn config(&self, plan: &VipPlan, wanted: Wanted, node: &str) -> anyhow::Result<Vec<String>> {
         let at = self.stage.nodes().iter().position(|known| known.name == node).unwrap_or(0);
-        let mut words = vec![
-            format!("--address={}/24", self.vip),
-            "--interface=eth0".into(),
-            format!("--advert-interval-ms={}", plan.advert_interval_ms),
-        ];
+        let mut words: Vec<String> =
+            self.vips.iter().map(|address| format!("--address={}", with_prefix(*address))).collect();
+        words
+            .extend(["--interface=eth0".into(), format!("--advert-interval-ms={}", plan.advert_interval_ms)]);
         if wanted.like_the_seed {
             words.push("--like-the-seed".into());
         } else {
@@ -329,7 +367,10 @@ impl Scene {
         let place = Place {
             nodes: &nodes,
             writers: Writers::One,
-            mysql: &format!("0.0.0.0:{PROXY_PORT}"),
+            mysql: &format!(
+                "{}:{PROXY_PORT}",
+                if self.vips.iter().any(IpAddr::is_ipv6) { "[::]" } else { "0.0.0.0" }
+            ),
             http: "127.0.0.1:6080",
             health: None,
             dir: &dir,
@@ -342,6 +383,11 @@ impl Scene {
         self.proxies.insert(node.to_owned(), proxy);
         Ok(())
     }
+}
+
+/// As `ip` and keepalived take it.
+fn with_prefix(address: IpAddr) -> String {
+    format!("{address}/{}", if address.is_ipv4() { 24 } else { 64 })
 }
 
 /// Finds the programs, and gives ours the name of the original check, too.

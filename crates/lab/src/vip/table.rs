@@ -95,7 +95,8 @@ pub fn draw(report: &Report) -> String {
         }
     }
     let mut text = format!(
-        "adverts every {} ms, a check every {} s, priorities {:?}; {}; times since the fault{}\n\n",
+        "{}; adverts every {} ms, a check every {} s, priorities {:?}; {}; times since the fault{}\n\n",
+        report.ip.title(),
         report.advert_interval_ms,
         report.check_interval_s,
         report.priorities,
@@ -126,13 +127,18 @@ fn aligned<const N: usize>(text: &mut String, rows: &[[String; N]]) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
     use crate::vip::observer::Overlap;
+
+    const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 100));
 
     fn outcome(repetition: u32, moved_ms: f64) -> Outcome {
         Outcome {
             scenario: Scenario::Stop,
             repetition,
+            addresses: vec![ADDRESS],
             from: "db2".into(),
             to: vec!["db1".into()],
             left_ms: Some(400.0),
@@ -162,6 +168,7 @@ mod tests {
         let mut bad = outcome(0, 500.0);
         bad.wrong.push("two had the address for 30 ms".into());
         bad.overlaps.push(Overlap {
+            address: ADDRESS,
             nodes: vec!["db1".into(), "db2".into()],
             from_ms: 1.0,
             ms: 30.0,
