@@ -19,6 +19,8 @@ pub enum Kind {
     Disabled,
     /// It says nothing, or too little, or said it too long ago.
     Unknown,
+    /// Whoever was asked has no word of the node: not yet, or not with its account, or not on this. Another may know more.
+    Unasked,
     /// Something happened that may mean its end; it is being asked, and an answer is a moment away.
     Doubted,
 }

@@ -73,17 +73,17 @@ pub struct State {
     pub version: Arc<str>,
     /// An operator's file says that the node is not to be used.
     pub is_disabled: bool,
-    /// The answers for each of the four [`Rules`], made once and given often; see [`State::member`].
-    members: [(Kind, Arc<str>); 4],
+    /// The answers for each of the eight [`Rules`], made once and given often; see [`number`].
+    members: [(Kind, Arc<str>); 8],
 }
 
 impl State {
-    fn new(word: Result<Word, String>, version: Arc<str>, disabled_file: Option<&Path>) -> Self {
+    fn new(at: Instant, word: Result<Word, String>, version: Arc<str>, disabled_file: Option<&Path>) -> Self {
         let word: Result<Arc<Word>, Arc<str>> = word.map(Arc::new).map_err(Into::into);
         let disabled = disabled_file.and_then(self::disabled);
         let member = |number: usize| {
-            let rules = Rules { donor: number & 1 != 0, read_only: number & 2 != 0 };
-            let answer = match (&disabled, &word) {
+            let rules = rules(number);
+            let answer = match (disabled.as_ref().filter(|_| !rules.drained), &word) {
                 (Some(answer), _) => answer.clone(),
                 (None, Err(why)) => Answer::new(Kind::Unknown, why.clone(), Duration::ZERO),
                 // The rules would find that it is outside of the majority: of a cluster that it has no part in.
@@ -96,18 +96,12 @@ impl State {
             };
             (answer.kind, answer.reason)
         };
-        Self {
-            at: Instant::now(),
-            is_disabled: disabled.is_some(),
-            members: [member(0), member(1), member(2), member(3)],
-            word,
-            version,
-        }
+        Self { at, is_disabled: disabled.is_some(), members: std::array::from_fn(member), word, version }
     }
 
     /// What holds before the first answer.
     fn unasked() -> Self {
-        Self::new(Err("has not been asked yet".into()), "".into(), None)
+        Self::new(Instant::now(), Err("has not been asked yet".into()), "".into(), None)
     }
 
     /// The answer to a question. One that is older than `age_max` is none.
@@ -119,8 +113,7 @@ impl State {
         }
         let good = match question {
             Question::Member(rules) => {
-                let (kind, reason) =
-                    &self.members[usize::from(rules.donor) + 2 * usize::from(rules.read_only)];
+                let (kind, reason) = &self.members[number(rules)];
                 return Answer::new(*kind, reason.clone(), age);
             }
             Question::Writer => "may take writes",
@@ -132,6 +125,15 @@ impl State {
             Ok(word) => Answer::of(health::ask(word, question), good, age),
         }
     }
+}
+
+/// Each of the [`Rules`] has a number below eight.
+fn number(Rules { donor, read_only, drained }: Rules) -> usize {
+    usize::from(donor) | usize::from(read_only) << 1 | usize::from(drained) << 2
+}
+
+fn rules(number: usize) -> Rules {
+    Rules { donor: number & 1 != 0, read_only: number & 2 != 0, drained: number & 4 != 0 }
 }
 
 /// How long a server may take to let us in again when it has closed a link, and to be good meanwhile.
@@ -157,20 +159,35 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
                         closed = Some(why);
                         continue;
                     }
+                    // The next round begins when it is due, on a new link.
+                    End::Spent => {
+                        sleep_until(began + settings.interval.min(RETRY_PAUSE_MAX)).await;
+                        continue;
+                    }
                     End::Closed(why) | End::Useless(why) => why,
                 }
             }
         };
         closed = None;
-        tell(&settings, &state, &version, Err(why));
+        tell(&settings, &state, &version, Instant::now(), Err(why));
         sleep_until(began + settings.interval.min(RETRY_PAUSE_MAX)).await;
     }
 }
 
 const CLOSED: &str = "has closed the connection: the server has ended";
 
+/// What one link was found out to have no right to, or no grammar for: the statements about replication that are not asked again.
+#[derive(Default)]
+struct Denied(Vec<(&'static str, String)>);
+
+/// What a server says of a statement that it will never answer on this link: 1064 it does not know it, 1142 and 1227 the account may
+/// not. Any other refusal (a KILL QUERY, say) is of this one time.
+const FOR_GOOD: [u16; 3] = [1064, 1142, 1227];
+
 /// How a link came to its end, and why.
 enum End {
+    /// It owes the answer to one question, and a new one is to ask the others.
+    Spent,
     /// By the server, which may mean this link alone (KILL, wait_timeout), or the server's end.
     Closed(String),
     /// It gives no answer, or none that can be used.
@@ -200,14 +217,14 @@ pub async fn once(settings: &Settings) -> State {
             Link::connect_to(settings.whereabouts.now(), &settings.login, settings.deadline).await?;
         let version: Arc<str> = link.greeting.version.as_str().into();
         let left = until.saturating_duration_since(Instant::now());
-        let word = ask(&mut link, &mut None, left).await?;
-        Ok::<_, LinkError>((version, word))
+        let heard = ask(&mut link, &mut Denied::default(), left).await?;
+        Ok::<_, LinkError>((version, heard.word))
     };
     let (version, word) = match asked.await {
         Ok((version, word)) => (version, Ok(word)),
         Err(error) => ("".into(), Err(said(&error))),
     };
-    State::new(word, version, settings.disabled_file.as_deref())
+    State::new(Instant::now(), word, version, settings.disabled_file.as_deref())
 }
 
 /// Asks on one link until it ends or gives no answer.
@@ -217,11 +234,16 @@ async fn watch_over(
     mut link: Link<Box<dyn Stream>>,
     version: &Arc<str>,
 ) -> End {
-    let mut denied = None;
+    let mut denied = Denied::default();
     loop {
         let next = Instant::now() + settings.interval;
         match ask(&mut link, &mut denied, settings.deadline).await {
-            Ok(word) => tell(settings, state, version, Ok(word)),
+            Ok(heard) => {
+                tell(settings, state, version, heard.at, Ok(heard.word));
+                if heard.is_spent {
+                    return End::Spent;
+                }
+            }
             Err(LinkError::Closed | LinkError::Reset) => return End::Closed(CLOSED.into()),
             // Whatever was left for the last question: the same words each time, or a hung server would fill the log.
             Err(LinkError::TimedOut { .. }) => {
@@ -243,30 +265,54 @@ async fn watch_over(
     }
 }
 
-/// One round of questions. What replication is asked for and `denied` once is not asked for again on this link.
+/// What came of one round.
+struct Heard {
+    word: Word,
+    /// When the server said what it is; how it replicates may have come later.
+    at: Instant,
+    /// The link still owes an answer.
+    is_spent: bool,
+}
+
+/// One round of questions. How replication stands is asked last, and is another question: a server that is slow to tell it (it may wait
+/// for a channel that somebody stops) is a member as before. It has half of the time for that, so that the rounds follow each other soon
+/// enough.
 async fn ask(
     link: &mut Link<Box<dyn Stream>>,
-    denied: &mut Option<String>,
+    denied: &mut Denied,
     deadline: Duration,
-) -> Result<Word, LinkError> {
+) -> Result<Heard, LinkError> {
     let until = Instant::now() + deadline;
     let left = || until.saturating_duration_since(Instant::now());
     let flavor = Flavor::of(&link.greeting.version);
     let status = link.query(flavor.status(), left()).await?;
     let variables = link.query(flavor.variables(), left()).await?;
     let status = reading::galera(|name| status.value_of(name), |name| variables.value_of(name)).status;
-    if denied.is_none() {
-        for statement in flavor.replication() {
-            match link.query(statement, left()).await {
-                Ok(rows) => return Ok(Word { status, replication: Ok(channels(&rows)) }),
-                Err(LinkError::Rejected { errno, message, .. }) => {
-                    *denied = Some(format!("{errno} {message}"))
+    let at = Instant::now();
+    let heard = |replication, is_spent| Heard { word: Word { status, replication }, at, is_spent };
+    let mut why = String::new();
+    for &statement in flavor.replication() {
+        if let Some((_, for_good)) = denied.0.iter().find(|(denied, _)| *denied == statement) {
+            why.clone_from(for_good);
+            continue;
+        }
+        let patience = left().min(deadline / 2);
+        match link.query(statement, patience).await {
+            Ok(rows) => return Ok(heard(Ok(channels(&rows)), false)),
+            Err(LinkError::Rejected { errno, message, .. }) => {
+                why = format!("{errno} {message}");
+                if FOR_GOOD.contains(&errno) {
+                    denied.0.push((statement, why.clone()));
                 }
-                Err(error) => return Err(error),
             }
+            // Half of the round, whatever was left of it: the same words each time, or the log would be filled.
+            Err(LinkError::TimedOut { .. }) => {
+                return Ok(heard(Err(LinkError::TimedOut { after: deadline / 2 }.to_string()), true));
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(Word { status, replication: Err(denied.clone().unwrap_or_default()) })
+    Ok(heard(Err(why), false))
 }
 
 fn channels(rows: &Rows) -> Vec<reading::Channel> {
@@ -278,9 +324,10 @@ fn tell(
     settings: &Settings,
     state: &watch::Sender<Arc<State>>,
     version: &Arc<str>,
+    at: Instant,
     word: Result<Word, String>,
 ) {
-    state.send_replace(Arc::new(State::new(word, version.clone(), settings.disabled_file.as_deref())));
+    state.send_replace(Arc::new(State::new(at, word, version.clone(), settings.disabled_file.as_deref())));
 }
 
 /// The error as a sentence about the server. Never the password: no link error carries it.

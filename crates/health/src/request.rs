@@ -141,12 +141,12 @@ type Refused = (&'static str, String);
 
 fn understand(head: &httparse::Request, len: usize, rules: Rules) -> Result<Request, Refused> {
     let target = head.path.unwrap_or("/");
-    // A proxy's form has the scheme and host in front.
-    let target = match target.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => target,
-    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    // A proxy's form has the scheme and host in front.
+    let path = match path.split_once("://").filter(|_| !path.starts_with('/')) {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => path,
+    };
     let (node, path) = split_node(path);
     let wants = wants(path, query, rules)?;
     let (word, below) = split_word(path);
@@ -209,7 +209,11 @@ fn wants(path: &str, query: &str, rules: Rules) -> Result<Wants, Refused> {
         Some("0") => Ok(false),
         Some(value) => Err(bad(format!("{name} must be 0 or 1, it is: {value}"))),
     };
-    let rules = Rules { donor: flag("donor", rules.donor)?, read_only: flag("readonly", rules.read_only)? };
+    let rules = Rules {
+        donor: flag("donor", rules.donor)?,
+        read_only: flag("readonly", rules.read_only)?,
+        drained: flag("drained", rules.drained)?,
+    };
     let lag_max = match said("max_lag") {
         None => None,
         Some(value) => Some(
@@ -262,7 +266,7 @@ pub fn duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    const STRICT: Rules = Rules { donor: false, read_only: false };
+    const STRICT: Rules = Rules::STRICT;
 
     fn request(bytes: &str) -> Request {
         match see(bytes.as_bytes(), STRICT) {
@@ -297,10 +301,14 @@ mod tests {
 
     #[test]
     fn what_can_be_asked() {
-        let kind = Rules { donor: true, read_only: false };
+        let kind = Rules { donor: true, ..STRICT };
         assert_eq!(wanted("/?donor=1"), Wants::Member(kind));
         assert_eq!(wanted("/?donor=1&readonly=0&x"), Wants::Member(kind));
+        assert_eq!(wanted("/?drained=1"), Wants::Member(Rules { drained: true, ..STRICT }));
         assert_eq!(wanted("/writer"), Wants::Role(Question::Writer));
+        // Only in front of a path a proxy's form has a host.
+        assert_eq!(wanted("/writer?x=http://a/"), Wants::Role(Question::Writer));
+        assert_eq!(wanted("http://a:9200/writer?x=http://a/"), Wants::Role(Question::Writer));
         let lag_max = Some(Duration::from_secs(2));
         assert_eq!(wanted("/replica?max_lag=2s"), Wants::Role(Question::Replica { lag_max }));
         assert_eq!(wanted("/replica?max_lag=2000ms"), Wants::Role(Question::Replica { lag_max }));

@@ -1,10 +1,13 @@
 //! The listeners: HTTP over TCP and over a unix socket, and the agent check. One thread of its own carries them all.
 //!
-//! A connection costs a task and, before its first byte, no buffer. It ends when its time is up: a head must be whole within
-//! [`HEAD_TIME_MAX`], a kept connection may be silent for [`IDLE_TIME_MAX`], an answer must be taken within [`WRITE_TIME_MAX`]. A
-//! client that says nothing at all gets the plain answer after [`SILENT_TIME_MAX`], as from the original script, which never read
-//! anything. Beyond [`Settings::connections_max`] a new client is answered at once, unread, and closed; `BEYOND_MAX` of those at once,
-//! the others wait in the listener's queue.
+//! A connection costs a task and a kilobyte. It ends when its time is up: a head must be whole within [`HEAD_TIME_MAX`], a kept
+//! connection may be silent for [`IDLE_TIME_MAX`], an answer must be taken within [`WRITE_TIME_MAX`]. A client that says nothing at all
+//! gets the plain answer, as from the original script, which never read anything; where there is one node it need not wait for it
+//! ([`PLAIN_TIME_MAX`], [`LINE_TIME_MAX`]).
+//!
+//! Each kind of door has places of its own, so that no crowd at one shuts the others. Where they are all taken, the connection that has
+//! been silent for longest makes room; a new client then has [`BEYOND_TIME_MAX`] to ask and is closed after its answer, `BEYOND_MAX` of
+//! those at once, and the others wait in the listener's queue.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use topology::health::{Question, Rules};
 
@@ -28,8 +31,14 @@ use crate::{Source, agent};
 
 /// How long a whole request head may take.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a client that says nothing waits for the plain answer.
+/// How long a client that says nothing waits for the plain answer, where it might name one of several nodes.
 pub const SILENT_TIME_MAX: Duration = Duration::from_secs(1);
+/// The same where there is one: there are checkers that send nothing, and wait for no more than their own interval.
+pub const PLAIN_TIME_MAX: Duration = Duration::from_millis(100);
+/// And how long the rest of a head may take then, once its first line says what is asked: there are checkers that send no more.
+pub const LINE_TIME_MAX: Duration = Duration::from_millis(200);
+/// How long a client beyond the limit has for its question.
+pub const BEYOND_TIME_MAX: Duration = Duration::from_millis(250);
 /// How long a kept connection may be silent.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long an answer may take to be taken.
@@ -38,8 +47,10 @@ pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
 /// As many connections at once are enough.
 pub const CONNECTIONS_MAX: u64 = 16_384;
-/// And so many more may be told so at the same time.
-const BEYOND_MAX: u64 = 64;
+/// And so many agent checks, and programs of this machine.
+pub const ASIDE_MAX: u64 = 256;
+/// And at each of these doors so many more, in a hurry.
+pub const BEYOND_MAX: u64 = 64;
 /// What a connection reads at once, in bytes.
 const READ_BYTES: usize = 1024;
 /// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
@@ -62,7 +73,8 @@ pub struct Settings {
     /// The source has several nodes: an agent check must name one, a question that is not heard to the end gets a no, and a path that
     /// is none of ours a 404.
     pub several_nodes: bool,
-    /// Connections at once, [`CONNECTIONS_MAX`] or less: fewer than there are file descriptors, or nobody new gets in.
+    /// HTTP connections at once, [`CONNECTIONS_MAX`] or less: fewer than there are file descriptors, or nobody new gets in.
+    /// [`ASIDE_MAX`] agent checks, and so many programs of this machine, come beside.
     pub connections_max: u64,
 }
 
@@ -102,8 +114,16 @@ struct Shared {
     style: Style,
     rules: Rules,
     several_nodes: bool,
-    connections_max: u64,
     counts: Arc<Counts>,
+}
+
+/// One kind of door, and those who came through it.
+struct Entrance {
+    shared: Arc<Shared>,
+    open: AtomicU64,
+    open_max: u64,
+    /// Whoever is silent on a kept connection waits for this, too: the place is wanted. Who waits longest hears it first.
+    wanted: Notify,
 }
 
 /// Begins to serve, on a thread of its own.
@@ -121,30 +141,34 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         style: settings.style,
         rules: settings.rules,
         several_nodes: settings.several_nodes,
-        connections_max: settings.connections_max,
         counts: counts.clone(),
     });
+    let entrance = |open_max| {
+        let shared = shared.clone();
+        Arc::new(Entrance { shared, open: AtomicU64::new(0), open_max, wanted: Notify::new() })
+    };
+    let (front, aside, back) = (entrance(settings.connections_max), entrance(ASIDE_MAX), entrance(ASIDE_MAX));
     {
         let _inside = runtime.enter();
         for listener in settings.http {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-            runtime.spawn(take_in(shared.clone(), next, |stream, shared| {
+            runtime.spawn(take_in(front.clone(), next, |stream, entrance| {
                 // Best effort: an answer is one write anyway.
                 let _ = stream.set_nodelay(true);
-                welcome(stream, shared);
+                welcome(stream, entrance);
             }));
         }
         for listener in settings.unix {
             listener.set_nonblocking(true)?;
             let listener = tokio::net::UnixListener::from_std(listener)?;
             let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-            runtime.spawn(take_in(shared.clone(), next, welcome));
+            runtime.spawn(take_in(back.clone(), next, welcome));
         }
         for listener in settings.agent {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-            runtime.spawn(take_in(shared.clone(), next, welcome_agent));
+            runtime.spawn(take_in(aside.clone(), next, welcome_agent));
         }
     }
     let thread = std::thread::Builder::new().name("health".into()).spawn(move || {
@@ -158,15 +182,15 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
 
 /// Accepts for ever, while there is room, and gives each client to `welcome`.
 async fn take_in<S>(
-    shared: Arc<Shared>,
+    entrance: Arc<Entrance>,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<S>>,
-    welcome: impl Fn(S, &Arc<Shared>),
+    welcome: impl Fn(S, &Arc<Entrance>),
 ) {
     let mut trouble = Trouble::default();
     loop {
-        shared.room().await;
+        entrance.room().await;
         match poll_fn(&mut next).await {
-            Ok(stream) => welcome(stream, &shared),
+            Ok(stream) => welcome(stream, &entrance),
             Err(error) => trouble.pause(&error).await,
         }
     }
@@ -200,8 +224,10 @@ impl Answerer {
         let mut out = Vec::new();
         match see(format!("GET {target} HTTP/1.1\r\n\r\n").as_bytes(), self.0.rules) {
             Seen::Request(request) => self.0.answer(&request, false, &mut out),
-            Seen::Bad(status, why) => self.0.refuse(status, &why, &mut out),
-            Seen::Part | Seen::Raw => self.0.refuse("400 Bad Request", "the path cannot be read", &mut out),
+            Seen::Bad(status, why) => self.0.refuse(status, &why, false, &mut out),
+            Seen::Part | Seen::Raw => {
+                self.0.refuse("400 Bad Request", "the path cannot be read", false, &mut out);
+            }
         }
         out
     }
@@ -234,73 +260,101 @@ impl Trouble {
 }
 
 /// One connection more, until it is dropped.
-struct Place(Arc<Counts>);
+struct Place {
+    entrance: Arc<Entrance>,
+    /// All others are taken.
+    is_beyond: bool,
+}
 
 impl Place {
-    fn take(counts: &Arc<Counts>) -> Self {
+    fn take(entrance: &Arc<Entrance>) -> Self {
+        let counts = &entrance.shared.counts;
         counts.accepted.fetch_add(1, Relaxed);
         counts.open.fetch_add(1, Relaxed);
-        Self(counts.clone())
+        let is_beyond = entrance.open.fetch_add(1, Relaxed) >= entrance.open_max;
+        if is_beyond {
+            counts.beyond.fetch_add(1, Relaxed);
+            entrance.wanted.notify_one();
+        }
+        Self { entrance: entrance.clone(), is_beyond }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Relaxed);
+        self.entrance.open.fetch_sub(1, Relaxed);
+        self.entrance.shared.counts.open.fetch_sub(1, Relaxed);
     }
 }
 
-fn welcome(stream: impl link::Stream + 'static, shared: &Arc<Shared>) {
-    let place = Place::take(&shared.counts);
-    let is_beyond = shared.counts.open.load(Relaxed) > shared.connections_max;
-    let shared = shared.clone();
+fn welcome(stream: impl link::Stream + 'static, entrance: &Arc<Entrance>) {
+    let place = Place::take(entrance);
     tokio::spawn(async move {
         let mut stream = stream;
-        if is_beyond {
-            shared.counts.beyond.fetch_add(1, Relaxed);
-            shared.unheard(&mut stream).await;
-        } else {
-            // A client that left needs no answer; one that is too slow has had its time.
-            let _ = shared.converse(&mut stream).await;
-        }
+        // A client that left needs no answer; one that is too slow has had its time.
+        let _ = place.entrance.shared.converse(&mut stream, &place).await;
         drop(place);
     });
 }
 
-fn welcome_agent(stream: tokio::net::TcpStream, shared: &Arc<Shared>) {
-    let place = Place::take(&shared.counts);
-    let shared = shared.clone();
+fn welcome_agent(stream: tokio::net::TcpStream, entrance: &Arc<Entrance>) {
+    let place = Place::take(entrance);
     tokio::spawn(async move {
-        agent_check(stream, &shared).await;
+        agent_check(stream, &place.entrance.shared).await;
         drop(place);
     });
 }
 
-impl Shared {
+impl Entrance {
     /// Waits while so many are being told that they are too many, that the program itself would be short of descriptors: a new client
     /// then waits in the listener's queue.
     async fn room(&self) {
-        while self.counts.open.load(Relaxed) >= self.connections_max + BEYOND_MAX {
+        while self.open.load(Relaxed) >= self.open_max + BEYOND_MAX {
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
+}
 
+impl Shared {
     /// Requests and answers until one side has had enough.
-    async fn converse(&self, stream: &mut impl link::Stream) -> io::Result<()> {
+    async fn converse(&self, stream: &mut impl link::Stream, place: &Place) -> io::Result<()> {
         let mut bytes: Vec<u8> = Vec::new();
         let mut out: Vec<u8> = Vec::new();
-        let mut patience = SILENT_TIME_MAX;
+        let mut patience = match (place.is_beyond, self.several_nodes) {
+            (true, _) => BEYOND_TIME_MAX,
+            (false, true) => SILENT_TIME_MAX,
+            (false, false) => PLAIN_TIME_MAX,
+        };
         let mut is_first = true;
         loop {
             let deadline = Instant::now() + patience;
-            let request = match self.head(stream, &mut bytes, deadline).await? {
+            let head = tokio::select! {
+                biased;
+                head = self.head(stream, &mut bytes, deadline) => head?,
+                () = place.entrance.wanted.notified(), if !is_first => {
+                    if bytes.is_empty() {
+                        return Ok(());
+                    }
+                    // Half a question has come, and is heard to its end.
+                    self.head(stream, &mut bytes, deadline).await?
+                }
+            };
+            let mut is_cut = false;
+            let request = match head {
                 Head::Request(request) => request,
                 Head::Silent if !is_first => return Ok(()),
-                // Half a question, or none of ours that may name a node all the same.
-                Head::Part => {
-                    self.unheard(stream).await;
-                    return Ok(());
-                }
+                // What is asked stands in the first line. Without that, it may be about any node.
+                Head::Part => match cut(&bytes, self.rules) {
+                    Some(request) => {
+                        is_cut = true;
+                        request
+                    }
+                    None => {
+                        self.unheard(stream).await;
+                        return Ok(());
+                    }
+                },
+                // None of ours, that may name a node all the same.
                 Head::Raw if bytes.contains(&b'/') => {
                     self.unheard(stream).await;
                     return Ok(());
@@ -311,19 +365,19 @@ impl Shared {
                 }
                 Head::Bad(status, why) => {
                     out.clear();
-                    self.refuse(status, &why, &mut out);
+                    self.refuse(status, &why, bytes.starts_with(b"HEAD "), &mut out);
                     write(stream, &out).await?;
                     linger(stream).await;
                     return Ok(());
                 }
             };
-            let keep = self.keeps(&request);
+            let keep = !place.is_beyond && !is_cut && self.keeps(&request);
             out.clear();
             self.answer(&request, keep, &mut out);
-            bytes.drain(..request.len);
+            bytes.drain(..request.len.min(bytes.len()));
             write(stream, &out).await?;
             if !keep {
-                if request.has_body || !bytes.is_empty() {
+                if request.has_body || is_cut || !bytes.is_empty() {
                     linger(stream).await;
                 }
                 return Ok(());
@@ -344,6 +398,10 @@ impl Shared {
         bytes: &mut Vec<u8>,
         mut deadline: Instant,
     ) -> io::Result<Head> {
+        let mut has_line = false;
+        if !bytes.is_empty() {
+            deadline = deadline.min(Instant::now() + HEAD_TIME_MAX);
+        }
         loop {
             if !bytes.is_empty() {
                 match see(bytes, self.rules) {
@@ -352,6 +410,10 @@ impl Shared {
                     Seen::Request(request) => return Ok(Head::Request(request)),
                     Seen::Bad(status, why) => return Ok(Head::Bad(status, why)),
                 }
+            }
+            if !self.several_nodes && !has_line && bytes.contains(&b'\n') {
+                has_line = true;
+                deadline = deadline.min(Instant::now() + LINE_TIME_MAX);
             }
             let was_empty = bytes.is_empty();
             bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
@@ -435,9 +497,9 @@ impl Shared {
     }
 
     /// What is written to a request that cannot be served, before its connection is closed.
-    fn refuse(&self, status: &str, why: &str, out: &mut Vec<u8>) {
+    fn refuse(&self, status: &str, why: &str, head_only: bool, out: &mut Vec<u8>) {
         self.counts.refused.fetch_add(1, Relaxed);
-        style::plain(status, &format!("{why}\r\n"), Manner { keep: false, head_only: false }, out);
+        style::plain(status, &format!("{why}\r\n"), Manner { keep: false, head_only }, out);
     }
 
     fn count(&self, answer: &Answer) {
@@ -476,6 +538,15 @@ enum Head {
     Bad(&'static str, String),
     /// Nothing came.
     Silent,
+}
+
+/// What the whole lines ask, when the rest never came.
+fn cut(bytes: &[u8], rules: Rules) -> Option<Request> {
+    let end = bytes.iter().rposition(|&byte| byte == b'\n')?;
+    match see(&[&bytes[..=end], b"\r\n"].concat(), rules) {
+        Seen::Request(request) => Some(request),
+        Seen::Part | Seen::Raw | Seen::Bad(..) => None,
+    }
 }
 
 async fn write(stream: &mut impl link::Stream, bytes: &[u8]) -> io::Result<()> {
@@ -552,14 +623,18 @@ mod tests {
     }
 
     fn started(connections_max: u64) -> Server {
+        serving(connections_max, vec![], true)
+    }
+
+    fn serving(connections_max: u64, unix: Vec<UnixListener>, several_nodes: bool) -> Server {
         let open = || vec![listen_here()];
         let settings = Settings {
             http: open(),
-            unix: vec![],
+            unix,
             agent: open(),
             style: Style::Clustercheck,
             rules: Rules::default(),
-            several_nodes: true,
+            several_nodes,
             connections_max,
         };
         start(settings, Arc::new(Cluster), Arc::default()).unwrap()
@@ -620,9 +695,10 @@ mod tests {
     #[test]
     fn no_kind_of_client_takes_all_descriptors() {
         let server = started(1);
-        let most = 1 + BEYOND_MAX;
+        let most = ASIDE_MAX + BEYOND_MAX;
         // They say nothing: an agent check waits a while for a name.
-        let clients: Vec<_> = (0..3 * most).map(|_| TcpStream::connect(server.agent()[0]).unwrap()).collect();
+        let clients: Vec<_> =
+            (0..most + 50).map(|_| TcpStream::connect(server.agent()[0]).unwrap()).collect();
         let mut seen = 0;
         for mut client in clients {
             seen = seen.max(server.counts().open.load(Relaxed));
@@ -631,5 +707,79 @@ mod tests {
             assert_eq!(said, agent::NAMELESS);
         }
         assert!((1..=most).contains(&seen), "{seen}");
+    }
+
+    /// One answer of a connection that stays open.
+    fn ask(stream: &mut (impl Read + Write), target: &str) -> String {
+        write!(stream, "GET {target} HTTP/1.1\r\nConnection: keep-alive\r\n\r\n").unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"synced.\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            said.extend(byte);
+        }
+        String::from_utf8(said).unwrap()
+    }
+
+    #[test]
+    fn a_crowd_at_one_door_shuts_no_other_and_makes_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let server = serving(2, vec![UnixListener::bind(&path).unwrap()], true);
+        let mut kept: Vec<_> = (0..2).map(|_| TcpStream::connect(server.http()[0]).unwrap()).collect();
+        for stream in &mut kept {
+            assert!(ask(stream, "/").starts_with("HTTP/1.1 200 "));
+        }
+        let mut inside = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        assert!(ask(&mut inside, "/health/db1").starts_with("HTTP/1.1 503 "));
+        assert_eq!(server.counts().beyond.load(Relaxed), 0, "the unix socket has its own places");
+        // Who comes next is heard, and the one that was silent for longest has to go.
+        let mut next = TcpStream::connect(server.http()[0]).unwrap();
+        let said = ask(&mut next, "/");
+        assert!(said.starts_with("HTTP/1.1 200 ") && said.contains("Connection: close"), "{said}");
+        assert_eq!(server.counts().beyond.load(Relaxed), 1);
+        assert_eq!(kept[0].read(&mut [0; 64]).unwrap(), 0, "closed");
+        assert!(ask(&mut kept[1], "/").starts_with("HTTP/1.1 200 "), "this one stays");
+        // A crowd that says nothing does not take anybody's answer.
+        let silent: Vec<_> = (0..4).map(|_| TcpStream::connect(server.http()[0]).unwrap()).collect();
+        let mut hurried = TcpStream::connect(server.http()[0]).unwrap();
+        assert!(ask(&mut hurried, "/health/db1").starts_with("HTTP/1.1 503 "));
+        let mut hurried = TcpStream::connect(server.http()[0]).unwrap();
+        assert!(ask(&mut hurried, "/").starts_with("HTTP/1.1 200 "));
+        drop(silent);
+    }
+
+    #[test]
+    fn where_there_is_one_node_nobody_waits_for_the_end_of_a_question() {
+        let server = serving(CONNECTIONS_MAX, vec![], false);
+        let said = |words: &str| {
+            let began = std::time::Instant::now();
+            let mut stream = TcpStream::connect(server.http()[0]).unwrap();
+            stream.write_all(words.as_bytes()).unwrap();
+            let mut said = String::new();
+            stream.read_to_string(&mut said).unwrap();
+            (said.starts_with("HTTP/1.1 200 "), began.elapsed())
+        };
+        // The source is good itself, and its nodes are not: the first line alone tells which was meant.
+        for (words, good) in [
+            ("", true),
+            ("GET / HTTP/1.0\r\n", true),
+            ("GET /health/db1 HTTP/1.1\r\nHost: her", false),
+            ("GET /health/db1 HTTP/1.1\r\nHost: here\r\n", false),
+        ] {
+            let (is_good, after) = said(words);
+            assert_eq!(is_good, good, "{words:?}");
+            assert!(after < HEAD_TIME_MAX / 2, "{words:?}: {after:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_that_cannot_be_served_has_no_body_either() {
+        let server = started(CONNECTIONS_MAX);
+        let mut stream = TcpStream::connect(server.http()[0]).unwrap();
+        stream.write_all(b"HEAD /?donor=maybe HTTP/1.1\r\n\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("HTTP/1.1 400 ") && said.ends_with("\r\n\r\n"), "{said}");
     }
 }

@@ -35,7 +35,7 @@ impl Style {
     pub fn body(self, kind: Kind) -> &'static str {
         match (self, kind) {
             (Self::Clustercheck | Self::Pxc, Kind::Good) => "Percona XtraDB Cluster Node is synced.\r\n",
-            (Self::Clustercheck, Kind::NotSynced | Kind::Unknown | Kind::Doubted) => {
+            (Self::Clustercheck, Kind::NotSynced | Kind::Unknown | Kind::Unasked | Kind::Doubted) => {
                 "Percona XtraDB Cluster Node is not synced.\r\n"
             }
             (Self::Clustercheck, Kind::ReadOnly) => "Percona XtraDB Cluster Node is read-only.\r\n",
@@ -46,7 +46,7 @@ impl Style {
             (Self::Pyclustercheck, Kind::NotSynced | Kind::Disabled) => {
                 "Percona XtraDB Cluster Node is not synced."
             }
-            (Self::Pyclustercheck, Kind::ReadOnly | Kind::Unknown | Kind::Doubted) => {
+            (Self::Pyclustercheck, Kind::ReadOnly | Kind::Unknown | Kind::Unasked | Kind::Doubted) => {
                 "Percona XtraDB Cluster Node state could not be retrieved."
             }
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol::capability::Caps;
@@ -12,7 +12,7 @@ use protocol::ok::{EOF, ERR, OK, OkPacket};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::error::own_lack;
 use crate::wire::{Inbox, send};
@@ -22,6 +22,9 @@ use crate::{LinkError, Login};
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_PROBES: u32 = 3;
+
+/// Until a full queue of a unix socket is tried again.
+const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
 /// What is never asked of a server, because it is not spoken here.
 const NOT_SPOKEN: Caps = Caps(
@@ -92,14 +95,7 @@ impl Link<Box<dyn Stream>> {
         let opened = async {
             let stream: Box<dyn Stream> = match place {
                 Place::Tcp(address) => Box::new(open(address, until, deadline).await?),
-                Place::Unix(path) => {
-                    let stream = UnixStream::connect(path).await;
-                    Box::new(stream.map_err(|error| match error.kind() {
-                        // No socket there: nobody listens.
-                        io::ErrorKind::NotFound => LinkError::Refused,
-                        _ => LinkError::of_io(&error, deadline),
-                    })?)
-                }
+                Place::Unix(path) => Box::new(open_socket(path, deadline).await?),
             };
             log_in(stream, login, deadline).await
         };
@@ -136,6 +132,28 @@ async fn open(address: &str, until: Instant, deadline: Duration) -> Result<TcpSt
         }
     }
     Err(failure)
+}
+
+/// The caller's deadline ends it.
+async fn open_socket(path: &Path, deadline: Duration) -> Result<UnixStream, LinkError> {
+    loop {
+        let error = match UnixStream::connect(path).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        return Err(match error.kind() {
+            // The server's queue is full of clients, and a socket that does not block is not put behind them.
+            io::ErrorKind::WouldBlock => {
+                sleep(QUEUE_PAUSE).await;
+                continue;
+            }
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinkError::NoSocket,
+            io::ErrorKind::PermissionDenied => LinkError::Local(
+                "this user may not use this socket (EACCES): it must be able to enter the directory and to write to the socket".into(),
+            ),
+            _ => LinkError::of_io(&error, deadline),
+        });
+    }
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {

@@ -12,6 +12,9 @@ pub enum LinkError {
     /// The host answered that nobody listens on the port: the process is not there.
     #[error("connection refused: the host is there, and nothing listens on this port")]
     Refused,
+    /// Nobody has the server's unix socket: there is no such file, or only a dead one.
+    #[error("nobody listens at this socket: the server is not running, or its socket is elsewhere")]
+    NoSocket,
     /// The peer, or its kernel in its place, broke the connection off.
     #[error("the peer reset the connection")]
     Reset,

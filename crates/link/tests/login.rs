@@ -85,6 +85,35 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
+async fn a_socket_that_nobody_has_or_whose_queue_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let place = link::Place::Unix(path.clone());
+    let asked = async |patience| Link::connect_to(&place, &app(), patience).await.map(drop);
+    assert_eq!(asked(LONG).await.unwrap_err(), LinkError::NoSocket);
+    let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    listener.listen(0).unwrap();
+    // The kernel's queue has room for one more than it was told; then nobody gets in before somebody was taken out.
+    let _first = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    assert_eq!(asked(SHORT).await.unwrap_err(), LinkError::TimedOut { after: SHORT });
+    // The first, and then the one that waited: it is let in, and nobody speaks to it.
+    let takes = {
+        let listener = listener.try_clone().unwrap();
+        tokio::task::spawn_blocking(move || (0..2).for_each(|_| drop(listener.accept().unwrap())))
+    };
+    let found = asked(LONG).await;
+    takes.await.unwrap();
+    assert!(matches!(found, Err(LinkError::Closed | LinkError::Reset)), "{found:?}");
+    drop(listener);
+    assert_eq!(
+        asked(LONG).await.unwrap_err(),
+        LinkError::NoSocket,
+        "the file is there, and nobody behind it"
+    );
+}
+
+#[tokio::test]
 async fn no_such_host() {
     let found = Link::connect("no-such-host.invalid:3306", &app(), LONG).await.unwrap_err();
     assert!(

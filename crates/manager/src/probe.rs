@@ -290,7 +290,7 @@ fn end(how: Ended) -> LinkEnd {
 pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
     Ok(match error {
         LinkError::Local(lack) => return Err(lack),
-        LinkError::Refused => ConnectFailure::Refused,
+        LinkError::Refused | LinkError::NoSocket => ConnectFailure::Refused,
         LinkError::Reset => ConnectFailure::Reset,
         LinkError::Closed => ConnectFailure::Closed,
         LinkError::TimedOut { .. } => ConnectFailure::TimedOut,

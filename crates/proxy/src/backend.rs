@@ -293,7 +293,7 @@ pub fn of_io(error: &std::io::Error) -> ConnectFailure {
 
 fn of_connect(error: LinkError) -> AttachError {
     match error {
-        LinkError::Refused => AttachError::Lost(ConnectFailure::Refused),
+        LinkError::Refused | LinkError::NoSocket => AttachError::Lost(ConnectFailure::Refused),
         LinkError::Reset => AttachError::Lost(ConnectFailure::Reset),
         LinkError::Closed => AttachError::Lost(ConnectFailure::Closed),
         LinkError::TimedOut { .. } => AttachError::Lost(ConnectFailure::TimedOut),

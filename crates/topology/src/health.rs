@@ -31,12 +31,20 @@ pub struct Rules {
     pub donor: bool,
     /// A node with read_only set is good (clustercheck's fifth argument).
     pub read_only: bool,
+    /// A node that an operator drained is good: for an HTTP check beside an agent check, which says `drain`. A balancer that hears a no
+    /// from the one would cut what the other spares.
+    pub drained: bool,
+}
+
+impl Rules {
+    /// Nothing is forgiven.
+    pub const STRICT: Self = Self { donor: false, read_only: false, drained: false };
 }
 
 impl Default for Rules {
     /// clustercheck's own: a donor is not good, a read-only node is.
     fn default() -> Self {
-        Self { donor: false, read_only: true }
+        Self { read_only: true, ..Self::STRICT }
     }
 }
 
@@ -93,6 +101,9 @@ struct Rule {
     matches: fn(&GaleraStatus) -> bool,
     sentence: fn(&GaleraStatus) -> String,
 }
+
+/// The name of the finding that an operator drained a node.
+pub const DRAINED: &str = "drained";
 
 /// Said of a server whose state nobody can know.
 pub const NO_STATE: &str = "does not tell wsrep_local_state: is it a Galera node, and is wsrep_on set?";
@@ -241,9 +252,7 @@ pub fn graver(others: Option<Finding>, own: Option<Finding>) -> Option<Finding> 
 pub fn ask(word: &Word, question: Question) -> Result<(), Finding> {
     match question {
         Question::Member(rules) => admit(&word.status, rules),
-        Question::Writer if is_member(&word.status) => {
-            admit(&word.status, Rules { donor: false, read_only: false })
-        }
+        Question::Writer if is_member(&word.status) => admit(&word.status, Rules::STRICT),
         Question::Writer if word.status.read_only => {
             Err(refused("read_only", "is read only: read_only is set".into()))
         }
@@ -338,7 +347,7 @@ mod tests {
     #[test]
     fn a_synced_node_is_good_whatever_the_rules() {
         for (donor, read_only) in [(false, false), (false, true), (true, false), (true, true)] {
-            assert_eq!(admit(&good(), Rules { donor, read_only }), Ok(()));
+            assert_eq!(admit(&good(), Rules { donor, read_only, ..Rules::STRICT }), Ok(()));
         }
     }
 
@@ -374,7 +383,9 @@ mod tests {
             s.read_only = true;
             s.local_state = Some(2);
         });
-        let found = |donor, read_only| admit(&both, Rules { donor, read_only }).err().map(|f| f.problem);
+        let found = |donor, read_only| {
+            admit(&both, Rules { donor, read_only, ..Rules::STRICT }).err().map(|f| f.problem)
+        };
         assert_eq!(found(false, true), Some("donor"));
         assert_eq!(found(false, false), Some("donor"), "clustercheck asks for read_only last");
         assert_eq!(found(true, false), Some("read_only"));
@@ -385,7 +396,8 @@ mod tests {
     #[test]
     fn a_node_outside_the_majority_is_never_good() {
         let alone = status(|s| s.cluster_status = "non-Primary".into());
-        assert_eq!(admit(&alone, Rules { donor: true, read_only: true }).unwrap_err().problem, "non_primary");
+        let kind = Rules { donor: true, read_only: true, drained: true };
+        assert_eq!(admit(&alone, kind).unwrap_err().problem, "non_primary");
         assert_eq!(
             admit(&GaleraStatus::default(), Rules::default()).unwrap_err().sentence,
             "is in a (not said) component: it cannot reach the majority"

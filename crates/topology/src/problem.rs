@@ -143,7 +143,7 @@ const WANING: &[Problem] = &[
         sentence: |s| format!("answers, but takes no new connections: {}", s.node.shut_out_why),
     },
     Problem {
-        name: "drained",
+        name: health::DRAINED,
         state: NodeState::Draining,
         serves: Serves::Leaves,
         matches: |s| s.node.drained(),

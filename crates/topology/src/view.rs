@@ -176,7 +176,9 @@ impl NodeView {
         }
         let nothing = GaleraStatus::default();
         let own = health::admit(self.facts.as_ref().unwrap_or(&nothing), rules).err();
-        health::graver(self.others.clone(), own).map_or(Ok(()), Err)
+        let is_forgiven = |others: &Finding| rules.drained && others.problem == health::DRAINED;
+        let others = self.others.clone().filter(|others| !is_forgiven(others));
+        health::graver(others, own).map_or(Ok(()), Err)
     }
 
     /// What the brain found, nothing forgiven.

@@ -16,8 +16,8 @@ use topology::routes::ServerGreeting;
 use topology::settings::{NodeSettings, Settings, Writers};
 use topology::view::{ClusterView, NodeView};
 
-const STRICT: Rules = Rules { donor: false, read_only: false };
-const KIND: Rules = Rules { donor: true, read_only: true };
+const STRICT: Rules = Rules::STRICT;
+const KIND: Rules = Rules { donor: true, read_only: true, ..Rules::STRICT };
 
 /// Tells a fact, and does at once what is to be done: the disk writes, every node has applied everything.
 fn tell(brain: &mut Brain, now: Duration, fact: Fact) {

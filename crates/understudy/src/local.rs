@@ -21,7 +21,7 @@ use health::answer::{Answer, Kind};
 use link::Place;
 use sha1::{Digest, Sha1};
 use socket2::{Domain, SockAddr, Socket, Type};
-use topology::health::Question;
+use topology::health::{Question, Rules};
 
 /// Where the sockets are, unless `UNDERSTUDY_RUN_DIR` says otherwise (to both ends).
 const DIRECTORY: &str = "/run/understudy";
@@ -212,8 +212,9 @@ pub fn ask(path: &Path, question: Question, within: Duration) -> Option<Answer> 
 
 fn query(question: Question) -> String {
     match question {
-        Question::Member(rules) => {
-            format!("donor={}&readonly={}", u8::from(rules.donor), u8::from(rules.read_only))
+        Question::Member(Rules { donor, read_only, drained }) => {
+            let [donor, read_only, drained] = [donor, read_only, drained].map(u8::from);
+            format!("donor={donor}&readonly={read_only}&drained={drained}")
         }
         Question::Writer => "role=writer".into(),
         Question::Replica { lag_max: None } => "role=replica".into(),
@@ -239,11 +240,9 @@ fn understand(answer: &[u8]) -> Option<Answer> {
 mod tests {
     use std::thread;
 
-    use topology::health::Rules;
-
     use super::*;
 
-    const QUESTION: Question = Question::Member(Rules { donor: true, read_only: false });
+    const QUESTION: Question = Question::Member(Rules { donor: true, ..Rules::STRICT });
 
     #[test]
     fn a_database_has_one_name() {
@@ -355,7 +354,7 @@ mod tests {
         let answer = ask(&path, QUESTION, Duration::from_secs(5)).unwrap();
         let age = Duration::from_millis(7);
         assert_eq!((answer.kind, &*answer.reason, answer.age), (Kind::ReadOnly, "is read only", age));
-        assert!(server.join().unwrap().starts_with("GET /answer?donor=1&readonly=0 HTTP/1.1\r\n"));
+        assert!(server.join().unwrap().starts_with("GET /answer?donor=1&readonly=0&drained=0 HTTP/1.1\r\n"));
         for nonsense in [&b"HTTP/1.1 200 OK\r\n\r\n{}"[..], b"", b"\r\n\r\n{\"kind\":\"fine\"}"] {
             assert!(understand(nonsense).is_none());
         }

@@ -92,7 +92,9 @@ impl Options {
     pub fn or(self, file: Self) -> Self {
         let (host, socket, is_tcp) = match (self.host, self.socket) {
             (None, None) if self.port.is_some() => {
-                (file.host.or_else(|| Some("127.0.0.1".into())), None, file.is_tcp)
+                // A socket has no port: `localhost` is the host then, and not a word for the socket.
+                let host = file.host.filter(|host| host != "localhost").unwrap_or_else(|| "127.0.0.1".into());
+                (Some(host), None, file.is_tcp)
             }
             (None, None) => (file.host, file.socket, file.is_tcp),
             (host, socket) => (host, socket, self.is_tcp),

@@ -8,8 +8,9 @@ mod program;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -403,7 +404,7 @@ fn sources_of_settings(house: &House) {
         "# shell\nMYSQL_USERNAME=\"clustercheck\"\nexport MYSQL_PASSWORD='password'\nX=$(touch ran)\n",
     );
     assert_eq!(with(&[], &[]), 0);
-    assert_eq!(with(&[], &wrong), 1, "the environment wins");
+    assert_eq!(with(&[], &wrong), 0, "the file wins, as where a shell runs it");
     assert_eq!(with(&["", "password"], &[]), 1, "an empty user is none, and not the file's");
     assert!(!house.path("ran").exists(), "nothing is run");
     let log = house.text("sysconfig.log");
@@ -468,7 +469,7 @@ fn what_goes_wrong(house: &House) {
         (&["--defaults-extra-file", &missing], "missing: cannot be read: No such file"),
         (&["--password-file", &missing], "--password-file"),
         (&["--defaults-file", &bad], "bad.cnf:2: port must be a number up to 65535, it is: many"),
-        (&["--interval-ms", "1000"], "--stale-ms is 1000 and must be more than --interval-ms, 1000"),
+        (&["--interval-ms", "1000"], "--stale-ms is 1000 and must be at least 100 more than --interval-ms, 1000"),
         (&["--max-lag", "soon", "--role", "replica"], "it must be a time such as 2s or 500ms"),
         (&["--max-lag", "2s"], "--max-lag is for --role replica"),
         (&["--host", "a", "--mysql-socket", "b"], "cannot be used with"),
@@ -636,9 +637,10 @@ fn the_server(server: &Server, house: &House, http: SocketAddr, agent: SocketAdd
     let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000));
     assert!(say(http, long.as_bytes()).starts_with("HTTP/1.1 431 "), "a head without end");
     assert!(get(http, "/?donor=maybe").starts_with("HTTP/1.1 400 "));
-    assert!(get(http, "/health/db1").starts_with("HTTP/1.1 404 "));
 
     assert_eq!(say(agent, b""), "ready up\n");
+    assert_eq!(say(agent, b"db1\n"), "ready up\n", "there is one node, whatever it is called");
+    assert_eq!(get(http, "/health/live"), UP);
     server.sql("SET GLOBAL wsrep_desync = ON");
     until("the endpoint's 503", || (get(http, "/") == DOWN).then_some(()));
     assert_eq!(get(http, "/?donor=1"), UP);
@@ -653,6 +655,8 @@ fn the_server(server: &Server, house: &House, http: SocketAddr, agent: SocketAdd
     house.write("disabled", "");
     until("disabled", || (get(http, "/") == DISABLED).then_some(()));
     assert!(say(agent, b"\n").starts_with("drain # is disabled by an operator"));
+    assert_eq!(get(http, "/?drained=1"), UP, "for HAProxy's HTTP check beside the agent's word");
+    assert!(get(http, "/writer?drained=1").starts_with("HTTP/1.1 503 "), "the file speaks against all roles");
     fs::remove_file(house.path("disabled")).unwrap();
     until("the endpoint's 200", || (get(http, "/") == UP).then_some(()));
     assert!(get(http, "/metrics").contains("\nunderstudy_check_good 1\n"));
@@ -827,7 +831,7 @@ fn a_database_that_hangs_ends_and_comes_back() {
     assert_eq!(house.seed(&[]), down());
     let ended = house.once_quietly(&alone);
     assert_eq!((ended.out.as_str(), ended.code), (DOWN, 1));
-    assert!(ended.err.contains("cannot be asked: connection refused"), "{}", ended.err);
+    assert!(ended.err.contains("cannot be asked: nobody listens at this socket"), "{}", ended.err);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     server.restart(&options);
     until("200 after its restart", || (get(http, "/") == UP).then_some(()));
@@ -1160,6 +1164,25 @@ fn the_units_let_the_operators_file_be_seen() {
 }
 
 // ---- places and names
+
+/// As a service's: the journal's, which its parent writes to as well.
+#[test]
+fn a_socket_that_is_no_clients_is_left_open() {
+    let house = House::new("host=127.0.0.1\nport=1");
+    let (mut journal, mut parents) = UnixStream::pair().unwrap();
+    let own = |stream: &UnixStream| Stdio::from(OwnedFd::from(stream.try_clone().unwrap()));
+    let mut command = house.command("understudy");
+    command.args(["check", "--once", "--defaults-file"]).arg(house.path("quiet.cnf"));
+    let status = command.stdin(Stdio::null()).stdout(own(&parents)).stderr(own(&parents)).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+    parents.write_all(b"and the parent goes on\n").unwrap();
+    drop((parents, command));
+    let mut said = String::new();
+    journal.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with(DOWN), "{said}");
+    assert!(said.contains("127.0.0.1:1 cannot be asked: connection refused"), "the reason: {said}");
+    assert!(said.ends_with("and the parent goes on\n"), "{said}");
+}
 
 #[test]
 fn an_address_that_cannot_be_had_is_told() {

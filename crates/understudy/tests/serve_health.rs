@@ -25,6 +25,8 @@ use mysql_async::{Conn, OptsBuilder};
 use program::{Ended, Serving, house, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Something that must not happen is watched for so long: many of HAProxy's checks.
+const STAYS: Duration = Duration::from_secs(2);
 /// An answer comes from memory; this is for a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const SYNCED: &str = "Percona XtraDB Cluster Node is synced.\r\n";
@@ -97,13 +99,14 @@ struct Haproxy {
     child: Child,
     socket: PathBuf,
     listen: SocketAddr,
+    both: SocketAddr,
 }
 
 impl Haproxy {
-    /// Two doors in front of the same nodes: one follows the agent, the other asks for health.
+    /// Three doors in front of the same nodes: one follows the agent, one asks for health, one does both as the docs advise.
     fn start(scene: &Scene, dir: &Path) -> Self {
         let host = scene.stage.host_address();
-        let (listen, asks) = (SocketAddr::from((host, 7033)), SocketAddr::from((host, 7034)));
+        let [listen, asks, both] = [7033, 7034, 7035].map(|port: u16| SocketAddr::from((host, port)));
         let socket = dir.join("haproxy.sock");
         let mut config = format!(
             "global\n    stats socket {} mode 600 level admin\n\
@@ -125,6 +128,17 @@ impl Haproxy {
         for node in scene.stage.nodes() {
             config += &format!("    server {} {}\n", node.name, node.address);
         }
+        config += &format!(
+            "listen both\n    bind {both}\n    balance roundrobin\n    option httpchk\n    \
+             http-check send meth GET uri-lf /health/%[srv_name]?drained=1\n    \
+             default-server check addr {host} port {} inter 200ms fall 2 rise 1 on-marked-down shutdown-sessions\n    \
+             default-server agent-check agent-addr {host} agent-port {} agent-inter 100ms\n",
+            scene.health.port(),
+            scene.agent.port(),
+        );
+        for node in scene.stage.nodes() {
+            config += &format!("    server {0} {1} agent-send \"{0}\\n\"\n", node.name, node.address);
+        }
         let file = dir.join("haproxy.cfg");
         std::fs::write(&file, config).unwrap();
         let log = std::fs::File::create(dir.join("haproxy.log")).unwrap();
@@ -136,7 +150,7 @@ impl Haproxy {
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut this = Self { child, socket, listen };
+        let mut this = Self { child, socket, listen, both };
         until("HAProxy answers", || {
             let ended = this.child.try_wait().unwrap();
             let log = || std::fs::read_to_string(dir.join("haproxy.log")).unwrap();
@@ -204,6 +218,10 @@ async fn connect(address: SocketAddr) -> mysql_async::Result<Conn> {
         .db_name(Some(APP_SCHEMA))
         .prefer_socket(false);
     Conn::new(opts).await
+}
+
+async fn name_of(session: &mut Conn) -> String {
+    session.query_first("SELECT @@wsrep_node_name").await.unwrap().unwrap()
 }
 
 fn names(nodes: &[&str]) -> BTreeSet<String> {
@@ -325,6 +343,13 @@ fn by_command(scene: &Scene, serving: &Serving) {
 }
 
 async fn drained(scene: &Scene, serving: &Serving, haproxy: &Haproxy) {
+    let mut session = loop {
+        let mut session = connect(haproxy.both).await.unwrap();
+        if name_of(&mut session).await == "db3" {
+            break session;
+        }
+        session.disconnect().await.unwrap();
+    };
     serving.ask(&["drain", "db3"]).with(0);
     // An order is answered when the view shows it.
     assert_eq!(scene.health("/health/db3"), (503, DISABLED.to_owned()));
@@ -333,11 +358,21 @@ async fn drained(scene: &Scene, serving: &Serving, haproxy: &Haproxy) {
         (503, DISABLED.to_owned()),
         "nobody is forgiven a drain"
     );
+    assert!(scene.good("/health/db3?drained=1"), "unless that is what is asked");
     assert_eq!(scene.agent("db3"), "drain # drained by an operator\n");
     haproxy.until_up(&["db1", "db2"]);
     let agents = haproxy.servers("follows");
     assert!(agents[2].1.starts_with("DRAIN"), "{agents:?}");
     assert_eq!(haproxy.places().await, names(&["db1", "db2"]));
+    // A session that is there may stay for as long as it likes, though HTTP alone calls the node down after two checks.
+    let began = Instant::now();
+    while began.elapsed() < STAYS {
+        let servers = haproxy.servers("both");
+        assert!(servers[2].1.starts_with("DRAIN"), "{servers:?}");
+        assert_eq!(name_of(&mut session).await, "db3");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    session.disconnect().await.unwrap();
     serving.ask(&["undrain", "db3"]).with(0);
     assert_eq!(scene.agent("db3"), "ready up\n");
     haproxy.until_up(&NODES);

@@ -44,7 +44,7 @@ impl Asked {
                 )
             }
             Self::Understudy { health, agent } => format!(
-                "    option httpchk\n    http-check send meth GET uri-lf /health/%[srv_name]\n    \
+                "    option httpchk\n    http-check send meth GET uri-lf /health/%[srv_name]?drained=1\n    \
                  default-server check addr {} port {} inter 200ms fall 2 rise 1 {DOWN}\n    \
                  default-server agent-check agent-addr {} agent-port {} agent-inter 100ms\n",
                 health.ip(),

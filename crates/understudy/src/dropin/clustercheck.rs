@@ -4,7 +4,7 @@
 //!   clustercheck [USER] [PASS] [AVAILABLE_WHEN_DONOR] [LOG_FILE] [AVAILABLE_WHEN_READONLY] [DEFAULTS_EXTRA_FILE]
 //! ```
 //!
-//! An argument wins over the environment, that over the sysconfig file, that over the default. Sources: the script
+//! An argument wins over the sysconfig file, that over the environment, that over the default. Sources: the script
 //! (olafz/percona-clustercheck), Percona XtraDB Cluster's version of it and their READMEs, as described in seed-tools.md, section 1.
 //!
 //! Under xinetd standard output and standard error are the client's socket, so nothing but the answer is written there; reasons go to
@@ -129,6 +129,7 @@ impl Settings {
         let rules = Rules {
             donor: self.number(3, "AVAILABLE_WHEN_DONOR", 0) == 1,
             read_only: self.number(5, "AVAILABLE_WHEN_READONLY", 1) != 0,
+            ..Rules::STRICT
         };
         let (answer, place) = match Options::standard(extra) {
             Err(why) => (Answer::new(Kind::Unknown, why.to_string(), Duration::ZERO), String::new()),

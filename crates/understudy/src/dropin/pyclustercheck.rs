@@ -1,6 +1,6 @@
 //! `pyclustercheck`: the options, the port and the bytes of the Python server of that name.
 //!
-//! An option wins over the environment, that over the sysconfig file, that over the default. Sources: the tool's twisted and master
+//! An option wins over the sysconfig file, that over the environment, that over the default. Sources: the tool's twisted and master
 //! branches (Oneiroi/clustercheck) as described in seed-tools.md, section 2.
 
 use std::path::PathBuf;
@@ -14,7 +14,6 @@ use topology::health::Rules;
 use super::sysconfig::Sysconfig;
 use crate::commands::check::disabled_file;
 use crate::commands::check::place::{Database, system_user};
-use crate::commands::check::reply;
 use crate::commands::check::sockets::Sockets;
 use crate::commands::check::watch::Watch;
 use crate::exit::{Failure, Outcome};
@@ -67,7 +66,7 @@ struct Pyclustercheck {
 pub fn run() -> ExitCode {
     let sysconfig = Sysconfig::read();
     for remark in &sysconfig.remarks {
-        reply::remark(remark);
+        eprintln!("{remark}");
     }
     Pyclustercheck::parse().serve(&sysconfig).unwrap_or_else(|failure| failure.tell())
 }
@@ -115,7 +114,7 @@ impl Pyclustercheck {
         let database = Database::of(options, system_user);
         let socket = database.target.file();
         let sockets = Sockets::open(&[], &[], &format!("{address}:{port}"))?;
-        let rules = Rules { donor, read_only };
+        let rules = Rules { donor, read_only, ..Rules::STRICT };
         Watch {
             database,
             interval,

@@ -1,6 +1,6 @@
-//! The tools' settings outside of the command line: the environment, then a file of `KEY=VALUE` lines.
+//! The tools' settings outside of the command line: a file of `KEY=VALUE` lines, and the environment.
 //!
-//! The originals let a shell run that file. Here it is read and never run: quotes are taken off and a leading `~` is the home
+//! The originals let a shell run that file, so what it sets takes the place of what the environment had. Here it is read and never run: quotes are taken off and a leading `~` is the home
 //! directory, but a value that a shell would have to work out (`$x`, `$(...)`, backquotes) is not a value.
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Where the file may be, unless `UNDERSTUDY_SYSCONFIG` names it: Red Hat's place, and Debian's.
 const FILES: [&str; 2] = ["/etc/sysconfig/clustercheck", "/etc/default/clustercheck"];
 
-/// What the file says, and the environment in front of it.
+/// What the file says, and the environment behind it.
 #[derive(Default)]
 pub struct Sysconfig {
     lines: Vec<(String, String)>,
@@ -52,10 +52,10 @@ impl Sysconfig {
         read
     }
 
-    /// The value of a setting; the environment's wins. The last line of the file wins over those before it.
+    /// The value of a setting; the file's wins, and in it the last line.
     pub fn get(&self, name: &str) -> Option<String> {
-        let of_file = || self.lines.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-        std::env::var(name).ok().or_else(of_file)
+        let of_file = self.lines.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        of_file.or_else(|| std::env::var(name).ok())
     }
 }
 

@@ -32,11 +32,11 @@ use crate::settings::{Node, Settings};
 /// A view that is older is not believed.
 const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Connections at once of each door. Balancers need few, and the descriptors are for the clients.
+/// HTTP connections at once. Balancers need few, and the descriptors are for the clients.
 const CONNECTIONS_MAX: u64 = 512;
 
 /// What holds for questions that say nothing else: a node is good when the proxy itself would choose it.
-pub(super) const RULES: Rules = Rules { donor: false, read_only: false };
+pub(super) const RULES: Rules = Rules::STRICT;
 
 /// Answers about every node, and about this program.
 struct Outlook {
@@ -73,7 +73,7 @@ impl Outlook {
         };
         if age > VIEW_AGE_MAX {
             let reason = format!("is not known: the manager's last word is {} ms old", age.as_millis());
-            return Some(Answer::new(Kind::Unknown, reason, age));
+            return Some(Answer::new(Kind::Unasked, reason, age));
         }
         Some(answer(found, good(node, question), age))
     }
@@ -297,10 +297,16 @@ fn good(node: Option<&str>, question: Question) -> &'static str {
 /// The answer's kind follows from what was found; what the brain says of nodes has names of its own.
 fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
     match found {
-        Err(finding) if finding.problem == "drained" => Answer::new(Kind::Disabled, finding.sentence, age),
+        Err(finding) if finding.problem == topology::health::DRAINED => {
+            Answer::new(Kind::Disabled, finding.sentence, age)
+        }
         Err(finding) if finding.problem == "doubt" => Answer::new(Kind::Doubted, finding.sentence, age),
-        Err(finding) if matches!(finding.problem, "dead" | "silent" | "rejected" | "unchecked") => {
+        Err(finding) if matches!(finding.problem, "dead" | "silent") => {
             Answer::new(Kind::Unknown, finding.sentence, age)
+        }
+        // Its monitor account may be wrong where another is right, and it watches members, not replicas.
+        Err(finding) if matches!(finding.problem, "rejected" | "unchecked" | "replication_unknown") => {
+            Answer::new(Kind::Unasked, finding.sentence, age)
         }
         found => Answer::of(found, good, age),
     }
@@ -358,12 +364,12 @@ mod tests {
         let outlook = outlook(Duration::ZERO);
         assert_eq!(kind(&outlook, Some("db1"), MEMBER), Some(Kind::Good));
         assert_eq!(kind(&outlook, Some("db2"), MEMBER), Some(Kind::Disabled));
-        assert_eq!(kind(&outlook, Some("db3"), MEMBER), Some(Kind::Unknown));
+        assert_eq!(kind(&outlook, Some("db3"), MEMBER), Some(Kind::Unasked));
         assert_eq!(kind(&outlook, Some("db4"), MEMBER), None);
         assert_eq!(kind(&outlook, None, MEMBER), Some(Kind::Good));
         assert_eq!(kind(&outlook, None, Question::Writer), Some(Kind::NotSynced), "nobody was chosen yet");
         let replica = Question::Replica { lag_max: None };
-        assert_eq!(kind(&outlook, Some("db1"), replica), Some(Kind::Unknown));
+        assert_eq!(kind(&outlook, Some("db1"), replica), Some(Kind::Unasked));
         let metrics = outlook.metrics();
         for line in [
             "understudy_good 1",
@@ -391,7 +397,7 @@ mod tests {
         for node in [None, Some("db1"), Some("db2")] {
             for question in [MEMBER, Question::Writer] {
                 let answer = outlook.answer(node, question).unwrap();
-                assert_eq!(answer.kind, Kind::Unknown);
+                assert_eq!(answer.kind, Kind::Unasked);
                 assert!(
                     answer.reason.starts_with("is not known: the manager's last word is 15"),
                     "{}",

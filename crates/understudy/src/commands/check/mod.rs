@@ -32,18 +32,22 @@ pub const USER: &str = "clustercheckuser";
 const DISABLED_FILE: &str = "/var/tmp/clustercheck.disabled";
 /// Names another one, also for the drop-ins.
 const DISABLED_FILE_ENV: &str = "UNDERSTUDY_DISABLED_FILE";
-/// The password, where no file has it.
+/// The password, before that of an option file.
 const PASSWORD_ENV: &str = "UNDERSTUDY_CHECK_PASSWORD";
+/// No database answers reliably in less.
+const ANSWER_TIME_MIN_MS: u64 = 100;
 
 /// For `--help`.
 const MORE: &str = "\
-The answer is clustercheck's, byte for byte, whatever is asked. Some paths have their own: /status (every fact, as JSON), /writer,
-/replica?max_lag=2s, /metrics; ?donor=1 and ?readonly=0 hold for one question.
+The answer is clustercheck's, byte for byte, whatever is asked. Some paths have their own: /status (every fact, as JSON), /writer, \
+/replica?max_lag=2s, /metrics. ?donor=1, ?readonly=0 and ?drained=1 hold for one question.
 
-Stays in the foreground and logs to standard error (level: UNDERSTUDY_LOG, default info), until SIGTERM or SIGINT. Sockets that systemd
+Stays in the foreground and logs to standard error (level: UNDERSTUDY_LOG, default info), until SIGTERM or SIGINT. Sockets that systemd \
 passes are used as well; one with FileDescriptorName=agent is for the agent check.
 
-The password comes from an option file, from --password-file or from UNDERSTUDY_CHECK_PASSWORD, never from the command line.
+The password comes from --password-file, else from UNDERSTUDY_CHECK_PASSWORD, else from an option file; never from the command line.
+
+--role writer means: this server may take writes. Where `understudy serve` answers, it means: it is the writer in force.
 
 Exit codes of --once: 0 it may; 1 it must not, or cannot be asked; 2 wrong usage.";
 
@@ -113,7 +117,7 @@ pub struct Check {
     /// From one question to the database to the next
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     interval_ms: u64,
-    /// An answer older than this is none: 503. More than --interval-ms; nine tenths of the difference are what the database has for an answer
+    /// An answer older than this is none: 503. At least 100 more than --interval-ms; nine tenths of the difference are the database's
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=7_200_000))]
     stale_ms: u64,
     /// While this file exists, the answer is 503
@@ -149,9 +153,10 @@ enum Role {
 impl Check {
     /// Serves, or answers once.
     pub fn run(self) -> Outcome {
-        if self.stale_ms <= self.interval_ms {
+        if self.stale_ms < self.interval_ms + ANSWER_TIME_MIN_MS {
             return Err(Failure::usage(format!(
-                "--stale-ms is {} and must be more than --interval-ms, {}: else every answer is too old",
+                "--stale-ms is {} and must be at least {ANSWER_TIME_MIN_MS} more than --interval-ms, {}: that is the time which the \
+                 database has for its answer",
                 self.stale_ms, self.interval_ms
             )));
         }
@@ -166,7 +171,8 @@ impl Check {
         }
         let database = Database::of(self.options()?, || USER.into());
         let socket = self.socket.unwrap_or_else(|| database.target.file());
-        let rules = Rules { donor: self.available_when_donor, read_only: !self.no_available_when_readonly };
+        let (donor, read_only) = (self.available_when_donor, !self.no_available_when_readonly);
+        let rules = Rules { donor, read_only, ..Rules::STRICT };
         let style = match self.style {
             Whose::Clustercheck => Style::Clustercheck,
             Whose::Pxc => Style::Pxc,
@@ -200,7 +206,7 @@ impl Check {
                 })?;
                 Some(text.lines().next().unwrap_or_default().to_owned())
             }
-            None => std::env::var(PASSWORD_ENV).ok(),
+            None => std::env::var(PASSWORD_ENV).ok().filter(|password| !password.is_empty()),
         };
         let said = Options {
             user: self.user.clone(),

@@ -39,8 +39,10 @@ impl Once {
             return answer;
         }
         let told = local::ask(&self.socket, self.question, LOCAL_TIME_MAX);
-        // One that is itself just asking the database knows no more than we do: a doubt must not move an address.
-        let is_known = |answer: &Answer| answer.age <= self.age_max && answer.kind != Kind::Doubted;
+        // One that is itself just asking the database, or was never told, knows no more than we do: that must not move an address.
+        let is_known = |answer: &Answer| {
+            answer.age <= self.age_max && !matches!(answer.kind, Kind::Doubted | Kind::Unasked)
+        };
         if let Some(answer) = told.filter(is_known) {
             return answer;
         }
@@ -81,12 +83,12 @@ mod tests {
     use crate::local::Target;
 
     #[test]
-    fn a_doubt_is_not_passed_on_but_asked_about() {
+    fn what_nobody_knows_is_not_passed_on_but_asked_about() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("s");
         let (listener, _bound) = local::bind(&socket).unwrap();
         let knows = thread::spawn(move || {
-            for kind in [Kind::Good, Kind::Doubted] {
+            for kind in [Kind::Good, Kind::Doubted, Kind::Unasked] {
                 let (mut client, _) = listener.accept().unwrap();
                 let mut request = [0; 512];
                 assert!(client.read(&mut request).unwrap() > 0);
@@ -103,9 +105,11 @@ mod tests {
         let question = Question::Member(Rules::default());
         let once = Once { database, question, socket, age_max: TIME_MAX, disabled_file: None };
         assert_eq!(once.answer().kind, Kind::Good);
-        let asked = once.answer();
-        assert_eq!(asked.kind, Kind::Unknown);
-        assert!(asked.reason.starts_with("cannot be asked"), "{}", asked.reason);
+        for _ in [Kind::Doubted, Kind::Unasked] {
+            let asked = once.answer();
+            assert_eq!(asked.kind, Kind::Unknown);
+            assert!(asked.reason.starts_with("cannot be asked"), "{}", asked.reason);
+        }
         knows.join().unwrap();
     }
 }

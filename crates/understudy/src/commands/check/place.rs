@@ -70,6 +70,7 @@ fn default_sockets(usual: [&Path; 2]) -> Option<Whereabouts> {
 }
 
 fn address(host: &str, port: u16) -> String {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
@@ -101,6 +102,7 @@ mod tests {
         assert_eq!(db1.whereabouts, Place::Tcp("db1:3306".into()).into());
         assert_eq!(db1.target, Target::Tcp("db1:3306".into()));
         assert_eq!(with("::1", None).shown(), "[::1]:3306");
+        assert_eq!(with("[::1]", None).shown(), "[::1]:3306");
         let local = with("localhost", Some("/s"));
         assert_eq!(local.whereabouts, Place::Unix("/s".into()).into());
         assert_eq!(local.target, Target::Unix("/s".into()));
@@ -120,6 +122,14 @@ mod tests {
             let said = Options { user: Some("x".into()), ..Options::default() };
             assert_eq!(of(said.or(Options::of_file(&file).unwrap())).shown(), place, "{lines}");
         }
+    }
+
+    #[test]
+    fn a_port_alone_is_tcp_whatever_the_file_calls_this_machine() {
+        let file =
+            Options { host: Some("localhost".into()), socket: Some("/s".into()), ..Options::default() };
+        let said = Options { port: Some(3307), ..Options::default() };
+        assert_eq!(of(said.or(file)).shown(), "127.0.0.1:3307");
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! An answer on standard output, which may be a client's socket (xinetd, systemd with `Accept=yes`).
+//!
+//! A client's socket is standard input as well. One that is standard output alone belongs to somebody else, such as the journal: what is
+//! written there is meant for it, and it is not ours to shut.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
@@ -18,8 +22,8 @@ pub fn give(answer: &[u8]) {
         return;
     }
     let socket = SockRef::from(&out);
-    if socket.r#type().is_err() || socket.shutdown(Shutdown::Write).is_err() {
-        return; // no socket
+    if !is_client(&out) || socket.shutdown(Shutdown::Write).is_err() {
+        return;
     }
     let until = Instant::now() + LINGER_TIME_MAX;
     let mut piece = [0; 512];
@@ -38,9 +42,15 @@ pub fn give(answer: &[u8]) {
 /// Says something to the person who runs this. Not into a client's socket: under xinetd standard error is one, too.
 pub fn remark(text: &str) {
     let error = std::io::stderr();
-    let is_socket = SockRef::from(&error).r#type().is_ok();
-    if !is_socket {
+    if !is_client(&error) {
         // Whoever closed it does not want to know.
         let _ = writeln!(error.lock(), "{text}");
     }
+}
+
+/// Whether this is the socket of a client: the one that standard input is.
+fn is_client(stream: &impl AsFd) -> bool {
+    let file =
+        |stream: &dyn AsFd| rustix::fs::fstat(stream.as_fd()).ok().map(|file| (file.st_dev, file.st_ino));
+    SockRef::from(stream).r#type().is_ok() && file(stream) == file(&std::io::stdin())
 }
