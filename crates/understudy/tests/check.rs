@@ -469,7 +469,10 @@ fn what_goes_wrong(house: &House) {
         (&["--defaults-extra-file", &missing], "missing: cannot be read: No such file"),
         (&["--password-file", &missing], "--password-file"),
         (&["--defaults-file", &bad], "bad.cnf:2: port must be a number up to 65535, it is: many"),
-        (&["--interval-ms", "1000"], "--stale-ms is 1000 and must be at least 100 more than --interval-ms, 1000"),
+        (
+            &["--interval-ms", "1000"],
+            "--stale-ms is 1000 and must be at least 100 more than --interval-ms, 1000",
+        ),
         (&["--max-lag", "soon", "--role", "replica"], "it must be a time such as 2s or 500ms"),
         (&["--max-lag", "2s"], "--max-lag is for --role replica"),
         (&["--host", "a", "--mysql-socket", "b"], "cannot be used with"),

@@ -86,7 +86,9 @@ impl Network {
             return Ok(());
         }
         let bridge = self.bridge();
-        ip(&format!("link add {bridge} type bridge"))?;
+        // A bridge without an address of its own takes the lowest of its ports', and another one when that port is unplugged: the nodes
+        // would go on sending to the old one, as if this side had been lost as well.
+        ip(&format!("link add {bridge} address 02:75:73:00:{:02x}:fe type bridge", self.subnet))?;
         ip(&format!("addr add {}/24 dev {bridge}", self.host_address()))?;
         ip(&format!("link set {bridge} up"))?;
         for number in 1..=self.nodes {

@@ -58,11 +58,11 @@ impl Client {
             let mut open = JoinSet::new();
             let mut pace = tokio::time::interval(EVERY);
             loop {
-                pace.tick().await;
+                // When it was due, not when it was looked at.
+                let due = pace.tick().await.into_std();
                 for (through, target) in targets.clone() {
                     let shared = shared.clone();
                     open.spawn(async move {
-                        let due = Instant::now();
                         let asked = tokio::time::timeout(PATIENCE, ask(&target)).await;
                         let said = asked.unwrap_or_else(|_| Err("no answer".into()));
                         let attempt = Attempt { through, due, done: Instant::now(), said };

@@ -69,17 +69,18 @@ pub struct Report {
 }
 
 impl Outcome {
-    /// How long an address had two holders that one client could have reached.
+    /// How long an address had two holders that one client could have reached, in all.
     pub fn overlap_ms(&self) -> f64 {
-        self.longest_overlap(true)
+        self.overlap(true)
     }
 
     /// The same, while one of them was cut off.
     pub fn overlap_apart_ms(&self) -> f64 {
-        self.longest_overlap(false)
+        self.overlap(false)
     }
 
-    fn longest_overlap(&self, reachable: bool) -> f64 {
+    /// Of the address that had it for longer.
+    fn overlap(&self, reachable: bool) -> f64 {
         let of = |address: &IpAddr| -> f64 {
             let overlaps = self.overlaps.iter().filter(|o| o.address == *address && o.reachable == reachable);
             overlaps.map(|overlap| overlap.ms).sum()

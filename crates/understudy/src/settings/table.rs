@@ -72,7 +72,7 @@ settings! {
     CLUSTER_ID = "cluster.id", Count { min: 0, max: 4_294_967_295 }, Toml("1"),
         "The number in the API's paths: /api/cluster/ID/...";
     CLUSTER_KIND = "cluster.kind", Choice(&["galera"]), Toml("\"galera\""),
-        "What the nodes are. This version runs Galera clusters: MariaDB Galera Cluster and Percona XtraDB Cluster.";
+        "What the nodes are. This version runs Galera clusters: measured with MariaDB Galera Cluster, not tried with Percona XtraDB Cluster.";
     CLUSTER_WRITERS = "cluster.writers", Choice(&["one", "all"]), Toml("\"one\""),
         "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first.";
 
