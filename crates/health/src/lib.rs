@@ -20,6 +20,7 @@ pub mod server;
 pub mod style;
 
 mod agent;
+mod replication;
 
 pub use crate::request::duration;
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Ended, Link, LinkError, Login, Place, Rows, Stream};
+use link::{Ended, Link, LinkError, Login, Place, Stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use topology::flavor::Flavor;
@@ -20,6 +20,7 @@ use topology::health::{self, Question, Rules, Word};
 use topology::reading;
 
 use crate::answer::{Answer, Kind};
+use crate::replication::Asker;
 
 /// Whom to ask, and how often.
 #[derive(Clone, Debug)]
@@ -144,6 +145,7 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Asks for ever, until nobody reads any more.
 pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
     let mut version: Arc<str> = "".into();
+    let mut replication = Asker::default();
     // Why the last link was closed, while it is not told yet: a server that lives lets us in again at once.
     let mut closed: Option<String> = None;
     while !state.is_closed() {
@@ -153,7 +155,7 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
             Err(error) => closed.take().unwrap_or_else(|| said(&error)),
             Ok(link) => {
                 version = link.greeting.version.as_str().into();
-                match watch_over(&settings, &state, link, &version).await {
+                match watch_over(&settings, &state, link, &version, &mut replication).await {
                     // One that closes each link at once is not tried without end.
                     End::Closed(why) if began.elapsed() > settings.interval => {
                         closed = Some(why);
@@ -175,14 +177,6 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
 }
 
 const CLOSED: &str = "has closed the connection: the server has ended";
-
-/// What one link was found out to have no right to, or no grammar for: the statements about replication that are not asked again.
-#[derive(Default)]
-struct Denied(Vec<(&'static str, String)>);
-
-/// What a server says of a statement that it will never answer on this link: 1064 it does not know it, 1142 and 1227 the account may
-/// not. Any other refusal (a KILL QUERY, say) is of this one time.
-const FOR_GOOD: [u16; 3] = [1064, 1142, 1227];
 
 /// How a link came to its end, and why.
 enum End {
@@ -217,7 +211,7 @@ pub async fn once(settings: &Settings) -> State {
             Link::connect_to(settings.whereabouts.now(), &settings.login, settings.deadline).await?;
         let version: Arc<str> = link.greeting.version.as_str().into();
         let left = until.saturating_duration_since(Instant::now());
-        let heard = ask(&mut link, &mut Denied::default(), left).await?;
+        let heard = ask(&mut link, &mut Asker::default(), left).await?;
         Ok::<_, LinkError>((version, heard.word))
     };
     let (version, word) = match asked.await {
@@ -233,11 +227,12 @@ async fn watch_over(
     state: &watch::Sender<Arc<State>>,
     mut link: Link<Box<dyn Stream>>,
     version: &Arc<str>,
+    replication: &mut Asker,
 ) -> End {
-    let mut denied = Denied::default();
+    replication.forget_refusals();
     loop {
         let next = Instant::now() + settings.interval;
-        match ask(&mut link, &mut denied, settings.deadline).await {
+        match ask(&mut link, replication, settings.deadline).await {
             Ok(heard) => {
                 tell(settings, state, version, heard.at, Ok(heard.word));
                 if heard.is_spent {
@@ -275,49 +270,23 @@ struct Heard {
 }
 
 /// One round of questions. How replication stands is asked last, and is another question: a server that is slow to tell it (it may wait
-/// for a channel that somebody stops) is a member as before. It has half of the time for that, so that the rounds follow each other soon
-/// enough.
+/// for a channel that somebody stops) is a member as before. It has what is left of half of the time for that, so that the rounds follow
+/// each other soon enough.
 async fn ask(
     link: &mut Link<Box<dyn Stream>>,
-    denied: &mut Denied,
+    replication: &mut Asker,
     deadline: Duration,
 ) -> Result<Heard, LinkError> {
-    let until = Instant::now() + deadline;
+    let began = Instant::now();
+    let until = began + deadline;
     let left = || until.saturating_duration_since(Instant::now());
     let flavor = Flavor::of(&link.greeting.version);
     let status = link.query(flavor.status(), left()).await?;
     let variables = link.query(flavor.variables(), left()).await?;
     let status = reading::galera(|name| status.value_of(name), |name| variables.value_of(name)).status;
     let at = Instant::now();
-    let heard = |replication, is_spent| Heard { word: Word { status, replication }, at, is_spent };
-    let mut why = String::new();
-    for &statement in flavor.replication() {
-        if let Some((_, for_good)) = denied.0.iter().find(|(denied, _)| *denied == statement) {
-            why.clone_from(for_good);
-            continue;
-        }
-        let patience = left().min(deadline / 2);
-        match link.query(statement, patience).await {
-            Ok(rows) => return Ok(heard(Ok(channels(&rows)), false)),
-            Err(LinkError::Rejected { errno, message, .. }) => {
-                why = format!("{errno} {message}");
-                if FOR_GOOD.contains(&errno) {
-                    denied.0.push((statement, why.clone()));
-                }
-            }
-            // Half of the round, whatever was left of it: the same words each time, or the log would be filled.
-            Err(LinkError::TimedOut { .. }) => {
-                return Ok(heard(Err(LinkError::TimedOut { after: deadline / 2 }.to_string()), true));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(heard(Err(why), false))
-}
-
-fn channels(rows: &Rows) -> Vec<reading::Channel> {
-    let value = |row, name: &str| rows.text(row, rows.column(name)?);
-    (0..rows.len()).map(|row| reading::channel(|name| value(row, name))).collect()
+    let told = replication.ask(link, began + deadline / 2).await?;
+    Ok(Heard { word: Word { status, replication: told.channels }, at, is_spent: told.is_spent })
 }
 
 fn tell(

@@ -122,33 +122,32 @@ impl Drop for Bound {
     }
 }
 
+/// How commands do without a socket.
+const THEMSELVES: &str = "commands on this machine will ask the database themselves";
+
 /// Listens at `path`, for everybody of this machine. A file that a dead program left there is replaced; a live one's is not.
 ///
 /// # Errors
-/// One sentence: a live program has it, or the system's reason.
+/// One sentence: a live program has it, or the system's reason; and whom commands of this machine ask then.
 pub fn bind(path: &Path) -> Result<(UnixListener, Bound), String> {
     make_directory(path);
-    let wrong = |e: io::Error| format!("the socket {} cannot be made: {e}", path.display());
+    let told = |why: &str| format!("the socket {} {why}; {THEMSELVES}", path.display());
+    let wrong = |e: io::Error| told(&format!("cannot be made: {e}"));
     if let Ok(about) = fs::symlink_metadata(path) {
         if !about.file_type().is_socket() {
-            return Err(format!(
-                "the socket {} cannot be made: there is a file of another kind",
-                path.display()
-            ));
+            return Err(told("cannot be made: there is a file of another kind"));
         }
         match connect(path, LIVE_TIME_MAX) {
             Ok(_) => {
                 return Err(format!(
-                    "the socket {} belongs to another program, which answers there",
+                    "the socket {} belongs to another program, which answers there; commands on this machine go on asking that one \
+                     as long as it runs",
                     path.display()
                 ));
             }
             Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                return Err(format!(
-                    "the socket {} belongs to another program, which does not answer there: it hangs",
-                    path.display()
-                ));
+                return Err(told("belongs to another program, which does not answer there: it hangs"));
             }
             Err(e) => return Err(wrong(e)),
         }

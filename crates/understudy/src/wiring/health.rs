@@ -213,7 +213,7 @@ impl Doors {
                     Err(why) if is_told => tracing::debug!("{why}"),
                     Err(why) => {
                         is_told = true;
-                        tracing::warn!("{why}; commands on this machine will ask the database themselves");
+                        tracing::warn!("{why}");
                     }
                 }
             }

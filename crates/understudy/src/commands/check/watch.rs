@@ -126,7 +126,7 @@ impl Watch {
                 Some(bound)
             }
             Err(why) => {
-                tracing::warn!("{why}; commands on this machine will ask the database themselves");
+                tracing::warn!("{why}");
                 None
             }
         };
