@@ -93,7 +93,7 @@ pub struct Config {
     /// So many bad checks until it gives the address up
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     fall: u32,
-    /// Where the state is kept [default: /run/understudy/vip.state; with --like-the-seed /tmp/keepalived.state]
+    /// Where the state is kept [default: /run/understudy-vip/vip.state; with --like-the-seed /tmp/keepalived.state]
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
     /// Keep each change of state with its time in this file

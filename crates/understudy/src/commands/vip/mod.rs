@@ -21,8 +21,9 @@ use clap::Subcommand;
 
 use crate::exit::{Failure, Outcome};
 
-/// Where the state lies unless somebody says otherwise. /run is emptied by a restart of the machine, and so is the state then.
-const STATE_FILE: &str = "/run/understudy/vip.state";
+/// Where states lie unless somebody says otherwise; root's own. (/run/understudy is the services': systemd gives all in it to their
+/// user.) /run is emptied by a restart of the machine, and so is the state then.
+const STATE_FILE: &str = "/run/understudy-vip/vip.state";
 /// Where keepalived is configured.
 const CONF_FILE: &str = "/etc/keepalived/keepalived.conf";
 /// Where a running keepalived says its process number.
