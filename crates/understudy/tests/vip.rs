@@ -229,8 +229,9 @@ fn a_keepalived_whose_check_cannot_be_run_does_not_start() {
     for (check, may_start) in [("/usr/bin/true", true), ("/nowhere/at/all", false)] {
         let printed = understudy(&["vip", "config", "--address", "192.0.2.100/24", "--check-command", check]);
         std::fs::write(&file, &printed.stdout).unwrap();
-        let tested =
-            namespace.command(keepalived).args(words.split(' ')).arg("--use-file").arg(&file).output();
+        // What an administrator added: nothing, as delivered.
+        let words = words.split(' ').filter(|word| !word.starts_with('$'));
+        let tested = namespace.command(keepalived).args(words).arg("--use-file").arg(&file).output();
         assert_eq!(tested.unwrap().status.success(), may_start, "{check}");
     }
 }
@@ -260,9 +261,13 @@ fn the_check_that_is_printed_can_be_run() {
     let cluster = "[cluster]\nname = \"nobody\"\nnode = [{ name = \"db1\", address = \"192.0.2.1:3306\" }]\n\
                    monitor = { user = \"x\", password = \"x\" }\n";
     std::fs::write(dir.path().join("understudy.toml"), cluster).unwrap();
-    let proxy = script(&["--for", "proxy"]);
-    assert_eq!(proxy.status.code(), Some(1), "{}", text(&proxy.stderr));
-    assert!(text(&proxy.stdout).contains("does not answer"), "{}", text(&proxy.stdout));
+    let other = dir.path().join("other.toml");
+    std::fs::write(&other, cluster.replace("\"nobody\"", "\"nobody-else\"")).unwrap();
+    for more in [&["--for", "proxy"][..], &["--for", "proxy", "--config", other.to_str().unwrap()]] {
+        let proxy = script(more);
+        assert_eq!(proxy.status.code(), Some(1), "{}", text(&proxy.stderr));
+        assert!(text(&proxy.stdout).contains("does not answer"), "{}", text(&proxy.stdout));
+    }
 }
 
 #[test]
@@ -282,6 +287,12 @@ fn a_wrong_order_is_refused_in_a_sentence() {
             "cannot read the password file",
         ),
         ("vip config --address 10.0.0.1/24 --state-file relative", "begin with /"),
+        ("vip config --address 10.0.0.1/24 --check-command /bin/a\\b", "no \\ and no $"),
+        ("vip config --address 10.0.0.1/24 --check-command /bin/$A", "no \\ and no $"),
+        ("vip config --address 10.0.0.1/24 --config u.toml", "only --for proxy asks"),
+        ("vip config --address 10.0.0.1/24 --for proxy --defaults-file /etc/x", "no database is asked"),
+        ("vip config --address 10.0.0.1/24 --for proxy --available-when-donor", "no database is asked"),
+        ("vip config --address 10.0.0.1/24 --pid-file /run/x", "--systemd"),
         ("vip notify primary", "none of master, backup, fault, stop"),
         ("vip notify INSTANCE PXC", "INSTANCE NAME STATE PRIORITY"),
         ("vip status --config /nowhere/at/all", "vip config"),

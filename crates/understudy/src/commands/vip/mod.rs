@@ -23,6 +23,8 @@ use crate::exit::{Failure, Outcome};
 
 /// Where states lie unless somebody says otherwise; root's own. (/run/understudy is the services': systemd gives all in it to their
 /// user.) /run is emptied by a restart of the machine, and so is the state then.
+const STATE_DIRECTORY: &str = "/run/understudy-vip";
+/// The one in it, unless an instance has a name of its own.
 const STATE_FILE: &str = "/run/understudy-vip/vip.state";
 /// Where keepalived is configured.
 const CONF_FILE: &str = "/etc/keepalived/keepalived.conf";
