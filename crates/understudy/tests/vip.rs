@@ -240,8 +240,9 @@ fn a_keepalived_whose_check_cannot_be_run_does_not_start() {
     for (check, may_start) in [("/usr/bin/true", true), ("/nowhere/at/all", false)] {
         let printed = understudy(&["vip", "config", "--address", "192.0.2.100/24", "--check-command", check]);
         std::fs::write(&file, &printed.stdout).unwrap();
-        let tested =
-            namespace.command(keepalived).args(words.split(' ')).arg("--use-file").arg(&file).output();
+        // What an administrator added: nothing, as delivered.
+        let words = words.split(' ').filter(|word| !word.starts_with('$'));
+        let tested = namespace.command(keepalived).args(words).arg("--use-file").arg(&file).output();
         assert_eq!(tested.unwrap().status.success(), may_start, "{check}");
     }
 }
@@ -271,9 +272,13 @@ fn the_check_that_is_printed_can_be_run() {
     let cluster = "[cluster]\nname = \"nobody\"\nnode = [{ name = \"db1\", address = \"192.0.2.1:3306\" }]\n\
                    monitor = { user = \"x\", password = \"x\" }\n";
     std::fs::write(dir.path().join("understudy.toml"), cluster).unwrap();
-    let proxy = script(&["--for", "proxy"]);
-    assert_eq!(proxy.status.code(), Some(1), "{}", text(&proxy.stderr));
-    assert!(text(&proxy.stdout).contains("does not answer"), "{}", text(&proxy.stdout));
+    let other = dir.path().join("other.toml");
+    std::fs::write(&other, cluster.replace("\"nobody\"", "\"nobody-else\"")).unwrap();
+    for more in [&["--for", "proxy"][..], &["--for", "proxy", "--config", other.to_str().unwrap()]] {
+        let proxy = script(more);
+        assert_eq!(proxy.status.code(), Some(1), "{}", text(&proxy.stderr));
+        assert!(text(&proxy.stdout).contains("does not answer"), "{}", text(&proxy.stdout));
+    }
 }
 
 #[test]
@@ -293,6 +298,12 @@ fn a_wrong_order_is_refused_in_a_sentence() {
             "cannot read the password file",
         ),
         ("vip config --address 10.0.0.1/24 --state-file relative", "begin with /"),
+        ("vip config --address 10.0.0.1/24 --check-command /bin/a\\b", "no \\ and no $"),
+        ("vip config --address 10.0.0.1/24 --check-command /bin/$A", "no \\ and no $"),
+        ("vip config --address 10.0.0.1/24 --config u.toml", "only --for proxy asks"),
+        ("vip config --address 10.0.0.1/24 --for proxy --defaults-file /etc/x", "no database is asked"),
+        ("vip config --address 10.0.0.1/24 --for proxy --available-when-donor", "no database is asked"),
+        ("vip config --address 10.0.0.1/24 --pid-file /run/x", "--systemd"),
         ("vip notify primary", "none of master, backup, fault, stop"),
         ("vip notify INSTANCE PXC", "INSTANCE NAME STATE PRIORITY"),
         ("vip status --config /nowhere/at/all", "vip config"),
@@ -410,6 +421,7 @@ fn status_says_what_is_so_and_release_ends_what_a_kill_leaves() {
     until("it has them again", || status().0 == Some(0));
 
     keepalived.kill();
+    until("it is seen that nobody runs", || status().1["keepalived_pid"] == Value::Null);
     let (code, said) = status();
     assert!(both(true), "the kernel keeps what keepalived put there");
     assert_eq!(code, Some(1));
@@ -465,6 +477,164 @@ fn an_ipv6_address_moves_from_machine_to_machine() {
     until("it moves back when it must", || only(0));
     drop(first);
     assert!(!machines[0].has("fd00:77::100"), "a keepalived that ends leaves nothing behind");
+}
+
+/// The part of a printed configuration that holds the instance.
+fn instance(conf: &str) -> &str {
+    &conf[conf.find("vrrp_instance ").unwrap()..]
+}
+
+/// Its pid file is elsewhere, and it calls itself otherwise.
+#[test]
+fn a_keepalived_that_no_pid_file_names_is_found() {
+    let Some(namespace) = Namespace::new("a_keepalived_that_no_pid_file_names") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("keepalived.conf");
+    let state = dir.path().join("vip.state").display().to_string();
+    let words = ["vip", "config", "--address", "192.0.2.100/24", "--check-command", "/usr/bin/true"];
+    let more = ["--advert-interval-ms", "100", "--rise", "1", "--state-file", &state];
+    let printed = text(&understudy(&[&words[..], &more].concat()).stdout);
+    let names = "    process_name one\n    vrrp_process_name other\n";
+    std::fs::write(
+        &conf,
+        printed.replacen("    script_user root\n", &format!("{names}    script_user root\n"), 1),
+    )
+    .unwrap();
+    let conf = conf.display().to_string();
+    let run = |command: &str| {
+        namespace.understudy(&["vip", command, "--config", &conf, "--pid-file", "/nowhere/at/all"])
+    };
+    let mut keepalived = Keepalived::start(&namespace, dir.path());
+    until("it has the address", || run("status").status.code() == Some(0));
+    let screen = text(&run("status").stdout);
+    let pid = keepalived.child.id();
+    assert!(
+        screen.contains(&format!("keepalived  runs as process {pid}, which /nowhere/at/all does not say")),
+        "{screen}"
+    );
+    let refused = run("release");
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains(&format!("process {pid} ")) && said.contains("has charge of the address"),
+        "{said}"
+    );
+    assert!(namespace.has("192.0.2.100"));
+    // Nobody else's keepalived counts: the one of another network is none of ours.
+    let other = Namespace::new("another network").unwrap();
+    let status = other.understudy(&[
+        "vip",
+        "status",
+        "--config",
+        &conf,
+        "--pid-file",
+        &dir.path().join("pid").display().to_string(),
+    ]);
+    assert!(text(&status.stdout).contains("keepalived  does not run"), "{}", text(&status.stdout));
+    keepalived.kill();
+    let released = run("release");
+    assert!(released.status.success() && !namespace.has("192.0.2.100"), "{}", text(&released.stderr));
+}
+
+/// With `use_vmac` keepalived makes a device of its own for the address.
+#[test]
+fn an_address_is_found_wherever_it_sits() {
+    let Some(namespace) = Namespace::new("an_address_is_found_wherever") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("keepalived.conf");
+    std::fs::write(&conf, understudy(&["vip", "config", "--address", "192.0.2.100/24"]).stdout).unwrap();
+    let conf = conf.display().to_string();
+    let run = |words: &[&str]| {
+        namespace.understudy(&[&["vip"], words, &["--config", &conf, "--pid-file", "/none"]].concat())
+    };
+    namespace.set("addr add 192.0.2.100/24 dev eth1");
+    // A copy on the loopback is for LVS, not keepalived's.
+    namespace.set("addr add 192.0.2.100/32 dev lo");
+    let said: Value = serde_json::from_slice(&run(&["status", "--json"]).stdout).unwrap();
+    let seen = &said["addresses"][0];
+    assert_eq!((&seen["device"], &seen["here"]), (&"eth1".into(), &true.into()), "{said}");
+    let released = run(&["release"]);
+    assert!(released.status.success(), "{}", text(&released.stderr));
+    assert_eq!(text(&released.stdout), "192.0.2.100/24 was left on eth1 and is gone now\n");
+    assert!(namespace.has("192.0.2.100"), "on the loopback");
+}
+
+/// What only keepalived understands may be an address: nobody says that it is not there.
+#[test]
+fn what_cannot_be_read_is_never_taken_for_absent() {
+    let Some(namespace) = Namespace::new("what_cannot_be_read") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("keepalived.conf");
+    let printed = text(&understudy(&["vip", "config", "--address", "192.0.2.100/24"]).stdout);
+    let conf_text = conf.display().to_string();
+    let run = |command: &str| {
+        namespace.understudy(&["vip", command, "--config", &conf_text, "--pid-file", "/none"])
+    };
+    for (odd, told) in [
+        (printed.clone() + "include more.conf\n", "included files are not read"),
+        (printed.replace("192.0.2.100/24", "192.0.2.100/24\n        $VIP"), "`$VIP` cannot be understood"),
+        (
+            printed.replace("192.0.2.100/24", "192.0.2.100/24\n        @db1 192.0.2.101/24"),
+            "`@db1 192.0.2.101/24`",
+        ),
+        ("net_namespace us-nowhere\n".to_owned() + &printed, "ip netns exec us-nowhere"),
+    ] {
+        std::fs::write(&conf, &odd).unwrap();
+        namespace.set("addr add 192.0.2.100/24 dev eth0");
+        let status = run("status");
+        assert_eq!(status.status.code(), Some(1), "{told}");
+        assert!(text(&status.stdout).contains(told), "{told}: {}", text(&status.stdout));
+        let released = run("release");
+        assert_eq!(released.status.code(), Some(1), "{told}");
+        assert!(text(&released.stderr).contains(told), "{told}: {}", text(&released.stderr));
+        // What can be read is taken away all the same; what is another network's is left alone.
+        let left = namespace.has("192.0.2.100");
+        assert_eq!(left, odd.starts_with("net_namespace"), "{told}");
+        if left {
+            namespace.set("addr del 192.0.2.100/24 dev eth0");
+        }
+    }
+    // A parameter with a value is as good as the value.
+    std::fs::write(&conf, "$VIP=192.0.2.100/24\n".to_owned() + &printed.replace("192.0.2.100/24", "${VIP}"))
+        .unwrap();
+    namespace.set("addr add 192.0.2.100/24 dev eth0");
+    let released = run("release");
+    assert!(released.status.success() && !namespace.has("192.0.2.100"), "{}", text(&released.stderr));
+}
+
+/// As a pair of machines has them that are each other's backup.
+#[test]
+fn each_of_several_instances_is_judged_by_its_own() {
+    let Some(namespace) = Namespace::new("each_of_several_instances") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let print = |name: &str, address: &str, device: &str, id: &str| {
+        let words = ["vip", "config", "--address", address, "--interface", device, "--virtual-router-id", id];
+        let state = file(&format!("{name}.state"));
+        let more =
+            ["--name", name, "--check-command", "/usr/bin/true", "--rise", "1", "--state-file", &state];
+        text(&understudy(&[&words[..], &more, &["--advert-interval-ms", "100"]].concat()).stdout)
+    };
+    namespace.set("addr add 198.51.100.1/24 dev eth1");
+    let conf = file("keepalived.conf");
+    let west = print("west", "198.51.100.100/24", "eth1", "52");
+    std::fs::write(&conf, print("east", "192.0.2.100/24", "eth0", "51") + instance(&west)).unwrap();
+    let status = || {
+        let output =
+            namespace.understudy(&["vip", "status", "--json", "--config", &conf, "--pid-file", &file("pid")]);
+        let said: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        (output.status.code(), said)
+    };
+    let _keepalived = Keepalived::start(&namespace, dir.path());
+    until("it has both", || status().0 == Some(0));
+    namespace.set("link set eth1 down");
+    until("one of them is a fault", || status().1["instances"][1]["state"] == "fault");
+    let (code, said) = status();
+    assert_eq!((code, &said["holds"], &said["state"]), (Some(1), &false.into(), &Value::Null), "{said}");
+    let of = |at: usize| (&said["instances"][at]["name"], &said["instances"][at]["holds"]);
+    assert_eq!((of(0), of(1)), ((&"east".into(), &true.into()), (&"west".into(), &false.into())));
+    assert_eq!(said["warnings"], Value::Array(vec![]), "nothing contradicts itself");
 }
 
 /// On a device without an address of its own the first one carries the others, and the kernel takes them away with it.

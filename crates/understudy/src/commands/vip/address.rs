@@ -31,12 +31,15 @@ impl Address {
         }
     }
 
-    /// As keepalived reads it where nothing is said of the network: the address alone.
+    /// As keepalived reads it: any address, and where nothing is said of the network, the address alone.
     pub fn lenient(text: &str) -> Option<Self> {
-        match text.split_once('/') {
-            Some(_) => text.parse().ok(),
-            None => text.parse().ok().map(|ip| Self { ip, bits: Self::bits_max(ip) }),
-        }
+        let (ip, bits) = text.split_once('/').map_or((text, None), |(ip, bits)| (ip, Some(bits)));
+        let ip: IpAddr = ip.parse().ok()?;
+        let bits = match bits {
+            Some(bits) => bits.parse().ok().filter(|bits| *bits <= Self::bits_max(ip))?,
+            None => Self::bits_max(ip),
+        };
+        Some(Self { ip, bits })
     }
 }
 
@@ -80,7 +83,10 @@ mod tests {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         assert_eq!(Address::lenient("10.0.0.1").unwrap().to_string(), "10.0.0.1/32");
-        assert_eq!(Address::lenient("eth0"), None);
+        assert_eq!(Address::lenient("10.0.0.0/24").unwrap().to_string(), "10.0.0.0/24");
+        for odd in ["eth0", "10.0.0.1/33", "10.0.0.1/", "/24", "$VIP"] {
+            assert_eq!(Address::lenient(odd), None, "{odd}");
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::STATE_FILE;
 use super::address::Address;
+use super::{STATE_DIRECTORY, STATE_FILE};
 use crate::exit::{Failure, Outcome};
 
 /// What keepalived's authentication has room for.
@@ -26,6 +26,11 @@ const INTERFACE_BYTES_MAX: usize = 15;
 
 /// Where the packages of Debian and of Red Hat have it.
 const KEEPALIVED: &str = "/usr/sbin/keepalived";
+/// The variables of their units for the options of an administrator, such as another configuration file.
+const KEEPALIVED_OPTIONS: &str = "$DAEMON_ARGS $KEEPALIVED_OPTIONS";
+
+/// The check's user and password, unless somebody says otherwise.
+const DEFAULTS_FILE: &str = "/etc/understudy/check.cnf";
 
 /// What the address stands for
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,7 +45,8 @@ enum Purpose {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Give each machine a --priority of its own, at least 30 apart: equal ones, or close ones with a short advert \
-                        interval, take the address at the same moment, and both have it until they hear each other."
+                        interval, take the address at the same moment, and both have it until they hear each other.\n\n\
+                        Exit codes: 0 printed; 1 this program cannot find its own file; 2 wrong usage."
 )]
 pub struct Config {
     /// What the address stands for
@@ -70,14 +76,12 @@ pub struct Config {
     /// What is run to learn whether this machine may have the address [default: Understudy's check]
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     check_command: Option<String>,
-    /// The check's user and password, as a MariaDB option file
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/etc/understudy/check.cnf",
-        conflicts_with = "check_command"
-    )]
-    defaults_file: PathBuf,
+    /// The check's user and password, as a MariaDB option file [default: /etc/understudy/check.cnf]
+    #[arg(long, value_name = "FILE", conflicts_with = "check_command")]
+    defaults_file: Option<PathBuf>,
+    /// With --for proxy: the configuration of `understudy serve` [default: /etc/understudy/understudy.toml]
+    #[arg(long = "config", value_name = "FILE", conflicts_with = "check_command")]
+    serve: Option<PathBuf>,
     /// A node that feeds another, or was desynchronised, may keep the address
     #[arg(long, conflicts_with = "check_command")]
     available_when_donor: bool,
@@ -93,13 +97,14 @@ pub struct Config {
     /// So many bad checks until it gives the address up
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     fall: u32,
-    /// Where the state is kept [default: /run/understudy/vip.state; with --like-the-seed /tmp/keepalived.state]
+    /// Where the state is kept [default: /run/understudy-vip/vip.state, with --name NAME.state there; with --like-the-seed
+    /// /tmp/keepalived.state]
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
     /// Keep each change of state with its time in this file
     #[arg(long, value_name = "FILE")]
     notify_log: Option<PathBuf>,
-    /// What the instance is called [default: PXC, or PROXY]
+    /// What the instance is called; each one of a machine needs a name of its own [default: PXC, or PROXY]
     #[arg(long, value_name = "NAME", value_parser = word)]
     name: Option<String>,
     /// This program, as keepalived is to call it [default: where it lies now]
@@ -111,11 +116,18 @@ pub struct Config {
     /// Print the drop-in for systemd's keepalived.service instead
     #[arg(long)]
     systemd: bool,
+    /// With --systemd: keepalived's configuration, if it is not /etc/keepalived/keepalived.conf
+    #[arg(long = "keepalived-config", value_name = "FILE", requires = "systemd")]
+    conf: Option<PathBuf>,
+    /// With --systemd: where keepalived says its process number, if it is not /run/keepalived.pid
+    #[arg(long, value_name = "FILE", requires = "systemd")]
+    pid_file: Option<PathBuf>,
 }
 
 impl Config {
     /// Prints it.
     pub fn run(self) -> Outcome {
+        self.refuse_what_is_not_asked()?;
         let program = match &self.program {
             Some(program) => program.clone(),
             None => std::env::current_exe().map_err(|e| {
@@ -124,7 +136,7 @@ impl Config {
         };
         let program = plain_path(&program)?;
         let text = if self.systemd {
-            drop_in(&program)
+            self.drop_in(&program)?
         } else if self.like_the_seed {
             self.seeds(&program)?
         } else {
@@ -132,6 +144,21 @@ impl Config {
         };
         print!("{text}");
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// An option that would have no effect is a mistake.
+    fn refuse_what_is_not_asked(&self) -> Result<(), Failure> {
+        let proxy = self.purpose == Purpose::Proxy;
+        let why = if proxy && self.defaults_file.is_some() {
+            "--defaults-file is for a database's check; with --for proxy no database is asked"
+        } else if proxy && self.available_when_donor {
+            "--available-when-donor is for a database's check; with --for proxy no database is asked"
+        } else if !proxy && self.serve.is_some() {
+            "--config is the configuration of `understudy serve`, which only --for proxy asks; keepalived's own is --keepalived-config"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::usage(why))
     }
 
     fn device(&self) -> &str {
@@ -147,7 +174,12 @@ impl Config {
             Purpose::Proxy => (self.name.as_deref().unwrap_or("PROXY"), "chk_proxy"),
         };
         let command = self.check(program)?;
-        let state_file = self.state_file.as_deref().unwrap_or_else(|| Path::new(STATE_FILE));
+        let state_file = match (&self.state_file, &self.name) {
+            (Some(file), _) => file.clone(),
+            // Several instances of a machine have names: what one of them records is not the other's.
+            (None, Some(name)) => Path::new(STATE_DIRECTORY).join(format!("{name}.state")),
+            (None, None) => STATE_FILE.into(),
+        };
         let priority = self.priority.unwrap_or(220);
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -249,7 +281,7 @@ impl Config {
             put_addresses(&mut text, "virtual_ipaddress_excluded", &excluded);
         }
         let _ = write!(text, "    track_script {{\n        {check_name}\n    }}\n");
-        self.notify(&mut text, program, state_file)?;
+        self.notify(&mut text, program, &state_file)?;
         text.push_str("}\n");
         Ok(text)
     }
@@ -336,10 +368,17 @@ impl Config {
             return Ok(command.clone());
         }
         Ok(match self.purpose {
-            Purpose::Proxy => format!("{program} check --once --serve"),
+            Purpose::Proxy => {
+                // keepalived starts it in a directory of its own.
+                let config = match &self.serve {
+                    Some(file) => format!(" --config {}", whole_path(file)?),
+                    None => String::new(),
+                };
+                format!("{program} check --once --serve{config}")
+            }
             Purpose::Database => {
                 let donor = if self.available_when_donor { " --available-when-donor" } else { "" };
-                let file = plain_path(&self.defaults_file)?;
+                let file = plain_path(self.defaults_file.as_deref().unwrap_or(Path::new(DEFAULTS_FILE)))?;
                 format!("{program} check --once --defaults-file {file}{donor}")
             }
         })
@@ -405,6 +444,32 @@ impl Config {
         Ok(Some(password.to_owned()))
     }
 
+    /// What systemd has to do beside keepalived.
+    fn drop_in(&self, program: &str) -> Result<String, Failure> {
+        let mut release = format!("{program} vip release");
+        for (option, file) in [("--config", &self.conf), ("--pid-file", &self.pid_file)] {
+            if let Some(file) = file {
+                release = format!("{release} {option} {}", whole_path(file)?);
+            }
+        }
+        Ok(format!(
+            "# /etc/systemd/system/keepalived.service.d/understudy.conf, then `systemctl daemon-reload`.\n\
+             # Written by `understudy vip config --systemd`.\n\
+             [Unit]\n\
+             # Tried again however often it fails.\n\
+             StartLimitIntervalSec=0\n\n\
+             [Service]\n\
+             # keepalived leaves out a check that it cannot run, and then takes the address unasked: it must not start like that.\n\
+             # Tested is what will run: with the options of /etc/default/keepalived (Debian) or /etc/sysconfig/keepalived (Red Hat).\n\
+             Environment=DAEMON_ARGS= KEEPALIVED_OPTIONS=\n\
+             ExecStartPre={KEEPALIVED} --config-test {KEEPALIVED_OPTIONS}\n\
+             # A keepalived that is killed leaves its address in the kernel, and another machine takes it, too. This takes it away.\n\
+             ExecStopPost={release}\n\
+             Restart=always\n\
+             RestartSec=1s\n"
+        ))
+    }
+
     /// How long a backup waits after a holder's farewell, as keepalived reckons: version 3 in steps of 10 ms, version 2 of a second.
     fn skew_ms(&self, priority: u8) -> u32 {
         let left = 256 - u32::from(priority);
@@ -427,24 +492,6 @@ fn put_addresses(text: &mut String, block: &str, addresses: &[Address]) {
     text.push_str("    }\n");
 }
 
-/// What systemd has to do beside keepalived.
-fn drop_in(program: &str) -> String {
-    format!(
-        "# /etc/systemd/system/keepalived.service.d/understudy.conf, then `systemctl daemon-reload`.\n\
-         # Written by `understudy vip config --systemd`.\n\
-         [Unit]\n\
-         # Tried again however often it fails.\n\
-         StartLimitIntervalSec=0\n\n\
-         [Service]\n\
-         # keepalived leaves out a check that it cannot run, and then takes the address unasked: it must not start like that.\n\
-         ExecStartPre={KEEPALIVED} --config-test\n\
-         # A keepalived that is killed leaves its address in the kernel, and another machine takes it, too. This takes it away.\n\
-         ExecStopPost={program} vip release\n\
-         Restart=always\n\
-         RestartSec=1s\n"
-    )
-}
-
 /// keepalived warns of what is there twice, and its `--config-test` fails then.
 fn twice<T: PartialEq + std::fmt::Display>(option: &str, all: &[T]) -> Result<(), Failure> {
     match all.iter().enumerate().find(|(at, one)| all[..*at].contains(one)) {
@@ -453,7 +500,14 @@ fn twice<T: PartialEq + std::fmt::Display>(option: &str, all: &[T]) -> Result<()
     }
 }
 
-/// A path that can stand in a command line of keepalived without quotes.
+/// A path as seen from here, which is not where it is used.
+fn whole_path(path: &Path) -> Result<String, Failure> {
+    let path = std::path::absolute(path)
+        .map_err(|e| Failure::Usage(format!("{}: cannot be made a whole path: {e}", path.display())))?;
+    plain_path(&path)
+}
+
+/// A path that can stand in a command line of keepalived, and of systemd, without quotes.
 fn plain_path(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().filter(|text| {
         path.is_absolute() && text.chars().all(|c| c.is_alphanumeric() || "/._-+@:,=".contains(c))
@@ -505,6 +559,11 @@ fn word(text: &str) -> Result<String, String> {
 fn command(text: &str) -> Result<String, String> {
     if text.chars().any(|c| c.is_control() || c == '"') {
         return Err("must be one line without \"; use ' for words with spaces".into());
+    }
+    if text.contains(['\\', '$']) {
+        return Err(
+            "must have no \\ and no $, which keepalived replaces; write what needs them into a script".into(),
+        );
     }
     let words = shlex::split(text).ok_or("has a quote that does not end")?;
     match words.first() {
@@ -625,7 +684,7 @@ mod tests {
         for twice in ["--peer 10.0.0.2 --peer 10.0.0.2", "--interface eth0 --interface eth0"] {
             assert!(text(&format!("--address 10.0.0.100/24 {twice}")).unwrap_err().contains("twice"));
         }
-        for bad in ["true", "/bin/a \"b\"", "/bin/a\n}", "/bin/a 'b"] {
+        for bad in ["true", "/bin/a \"b\"", "/bin/a\n}", "/bin/a 'b", "/bin/a \\b", "/bin/a $B"] {
             assert!(command(bad).is_err(), "{bad}");
         }
         assert!(plain_path(Path::new("/a b")).is_err() && plain_path(Path::new("a")).is_err());
@@ -634,6 +693,40 @@ mod tests {
 
     #[test]
     fn systemd_takes_away_what_a_kill_leaves() {
-        assert!(drop_in("/usr/bin/understudy").contains("ExecStopPost=/usr/bin/understudy vip release\n"));
+        let drop_in = |line: &str| config(line).drop_in("/usr/bin/understudy").map_err(|_| ()).unwrap();
+        let plain = drop_in("--systemd");
+        assert!(plain.contains("ExecStopPost=/usr/bin/understudy vip release\n"));
+        assert!(
+            plain.contains(
+                "ExecStartPre=/usr/sbin/keepalived --config-test $DAEMON_ARGS $KEEPALIVED_OPTIONS\n"
+            )
+        );
+        assert!(drop_in("--systemd --keepalived-config /etc/k.conf --pid-file /run/k/k.pid").contains(
+            "ExecStopPost=/usr/bin/understudy vip release --config /etc/k.conf --pid-file /run/k/k.pid\n"
+        ));
+    }
+
+    #[test]
+    fn each_name_has_its_own_state() {
+        let file = |line: &str| {
+            let conf = ConfFile::parse(&text(&format!("--address 10.0.0.100/24 {line}")).unwrap());
+            conf.instances[0].state_file.clone().unwrap()
+        };
+        assert_eq!(file(""), Path::new("/run/understudy-vip/vip.state"));
+        assert_eq!(file("--name east"), Path::new("/run/understudy-vip/east.state"));
+        assert_eq!(file("--name east --state-file /run/e"), Path::new("/run/e"));
+        assert_eq!(file("--name east --like-the-seed"), Path::new("/tmp/keepalived.state"));
+    }
+
+    #[test]
+    fn the_proxys_check_reads_its_own_configuration() {
+        let command = |line: &str| ConfFile::parse(&text(line).unwrap()).scripts[0].command.clone();
+        let proxy = "--address 10.0.0.100/24 --for proxy";
+        assert_eq!(command(proxy), "/usr/bin/understudy check --once --serve");
+        let here = std::env::current_dir().unwrap().join("u.toml");
+        if plain_path(&here).is_ok() {
+            let expected = format!("/usr/bin/understudy check --once --serve --config {}", here.display());
+            assert_eq!(command(&format!("{proxy} --config u.toml")), expected);
+        }
     }
 }

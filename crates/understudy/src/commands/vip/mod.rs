@@ -11,8 +11,10 @@
 
 mod address;
 mod conf_file;
+mod conf_text;
 mod config;
 mod held;
+mod keepalived;
 mod notify;
 mod release;
 mod status;
@@ -21,8 +23,11 @@ use clap::Subcommand;
 
 use crate::exit::{Failure, Outcome};
 
-/// Where the state lies unless somebody says otherwise. /run is emptied by a restart of the machine, and so is the state then.
-const STATE_FILE: &str = "/run/understudy/vip.state";
+/// Where states lie unless somebody says otherwise; root's own. (/run/understudy is the services': systemd gives all in it to their
+/// user.) /run is emptied by a restart of the machine, and so is the state then.
+const STATE_DIRECTORY: &str = "/run/understudy-vip";
+/// The one in it, unless an instance has a name of its own.
+const STATE_FILE: &str = "/run/understudy-vip/vip.state";
 /// Where keepalived is configured.
 const CONF_FILE: &str = "/etc/keepalived/keepalived.conf";
 /// Where a running keepalived says its process number.
@@ -63,10 +68,25 @@ fn read_conf(path: &std::path::Path) -> Result<conf_file::ConfFile, Failure> {
     })?;
     let conf = conf_file::ConfFile::parse(&text);
     if conf.instances.iter().all(|instance| instance.addresses.is_empty()) {
-        return Err(Failure::Usage(format!(
-            "{} has no vrrp_instance with an address; files that it includes are not read",
-            path.display()
-        )));
+        return Err(Failure::Usage(if conf.unread.is_empty() {
+            format!("{} has no vrrp_instance with an address", path.display())
+        } else {
+            format!(
+                "{} has no vrrp_instance with an address that can be read: {}",
+                path.display(),
+                conf.unread.join("; ")
+            )
+        }));
     }
     Ok(conf)
+}
+
+impl conf_file::ConfFile {
+    /// Its addresses are not this network namespace's: a sentence.
+    fn elsewhere(&self) -> Option<String> {
+        let name = self.net_namespace.as_deref().filter(|name| !keepalived::is_in_namespace(name))?;
+        Some(format!(
+            "by its configuration keepalived works in the network namespace {name}, and this is another (`ip netns exec {name} ...`)"
+        ))
+    }
 }

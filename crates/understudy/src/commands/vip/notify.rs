@@ -23,6 +23,9 @@ use crate::table::moment;
 
 /// Records a change of state; keepalived runs this
 #[derive(Args)]
+#[command(
+    after_help = "Exit codes: 0 recorded, or a later change was recorded already; 1 the state or the log cannot be written; 2 wrong usage."
+)]
 pub struct Notify {
     /// master, backup, fault or stop; or as keepalived's generic `notify` gives it: INSTANCE|GROUP NAME STATE PRIORITY
     #[arg(value_name = "STATE", required = true, num_args = 1..=4)]
@@ -123,8 +126,7 @@ fn record(path: &Path, state: &str, started: Started) -> io::Result<()> {
         name.push(end);
         PathBuf::from(name)
     };
-    let mut by = opened(&beside(".by"))?;
-    by.lock()?;
+    let mut by = locked(&beside(".by"), started.pid)?;
     let mut last = String::new();
     // Whatever is no text is nobody's word.
     let _ = Read::by_ref(&mut by).take(128).read_to_string(&mut last);
@@ -150,7 +152,7 @@ fn record(path: &Path, state: &str, started: Started) -> io::Result<()> {
     write!(by, "{:032x} {} {}", started.boot, started.ticks, started.pid)
 }
 
-/// /run/understudy has the sockets of other programs and users, too, so each directory that is made here may be entered by everybody.
+/// `vip status` is for every user, so each directory that is made here may be entered by everybody.
 fn make_directory(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -165,20 +167,55 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens the file beside the state. Nobody else may read it, because who can read it can hold the lock for ever. What somebody else
-/// put there first, in a directory like /tmp, is refused: a link, or a file of its own.
-fn opened(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-        .open(path)?;
-    if file.metadata()?.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other(format!("{} belongs to another user: remove it", path.display())));
+/// Opens and locks the file beside the state. Nobody else may read it, because who can read it can hold the lock for ever. What
+/// somebody else put there first, in a directory like /tmp, is refused: a link, or a file of its own.
+fn locked(path: &Path, pid: u32) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(path)?;
+        let about = file.metadata()?;
+        let is_own = about.uid() == rustix::process::geteuid().as_raw();
+        if !is_own && !is_roots_to_replace(path) {
+            return Err(io::Error::other(format!("{} belongs to another user: remove it", path.display())));
+        }
+        file.lock()?;
+        // Whoever had the lock before may have replaced it.
+        match fs::symlink_metadata(path) {
+            Ok(now) if (now.dev(), now.ino()) == (about.dev(), about.ino()) => {}
+            Ok(_) => continue,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        }
+        return if is_own { Ok(file) } else { replaced(path, pid) };
     }
+}
+
+/// systemd gives everything in a service's directory to the service's user, this file as well. In a directory where only its owner
+/// and root can have put it, root takes a fresh one.
+fn is_roots_to_replace(path: &Path) -> bool {
+    let directory = path.parent().and_then(|directory| fs::symlink_metadata(directory).ok());
+    rustix::process::geteuid().is_root()
+        && directory.is_some_and(|about| about.is_dir() && about.mode() & 0o022 == 0)
+}
+
+/// Puts a fresh file, locked, in the place of another user's, whose lock is held.
+fn replaced(path: &Path, pid: u32) -> io::Result<File> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{pid}"));
+    let fresh = PathBuf::from(fresh);
+    // Left by a process of that number which was killed.
+    let _ = fs::remove_file(&fresh);
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh)?;
+    file.lock()?;
+    fs::rename(&fresh, path).inspect_err(|_| {
+        let _ = fs::remove_file(&fresh);
+    })?;
     Ok(file)
 }
 
@@ -239,6 +276,47 @@ mod tests {
         assert!(began.boot != 0 && began.ticks != 0);
         let Started { boot, ticks, pid } = began;
         assert_eq!(Started::read(&format!("{boot:032x} {ticks} {pid}")), Some(began));
+    }
+
+    /// systemd's `RuntimeDirectory=` with a `User=` does this to all in the directory.
+    #[test]
+    fn what_was_given_to_another_user_is_replaced_where_nobody_else_may_write() {
+        if !rustix::process::geteuid().is_root() {
+            println!("what_was_given_to_another_user_is_replaced is skipped: it needs root");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (directory, path) = (dir.path().join("run"), dir.path().join("run/vip.state"));
+        let by = directory.join("vip.state.by");
+        let give = |mode: u32| {
+            for path in [&directory, &by] {
+                std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+            }
+            fs::set_permissions(&directory, Permissions::from_mode(mode)).unwrap();
+        };
+        let at = |ticks| Started { boot: 1, ticks, pid: 1 };
+        let now = || fs::read_to_string(&path).unwrap();
+        record(&path, "backup", at(1)).unwrap();
+        give(0o755);
+        // Several at once: each either replaces it or waits for the one that does, and the last word is the last one's.
+        std::thread::scope(|scope| {
+            for (ticks, state) in [(5, "master"), (4, "backup"), (3, "fault"), (2, "stop")] {
+                let path = &path;
+                let started = Started { boot: 1, ticks, pid: 10 + ticks as u32 };
+                scope.spawn(move || record(path, state, started).unwrap());
+            }
+        });
+        assert_eq!(now(), "now master\n");
+        let about = fs::metadata(&by).unwrap();
+        assert_eq!((about.uid(), about.mode() & 0o777), (0, 0o600));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "nothing else is left");
+        // Where others may write, nobody knows whose it is.
+        for mode in [0o775, 0o757, 0o1777] {
+            give(mode);
+            let error = record(&path, "fault", at(9)).unwrap_err().to_string();
+            assert!(error.contains("belongs to another user"), "{mode:o}: {error}");
+        }
+        assert_eq!(now(), "now master\n");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! `understudy vip status`: whether this machine has the address, and whether it should.
 //!
 //! Three witnesses are heard, because each can be wrong alone: the state that keepalived last told (a killed keepalived tells no
-//! more), the machine's own addresses (a killed keepalived leaves them), and the check, run now as keepalived would run it.
+//! more), the machine's own addresses (a killed keepalived leaves them), and the check, run now as keepalived would run it. Each
+//! vrrp_instance has its own state and addresses, and is judged by them alone.
+//!
+//! Invariant: exit code 0 says that every address was looked for and is here.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -12,13 +15,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use serde::Serialize;
 
-use super::conf_file::{ConfFile, Script};
+use super::conf_file::{self, ConfFile, Script};
+use super::keepalived::Keepalived;
 use super::{CONF_FILE, PID_FILE, STATE_FILE, held, read_conf};
 use crate::exit::{Failure, Outcome};
 use crate::table::{moment, span};
-
-/// keepalived gives a check this long when its configuration says nothing: the interval, which is 1 s by default.
-const CHECK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A state is one short word.
 const WORD_BYTES_MAX: usize = 16;
@@ -26,17 +27,17 @@ const WORD_BYTES_MAX: usize = 16;
 /// Show whether this machine has the address, and whether it should
 #[derive(Args)]
 #[command(
-    after_help = "Exit code 0: keepalived runs, says master, and every address is here. Exit code 1: anything else; a good \
-                        backup is 1, too."
+    after_help = "Exit codes: 0 keepalived runs, and each vrrp_instance says master and has all its addresses here; 1 anything \
+                        else (a good backup, too); 2 wrong usage, or no address can be read in the configuration."
 )]
 pub struct Status {
-    /// keepalived's configuration, for the addresses, the check and the state file
+    /// keepalived's configuration, for the addresses, the checks and the state files
     #[arg(long, value_name = "FILE", default_value = CONF_FILE)]
     config: PathBuf,
-    /// Where the state is kept [default: as the notify commands of the configuration say]
+    /// Where the state is kept, when there is one vrrp_instance [default: as its notify commands say]
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
-    /// Where a running keepalived says its process number
+    /// Where a running keepalived says its process number; one that says it elsewhere is found, too
     #[arg(long, value_name = "FILE", default_value = PID_FILE)]
     pid_file: PathBuf,
     /// As JSON
@@ -47,18 +48,32 @@ pub struct Status {
 /// What was found.
 #[derive(Debug, Serialize)]
 struct Found {
-    /// All is as on the machine that is to have the address.
+    /// All is as on the machine that is to have every address.
     holds: bool,
-    /// The last word of keepalived: master, backup, fault, stop.
+    /// The last word of keepalived: master, backup, fault, stop. Of several instances, the one that all say.
     state: Option<String>,
-    /// When it was said.
+    /// When it was said; of several instances, last.
     since_unix_ms: Option<u64>,
     /// keepalived's process, if it runs.
     keepalived_pid: Option<u32>,
+    #[serde(skip)]
+    keepalived: Keepalived,
+    instances: Vec<Told>,
     addresses: Vec<Seen>,
     checks: Vec<Checked>,
     /// What somebody should look at.
     warnings: Vec<String>,
+}
+
+/// A vrrp_instance.
+#[derive(Debug, Serialize)]
+struct Told {
+    name: String,
+    /// keepalived runs, it says master, and all its addresses are here.
+    holds: bool,
+    state: Option<String>,
+    since_unix_ms: Option<u64>,
+    state_file: PathBuf,
 }
 
 /// One of the configuration's addresses.
@@ -66,6 +81,7 @@ struct Found {
 struct Seen {
     instance: String,
     address: IpAddr,
+    /// Where it was found; when it is not here, where it would be.
     device: String,
     here: bool,
 }
@@ -78,6 +94,9 @@ struct Checked {
     /// In one line.
     said: String,
     took_ms: u64,
+    /// For some instance, its failure is a fault.
+    #[serde(skip)]
+    decides: bool,
 }
 
 impl Status {
@@ -90,90 +109,161 @@ impl Status {
                 .map_err(|e| Failure::Failed(format!("cannot write JSON: {e}")))?;
             println!("{json}");
         } else {
-            print!("{}", screen(&found, now_unix_ms()));
+            print!("{}", screen(&found, &self.pid_file, now_unix_ms()));
         }
         Ok(ExitCode::from(u8::from(!found.holds)))
     }
 
     fn look(&self, conf: &ConfFile) -> Result<Found, Failure> {
-        let named = conf.instances.iter().find_map(|instance| instance.state_file.clone());
-        let file = self.state_file.clone().or(named).unwrap_or_else(|| STATE_FILE.into());
-        let state = state(&file);
+        if self.state_file.is_some() && conf.instances.len() > 1 {
+            return Err(Failure::Usage(format!(
+                "--state-file: {} has {} instances, and each has a state of its own",
+                self.config.display(),
+                conf.instances.len()
+            )));
+        }
+        let instances = conf.instances.iter().map(|instance| self.told(instance)).collect();
         let held = held::all()?;
-        let addresses = conf
-            .instances
-            .iter()
-            .flat_map(|instance| {
-                instance.addresses.iter().map(|(address, device)| Seen {
-                    instance: instance.name.clone(),
-                    address: address.ip,
-                    device: device.clone(),
-                    here: held.iter().any(|held| held.address.ip == address.ip && held.device == *device),
-                })
-            })
-            .collect();
-        let wanted: Vec<&Script> = conf
+        let addresses = conf.instances.iter().flat_map(|instance| seen(instance, &held)).collect();
+        let wanted: Vec<(&Script, bool)> = conf
             .scripts
             .iter()
-            .filter(|script| conf.instances.iter().any(|instance| instance.checks.contains(&script.name)))
+            .filter_map(|script| {
+                let tracked = conf
+                    .instances
+                    .iter()
+                    .flat_map(|instance| &instance.checks)
+                    .filter(|tracked| tracked.name == script.name);
+                // Not tracked, not run.
+                tracked
+                    .map(|tracked| !tracked.weighs.unwrap_or(script.weighs))
+                    .reduce(|one, other| one || other)
+                    .map(|decides| (script, decides))
+            })
             .collect();
         let checks = crate::commands::runtime()?.block_on(async {
             let mut checks = Vec::new();
-            for script in wanted {
-                checks.push(check(script).await);
+            for (script, decides) in wanted {
+                checks.push(check(script, decides).await);
             }
             checks
         });
         let mut found = Found {
             holds: false,
-            state: state.as_ref().map(|(word, _)| word.clone()),
-            since_unix_ms: state.map(|(_, at)| at),
-            keepalived_pid: keepalived(&self.pid_file),
+            state: None,
+            since_unix_ms: None,
+            keepalived_pid: None,
+            keepalived: Keepalived::look(&self.pid_file),
+            instances,
             addresses,
             checks,
             warnings: Vec::new(),
         };
-        found.warnings = warnings(&found);
-        found.holds = found.keepalived_pid.is_some()
-            && found.state.as_deref() == Some("master")
-            && found.addresses.iter().all(|seen| seen.here);
+        found.judge();
+        let unread = conf.elsewhere().into_iter().chain(conf.unread.iter().cloned());
+        for why in unread {
+            found.holds = false;
+            found.warnings.push(format!("not every address was looked for: {why}"));
+        }
+        found.warnings.extend(conf.notes.iter().cloned());
         Ok(found)
     }
+
+    fn told(&self, instance: &conf_file::Instance) -> Told {
+        let file = self.state_file.clone().or_else(|| instance.state_file.clone());
+        let file = file.unwrap_or_else(|| STATE_FILE.into());
+        let (state, since) = state(&file).unzip();
+        Told { name: instance.name.clone(), holds: false, state, since_unix_ms: since, state_file: file }
+    }
 }
 
-fn warnings(found: &Found) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let any = found.addresses.iter().any(|seen| seen.here);
-    let all = found.addresses.iter().all(|seen| seen.here);
-    let master = found.state.as_deref() == Some("master");
-    if found.keepalived_pid.is_none() && any {
-        warnings.push(
-            "keepalived does not run, and the address is still here: another machine may have it, too. Start keepalived, or run \
-             `understudy vip release`"
-                .to_owned(),
-        );
-    } else if found.keepalived_pid.is_none() {
-        warnings.push("keepalived does not run: this machine cannot take the address".to_owned());
-    } else if master && !all {
-        warnings.push(
-            "keepalived says master, and not every address is here: was one removed by hand?".to_owned(),
-        );
-    } else if !master && any {
-        warnings.push("keepalived does not say master, and the address is here".to_owned());
+/// Where each address of an instance is.
+fn seen(instance: &conf_file::Instance, held: &[held::Held]) -> Vec<Seen> {
+    let seen = instance.addresses.iter().map(|(address, device)| {
+        let found: Vec<&held::Held> = held.iter().filter(|held| held.is(address.ip, device)).collect();
+        // Of several devices, the one that is meant.
+        let on = found.iter().find(|held| held.device == *device).or(found.first());
+        Seen {
+            instance: instance.name.clone(),
+            address: address.ip,
+            device: on.map_or(device, |held| &held.device).clone(),
+            here: on.is_some(),
+        }
+    });
+    seen.collect()
+}
+
+impl Found {
+    /// Puts the witnesses beside one another.
+    fn judge(&mut self) {
+        self.keepalived_pid = self.keepalived.pid();
+        let runs = self.keepalived_pid.is_some();
+        for told in &mut self.instances {
+            let mut its = self.addresses.iter().filter(|seen| seen.instance == told.name);
+            told.holds = runs && told.state.as_deref() == Some("master") && its.all(|seen| seen.here);
+        }
+        self.holds = self.instances.iter().all(|told| told.holds);
+        let one = self.instances.first().and_then(|told| told.state.clone());
+        self.state = one.filter(|_| self.instances.windows(2).all(|two| two[0].state == two[1].state));
+        let since = self.instances.iter().map(|told| told.since_unix_ms).max().flatten();
+        self.since_unix_ms = since.filter(|_| self.state.is_some());
+        self.warnings = self.contradictions();
     }
-    for check in found.checks.iter().filter(|check| !check.good) {
+
+    fn contradictions(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        match &self.keepalived {
+            Keepalived::No if self.addresses.iter().any(|seen| seen.here) => warnings.push(
+                "keepalived does not run, and the address is still here: another machine may have it, too. Start keepalived, or run \
+                 `understudy vip release`"
+                    .to_owned(),
+            ),
+            Keepalived::No => {
+                warnings.push("keepalived does not run: this machine cannot take the address".to_owned());
+            }
+            Keepalived::Unknown(why) => {
+                warnings.push(format!("whether keepalived runs cannot be seen: {why}. Run this as root"));
+            }
+            Keepalived::Runs { .. } => {
+                for told in &self.instances {
+                    let of = if self.instances.len() > 1 { format!("{}: ", told.name) } else { String::new() };
+                    warnings.extend(self.contradiction(told).map(|said| of + said));
+                }
+            }
+        }
+        for (at, told) in self.instances.iter().enumerate() {
+            if let Some(other) = self.instances[..at].iter().find(|other| other.state_file == told.state_file)
+            {
+                warnings.push(format!(
+                    "{} and {} record their states in one file, {}: it has the last word of either. Give each its own \
+                     (`understudy vip config --name {} ...`)",
+                    other.name,
+                    told.name,
+                    told.state_file.display(),
+                    told.name
+                ));
+            }
+        }
+        for check in self.checks.iter().filter(|check| !check.good) {
+            warnings.push(if check.decides {
+                format!("the check {} fails: this machine cannot take or keep the address", check.name)
+            } else {
+                format!("the check {} fails", check.name)
+            });
+        }
         warnings
-            .push(format!("the check {} fails: this machine cannot take or keep the address", check.name));
     }
-    warnings
-}
 
-/// The process in a pid file, when that is a keepalived that lives.
-pub fn keepalived(pid_file: &Path) -> Option<u32> {
-    let pid: u32 = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
-    (name == "keepalived" && !rest.trim_start().starts_with(['Z', 'X'])).then_some(pid)
+    /// Between what an instance says and where its addresses are.
+    fn contradiction(&self, told: &Told) -> Option<&'static str> {
+        let mut its = self.addresses.iter().filter(|seen| seen.instance == told.name);
+        if told.state.as_deref() == Some("master") {
+            (!its.all(|seen| seen.here))
+                .then_some("keepalived says master, and not every address is here: was one removed by hand?")
+        } else {
+            its.any(|seen| seen.here).then_some("keepalived does not say master, and the address is here")
+        }
+    }
 }
 
 /// The state and when it was written.
@@ -190,10 +280,9 @@ fn state(file: &Path) -> Option<(String, u64)> {
 }
 
 /// Runs a check as keepalived would: no shell, an end after its time, and only the exit code counts.
-async fn check(script: &Script) -> Checked {
+async fn check(script: &Script, decides: bool) -> Checked {
     let began = Instant::now();
-    let limit = script.timeout_s.map_or(CHECK_TIME_MAX, Duration::from_secs);
-    let (good, said) = match outcome(&script.command, limit).await {
+    let (good, said) = match outcome(&script.command, Duration::from_secs(script.limit_s)).await {
         Ok((status, said)) => {
             let code =
                 status.code().map_or_else(|| "ended by a signal".to_owned(), |c| format!("exit code {c}"));
@@ -201,7 +290,7 @@ async fn check(script: &Script) -> Checked {
         }
         Err(why) => (false, why),
     };
-    Checked { name: script.name.clone(), good, said, took_ms: began.elapsed().as_millis() as u64 }
+    Checked { name: script.name.clone(), good, said, took_ms: began.elapsed().as_millis() as u64, decides }
 }
 
 async fn outcome(command: &str, limit: Duration) -> Result<(std::process::ExitStatus, String), String> {
@@ -223,7 +312,7 @@ async fn outcome(command: &str, limit: Duration) -> Result<(std::process::ExitSt
     Ok((output.status, line.chars().filter(|sign| !sign.is_control()).take(200).collect()))
 }
 
-fn screen(found: &Found, now_unix_ms: u64) -> String {
+fn screen(found: &Found, pid_file: &Path, now_unix_ms: u64) -> String {
     let mut screen = String::new();
     // Writing to a String cannot fail.
     for seen in &found.addresses {
@@ -231,19 +320,28 @@ fn screen(found: &Found, now_unix_ms: u64) -> String {
         let _ =
             writeln!(screen, "address     {} on {} ({}): {here}", seen.address, seen.device, seen.instance);
     }
-    let _ = match (&found.state, found.since_unix_ms) {
-        (Some(state), Some(since)) => {
-            let long = span(now_unix_ms.saturating_sub(since));
-            writeln!(screen, "state       {state} for {long}, since {} UTC", moment(since))
+    for told in &found.instances {
+        let of = if found.instances.len() > 1 { format!("{}: ", told.name) } else { String::new() };
+        let _ = match (&told.state, told.since_unix_ms) {
+            (Some(state), Some(since)) => {
+                let long = span(now_unix_ms.saturating_sub(since));
+                writeln!(screen, "state       {of}{state} for {long}, since {} UTC", moment(since))
+            }
+            _ => writeln!(
+                screen,
+                "state       {of}unknown: keepalived has recorded nothing since this machine started"
+            ),
+        };
+    }
+    let _ = match &found.keepalived {
+        Keepalived::Runs { pid, in_pid_file: true } => {
+            writeln!(screen, "keepalived  runs as process {pid}")
         }
-        _ => writeln!(
-            screen,
-            "state       unknown: keepalived has recorded nothing since this machine started"
-        ),
-    };
-    let _ = match found.keepalived_pid {
-        Some(pid) => writeln!(screen, "keepalived  runs as process {pid}"),
-        None => writeln!(screen, "keepalived  does not run"),
+        Keepalived::Runs { pid, in_pid_file: false } => {
+            writeln!(screen, "keepalived  runs as process {pid}, which {} does not say", pid_file.display())
+        }
+        Keepalived::No => writeln!(screen, "keepalived  does not run"),
+        Keepalived::Unknown(_) => writeln!(screen, "keepalived  cannot be seen"),
     };
     for check in &found.checks {
         let good = if check.good { "good" } else { "bad" };
@@ -264,48 +362,124 @@ fn now_unix_ms() -> u64 {
 mod tests {
     use super::*;
 
-    fn found(state: &str, pid: Option<u32>, here: bool) -> Found {
-        Found {
+    fn found(told: &[(&str, &str, bool)], keepalived: Keepalived) -> Found {
+        let mut found = Found {
             holds: false,
-            state: Some(state.into()),
-            since_unix_ms: Some(1_404_465_709_250),
-            keepalived_pid: pid,
-            addresses: vec![Seen {
-                instance: "PXC".into(),
-                address: "10.0.0.100".parse().unwrap(),
-                device: "eth0".into(),
-                here,
-            }],
+            state: None,
+            since_unix_ms: None,
+            keepalived_pid: None,
+            keepalived,
+            instances: Vec::new(),
+            addresses: Vec::new(),
             checks: Vec::new(),
             warnings: Vec::new(),
+        };
+        for (name, state, here) in told {
+            found.instances.push(Told {
+                name: (*name).into(),
+                holds: false,
+                state: Some((*state).into()),
+                since_unix_ms: Some(1_404_465_709_250),
+                state_file: format!("/run/{name}.state").into(),
+            });
+            found.addresses.push(Seen {
+                instance: (*name).into(),
+                address: "10.0.0.100".parse().unwrap(),
+                device: "eth0".into(),
+                here: *here,
+            });
+        }
+        found.judge();
+        found
+    }
+
+    const RUNS: Keepalived = Keepalived::Runs { pid: 7, in_pid_file: true };
+
+    #[test]
+    fn contradictions_are_told_and_nothing_else() {
+        let one = |state, keepalived, here| found(&[("PXC", state, here)], keepalived);
+        assert!(one("master", RUNS, true).holds && one("master", RUNS, true).warnings.is_empty());
+        assert!(!one("backup", RUNS, false).holds && one("backup", RUNS, false).warnings.is_empty());
+        let unseen = Keepalived::Unknown("why".into());
+        for (state, keepalived, here, told) in [
+            ("master", Keepalived::No, true, "vip release"),
+            ("master", Keepalived::No, false, "does not run"),
+            ("master", RUNS, false, "removed by hand"),
+            ("fault", RUNS, true, "does not say master"),
+            ("master", unseen, true, "cannot be seen: why"),
+        ] {
+            let found = one(state, keepalived, here);
+            assert!(found.warnings.concat().contains(told) && !found.holds, "{state}: {found:?}");
         }
     }
 
     #[test]
-    fn contradictions_are_told_and_nothing_else() {
-        assert!(warnings(&found("master", Some(1), true)).is_empty());
-        assert!(warnings(&found("backup", Some(1), false)).is_empty());
-        let told = |state, pid, here| warnings(&found(state, pid, here)).concat();
-        assert!(told("master", None, true).contains("vip release"));
-        assert!(told("master", None, false).contains("does not run"));
-        assert!(told("master", Some(1), false).contains("removed by hand"));
-        assert!(told("fault", Some(1), true).contains("does not say master"));
+    fn each_instance_is_judged_by_its_own() {
+        let judged = |told: &[(&str, &str, bool)]| {
+            let found = found(told, RUNS);
+            let each: Vec<bool> = found.instances.iter().map(|told| told.holds).collect();
+            (found.holds, each, found.state, found.warnings.concat())
+        };
+        let good = judged(&[("A", "master", true), ("B", "backup", false)]);
+        assert_eq!(good, (false, vec![true, false], None, String::new()));
+        let both = judged(&[("A", "master", true), ("B", "master", true)]);
+        assert_eq!(both, (true, vec![true, true], Some("master".into()), String::new()));
+        let odd = judged(&[("A", "backup", true), ("B", "master", false)]).3;
+        assert!(odd.starts_with("A: keepalived does not say master") && odd.contains("B: "), "{odd}");
+        let mut shared = found(&[("A", "master", true), ("B", "master", true)], RUNS);
+        shared.instances[1].state_file = shared.instances[0].state_file.clone();
+        shared.judge();
+        assert!(shared.warnings.concat().contains("A and B record their states in one file"));
+    }
+
+    #[test]
+    fn a_check_that_only_weighs_is_no_verdict() {
+        let mut found = found(&[("PXC", "master", true)], RUNS);
+        let bad = |name: &str, decides| Checked {
+            name: name.into(),
+            good: false,
+            said: String::new(),
+            took_ms: 1,
+            decides,
+        };
+        found.checks = vec![bad("a", true), bad("b", false)];
+        found.judge();
+        assert_eq!(
+            found.warnings,
+            ["the check a fails: this machine cannot take or keep the address", "the check b fails"]
+        );
     }
 
     #[test]
     fn the_screen_says_it_in_lines() {
+        let screen = |told: &[(&str, &str, bool)], keepalived| {
+            screen(&found(told, keepalived), Path::new("/run/k.pid"), 1_404_465_714_250)
+        };
         assert_eq!(
-            screen(&found("master", Some(7), true), 1_404_465_714_250),
+            screen(&[("PXC", "master", true)], RUNS),
             "address     10.0.0.100 on eth0 (PXC): here\n\
              state       master for 5.0 s, since 2014-07-04 09:21:49.250 UTC\n\
              keepalived  runs as process 7\n"
+        );
+        let two = screen(
+            &[("A", "master", true), ("B", "backup", false)],
+            Keepalived::Runs { pid: 8, in_pid_file: false },
+        );
+        assert_eq!(
+            two,
+            "address     10.0.0.100 on eth0 (A): here\n\
+             address     10.0.0.100 on eth0 (B): not here\n\
+             state       A: master for 5.0 s, since 2014-07-04 09:21:49.250 UTC\n\
+             state       B: backup for 5.0 s, since 2014-07-04 09:21:49.250 UTC\n\
+             keepalived  runs as process 8, which /run/k.pid does not say\n"
         );
     }
 
     #[tokio::test]
     async fn a_check_is_judged_by_its_exit_code_and_ended_in_time() {
         let run = async |command: &str| {
-            check(&Script { name: "c".into(), command: command.into(), timeout_s: Some(1) }).await
+            let script = Script { name: "c".into(), command: command.into(), limit_s: 1, weighs: false };
+            check(&script, true).await
         };
         assert!(run("true").await.good);
         let bad = run("sh -c 'echo no; exit 3'").await;
@@ -330,14 +504,5 @@ mod tests {
         std::fs::write(&file, "now master\n").unwrap();
         assert_eq!(state(&link), None);
         assert_eq!(state(dir.path()), None);
-    }
-
-    #[test]
-    fn only_a_keepalived_that_lives_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("pid");
-        std::fs::write(&file, std::process::id().to_string()).unwrap();
-        assert_eq!(keepalived(&file), None, "this is no keepalived");
-        assert_eq!(keepalived(Path::new("/nowhere")), None);
     }
 }
