@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` or `lab vip` wrote by `--out-dir DIR`,
+# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too) or `lab vip` wrote by `--out-dir DIR`,
 # makes bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,machine.txt}, and report.html when there is one. Existing runs are never
 # overwritten.
 set -euo pipefail
@@ -25,6 +25,7 @@ kept=$root/bench/runs/${day%%T*}-$name
 [ -n "$day" ] || { echo "kept: $from/result.json does not say when it was measured" >&2; exit 1; }
 [ ! -e "$kept" ] || { echo "kept: ${kept#"$root"/} is there already: give it another NAME" >&2; exit 1; }
 
+# The program does not know from which commit it was built: the only one that can be told is that of this moment.
 commit=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)
 # What is kept under bench/runs itself does not make a difference to what was measured.
 if [ "$commit" != unknown ] && [ -n "$(git -C "$root" status --porcelain -- . ':!bench/runs')" ]; then
@@ -43,7 +44,7 @@ cp "$from/table.txt" "$from/result.json" "$kept/"
         version=$(value machine $program)
         [ -z "$version" ] || printf '%-12s %s\n' "$program" "$version"
     done
-    echo "commit       $commit"
+    echo "commit       $commit (when kept)"
     [ $# -eq 0 ] || echo "command      $*"
 } >"$kept/machine.txt"
 echo "kept: ${kept#"$root"/}"

@@ -45,19 +45,23 @@ fn answer(mut stream: TcpStream, status: &str, length: usize) {
     }
 }
 
-/// Runs a short closed loop against each address, with files in `dir`.
+/// Runs a short closed loop against each address, with files in `dir`, and ends well.
 fn measure(through: &[SocketAddr], more: &[&str], dir: &Path) -> Value {
+    measure_until(0, through, more, dir).0
+}
+
+/// The same, ending with this code: the result, and what was said.
+fn measure_until(code: i32, through: &[SocketAddr], more: &[&str], dir: &Path) -> (Value, String) {
     let json = dir.join("result.json");
-    let mut args =
-        vec!["lab", "bench", "health", "--run-s", "0.5", "--interval-s", "0.1", "--timeout-s", "0.3"];
+    let mut args = vec!["lab", "bench", "health", "--run-s", "0.5", "--interval-s", "0.1"];
     let through: Vec<String> = through.iter().map(ToString::to_string).collect();
     for address in &through {
         args.extend(["--through", address]);
     }
     args.extend(more);
     args.extend(["--out-dir", dir.to_str().unwrap()]);
-    understudy(&args).with(0);
-    serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap()
+    let said = understudy(&args).with(code);
+    (serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap(), said)
 }
 
 /// The only outcome that was counted, of the one who was measured as number `index`.
@@ -76,7 +80,7 @@ fn only(result: &Value, index: usize) -> (String, u64) {
 #[test]
 fn every_end_has_its_own_count() {
     let dir = tempfile::tempdir().unwrap();
-    let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = SocketAddr::from(([127, 0, 0, 1], fixture::free_port()));
     let cases: [(SocketAddr, &str, &str); 8] = [
         (
             server(|stream| answer(stream, "503 Service Unavailable", BODY.len())),
@@ -102,7 +106,7 @@ fn every_end_has_its_own_count() {
         (refused, "transport", "Connection refused"),
     ];
     let addresses: Vec<SocketAddr> = cases.iter().map(|(address, _, _)| *address).collect();
-    let result = measure(&addresses, &["--threads", "4"], dir.path());
+    let (result, said) = measure_until(1, &addresses, &["--threads", "4", "--timeout-s", "0.3"], dir.path());
     for (index, (address, name, error)) in cases.iter().enumerate() {
         let (seen, count) = only(&result, index);
         assert_eq!(seen, *name, "{address}");
@@ -110,6 +114,19 @@ fn every_end_has_its_own_count() {
         let rows: Vec<&str> = rows.lines().collect();
         let with_error = rows.iter().filter(|row| row.split(',').nth(5).unwrap().contains(error)).count();
         assert_eq!((rows.len() as u64, with_error as u64), (count, count), "{name}");
+    }
+    // The exit code has its reasons: answers that were wrong, and servers that gave none. A 503 is none.
+    for (address, name, _) in &cases {
+        let what = match *name {
+            "other" | "wrong" => "wrong answers",
+            "timeouts" | "transport" => "gave no answer",
+            _ => {
+                assert!(!said.contains(&format!("{address} gave")), "{said}");
+                continue;
+            }
+        };
+        let sentences = said.split("; ").filter(|part| part.contains(&address.to_string()));
+        assert!(sentences.into_iter().any(|part| part.contains(what)), "{address}: {what}: {said}");
     }
     // What fails at once could have been tried without end; what times out could not.
     let timeouts = only(&result, 3).1;
@@ -169,6 +186,69 @@ fn the_files_are_those_of_multi_mechanize() {
     let quantiles = ["p50_s", "p80_s", "p90_s", "p95_s", "p99_s", "p999_s", "max_s"];
     let values: Vec<f64> = quantiles.iter().map(|name| measured[*name].as_f64().unwrap()).collect();
     assert!(values.is_sorted() && values[0] > 0.0, "{values:?}");
+}
+
+/// What the seed's servers suffered from must show: a short backlog drops connections, and each waits 1, 3, 7 ... s for its next try.
+#[test]
+fn a_short_backlog_shows() {
+    const THREADS: &str = "20";
+    let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(5).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    std::thread::spawn(move || {
+        let listener = TcpListener::from(listener);
+        for stream in listener.incoming().flatten() {
+            // One client at a time, and each takes its time: that is the server that is wanted here.
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            answer(stream, "200 OK", BODY.len());
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let result = measure(&[address], &["--threads", THREADS, "--timeout-s", "2.5"], dir.path());
+    let seen = &result["loads"][0]["measured"][0];
+    assert!(seen["drops"]["listen_overflows"].as_u64().unwrap() > 0, "{}", seen["drops"]);
+    assert!(seen["drops"]["syn_retransmits"].as_u64().unwrap() > 0, "{}", seen["drops"]);
+    assert!(seen["max_s"].as_f64().unwrap() >= 1.0, "{}", seen["max_s"]);
+    assert!(seen["outcomes"]["good"].as_u64().unwrap() > 0, "{}", seen["outcomes"]);
+    assert_eq!(seen["in_flight"]["most"].to_string(), THREADS);
+}
+
+/// 1,000 threads with a new connection for each request are 1,000 at once, however fast the server is: no thread waits in the generator
+/// without its clock. (Once it did, and 22 were in flight.)
+#[test]
+fn a_thousand_are_at_the_server_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let more =
+        ["--cell", "close,burst", "--server", "understudy", "--rampup-s", "0.001", "--timeout-s", "30"];
+    let result = measure(&[], &more, dir.path());
+    let seen = |load: usize| &result["loads"][load]["measured"][0];
+    let number = |load: usize, name: &str| seen(load)[name].as_f64().unwrap();
+    let flight = |load: usize, name: &str| seen(load)["in_flight"][name].as_f64().unwrap();
+    assert_eq!(seen(0)["in_flight"]["most"], 1000);
+    assert!(flight(0, "average") > 500.0, "{}", seen(0)["in_flight"]);
+    // The time of 1,000 threads is in the response times: answers a second x average.
+    let counted = number(0, "answers_per_s") * number(0, "average_s");
+    assert!((500.0..=1010.0).contains(&counted), "{counted}");
+    // Each burst's connections stood before its first request.
+    assert!(flight(1, "most") > 900.0, "{}", seen(1)["in_flight"]);
+    assert_eq!(seen(1)["transactions"], 2000, "one burst at the start, one after 0.25 s");
+    let goals = |load: usize| result["loads"][load]["goals"].as_array().unwrap();
+    let goal =
+        goals(1).iter().find(|goal| goal["goal"].as_str().unwrap().contains("no answer above")).unwrap();
+    assert!(goal["goal"].as_str().unwrap().starts_with("at 1,000 connections "), "{goal}");
+}
+
+/// Threads that are not there yet are no connections: the goal is not met, and not missed, but not measured.
+#[test]
+fn a_goal_without_its_connections_is_not_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--cell", "keep", "--server", "understudy", "--rampup-s", "0.5"];
+    let result = measure(&[], &more, dir.path());
+    let goals = result["loads"][0]["goals"].as_array().unwrap();
+    assert!(!goals.is_empty() && goals.iter().all(|goal| goal["judgement"] == "not-measured"), "{goals:?}");
+    let table = std::fs::read_to_string(dir.path().join("table.txt")).unwrap();
+    assert!(table.contains("NOT MEASURED: at 1,000 connections no answer above 50.0 ms"), "{table}");
 }
 
 /// Understudy, nginx and HAProxy, as the seed's first load, for a moment: all of them answer 503 and nothing else.

@@ -16,9 +16,11 @@ pub enum Cell {
     Keep,
     /// 1,000 threads, a new connection for each request
     Close,
+    /// 1,000 new connections at once, four times a second: all of them stand before the first one asks
+    Burst,
     /// Open loop over 1,000 kept connections
     Open,
-    /// Open loop, a new connection for each request, at most 1,000 at once
+    /// Open loop, a new connection for each request
     OpenClose,
 }
 
@@ -39,9 +41,13 @@ const OPEN_RATE: f64 = 10_000.0;
 /// The same with a new connection for each.
 const OPEN_CLOSE_RATE: f64 = 5_000.0;
 
+/// From one burst to the next: far longer than one takes.
+const BURST_EVERY_S: f64 = 0.25;
+
 impl Cell {
     /// In the order in which they are measured.
-    pub const ALL: [Self; 6] = [Self::A, Self::B, Self::Keep, Self::Close, Self::Open, Self::OpenClose];
+    pub const ALL: [Self; 7] =
+        [Self::A, Self::B, Self::Keep, Self::Close, Self::Burst, Self::Open, Self::OpenClose];
 
     /// Its name in file names and figures.
     pub fn name(self) -> &'static str {
@@ -50,6 +56,7 @@ impl Cell {
             Self::B => "b",
             Self::Keep => "keep",
             Self::Close => "close",
+            Self::Burst => "burst",
             Self::Open => "open",
             Self::OpenClose => "open-close",
         }
@@ -63,6 +70,7 @@ impl Cell {
             Self::B => (5, 100, false, closed),
             Self::Keep => (10, 100, true, closed),
             Self::Close => (10, 100, false, closed),
+            Self::Burst => (10, 100, false, Mode::Bursts { every_s: BURST_EVERY_S }),
             Self::Open => (10, 100, true, Mode::Open { rate: OPEN_RATE, arrivals }),
             Self::OpenClose => (10, 100, false, Mode::Open { rate: OPEN_CLOSE_RATE, arrivals }),
         };
@@ -79,6 +87,12 @@ pub fn words(plan: &Plan) -> String {
             "closed loop, {} x {} threads, {connections}, ramp-up {rampup_s} s, {run} s",
             plan.groups, plan.threads
         ),
+        Mode::Bursts { every_s } => {
+            format!(
+                "every {every_s} s {} new connections at once, each for one request, {run} s",
+                plan.slots()
+            )
+        }
         Mode::Open { rate, arrivals } => format!(
             "open loop, {rate} a second ({}) over at most {} connections, {connections}, {run} s",
             format!("{arrivals:?}").to_lowercase(),

@@ -9,8 +9,8 @@ use std::io::Write;
 use super::record::Row;
 
 /// Writes the rows.
-pub fn write(rows: &[Row], to: &mut impl Write) -> std::io::Result<()> {
-    for (index, row) in rows.iter().enumerate() {
+pub fn write<'a>(rows: impl Iterator<Item = &'a Row>, to: &mut impl Write) -> std::io::Result<()> {
+    for (index, row) in rows.enumerate() {
         let (elapsed_s, took_s) = (f64::from(row.elapsed_ms) / 1e3, f64::from(row.took_us) / 1e6);
         write!(
             to,
@@ -44,7 +44,7 @@ mod tests {
             Row { outcome: Outcome::Timeout, took_us: 10_000_000, ..row },
         ];
         let mut out = Vec::new();
-        write(&rows, &mut out).unwrap();
+        write(rows.iter(), &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "1,1.500,1399543065,user_group-2,0.001234,,{'Cluster_check_latency': 0.001234}\n\

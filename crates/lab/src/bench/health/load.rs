@@ -3,9 +3,13 @@
 //! ```text
 //!   closed loop: a thread's next transaction begins when its last one has ended   (multi-mechanize; threads start one by one)
 //!   open loop:   transactions are due by a schedule; whoever finds no free connection waits, and the wait counts
+//!   bursts:      an open loop in which all connections are due at once; all of them stand before the first one asks
 //!
 //!   slot:  Idle --begin--> Sending --> Reading --answer--> Idle (kept) or Closing (until the server has closed too)
 //! ```
+//!
+//! A thread of the closed loop never waits in here without its clock: it is begun again before the next event is looked at, and its
+//! clock starts when it became free. Thus as many requests are in flight as there are threads; how many really were is measured.
 //!
 //! A run goes in turns, so that several servers can take turns on one machine. Its clock stands still between them: `elapsed` is
 //! the run's own time. A turn ends when its last transaction has ended.
@@ -48,6 +52,13 @@ pub enum Mode {
         /// How they are spread.
         arrivals: Arrivals,
     },
+    /// Every so often one transaction of each slot, all at once: all of them connect, then all of them ask. A response time is that of
+    /// connecting and that from asking to the answer; how long the one generator takes from the one to the other, while it connects
+    /// the others, is not the server's doing. A connection that does not stand when it is to ask counts all of its time.
+    Bursts {
+        /// From one burst to the next, s.
+        every_s: f64,
+    },
 }
 
 /// What is driven against a server.
@@ -83,8 +94,16 @@ pub struct Turn {
     pub cpu: Duration,
 }
 
-/// Transactions that begin between two looks at the answers: a longer row would let answers wait.
-const BEGIN_MAX: usize = 32;
+/// How many requests were in flight: from connecting (or asking on a kept connection) until the answer was read. Of bursts: how many
+/// of a burst's connections stood at once, before the first one asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Flight {
+    /// On average over the run's time; of bursts: over the bursts.
+    pub average: f64,
+    /// At most.
+    pub most: u32,
+}
+
 /// Events read at once.
 const EVENTS: usize = 256;
 /// Between two looks for transactions whose time is up.
@@ -120,6 +139,8 @@ struct Slot {
     due: Duration,
     /// When it began, or began to close.
     since: Duration,
+    /// When the slot became free.
+    freed: Duration,
     /// Bytes of the request that were sent.
     sent: usize,
     /// The beginning of an answer.
@@ -142,6 +163,15 @@ pub struct Load {
     /// Transactions that are due and have no slot (open loop).
     waiting: VecDeque<Duration>,
     active: usize,
+    /// Transactions that began and have no outcome yet, and the most of them at once.
+    in_flight: u32,
+    in_flight_most: u32,
+    /// The sum of the times in flight.
+    flown: Duration,
+    /// Transactions of bursts that were due, those of them whose connections stood when they were to ask, and the most of a burst.
+    burst_due: u64,
+    burst_stood: u64,
+    burst_most: u32,
     buffer: Vec<u8>,
     /// The run's time before this turn, and when the turn began.
     base: Duration,
@@ -149,7 +179,7 @@ pub struct Load {
     turns: u64,
     /// Kept connections that the server closed, and that were made anew.
     pub reconnects: u64,
-    /// How late the generator itself was at worst: from when a transaction was due until it was looked at (open loop).
+    /// How late the generator itself was at worst: from when a transaction was due until it was looked at (open loop), or begun (bursts).
     pub late_max: Duration,
     /// All that was seen.
     pub record: Record,
@@ -179,6 +209,7 @@ impl Load {
             is_reused: false,
             due: Duration::ZERO,
             since: Duration::ZERO,
+            freed: Duration::ZERO,
             sent: 0,
             part: Vec::new(),
         };
@@ -195,6 +226,12 @@ impl Load {
             free: VecDeque::new(),
             waiting: VecDeque::new(),
             active: 0,
+            in_flight: 0,
+            in_flight_most: 0,
+            flown: Duration::ZERO,
+            burst_due: 0,
+            burst_stood: 0,
+            burst_most: 0,
             buffer: vec![0; READ_BYTES],
             base: Duration::ZERO,
             began: Instant::now(),
@@ -215,6 +252,26 @@ impl Load {
         self.began
     }
 
+    /// How many requests were in flight in all turns so far.
+    pub fn flight(&self) -> Flight {
+        match self.plan.mode {
+            Mode::Bursts { .. } => {
+                let bursts = self.burst_due as f64 / f64::from(self.plan.slots());
+                let average = if bursts > 0.0 { self.burst_stood as f64 / bursts } else { 0.0 };
+                Flight { average, most: self.burst_most }
+            }
+            Mode::Closed { .. } | Mode::Open { .. } => Flight {
+                average: self.flown.as_secs_f64() / self.base.as_secs_f64().max(1e-9),
+                most: self.in_flight_most,
+            },
+        }
+    }
+
+    /// Connections that stand now.
+    pub fn connected(&self) -> u32 {
+        self.slots.iter().filter(|slot| slot.socket.is_some()).count() as u32
+    }
+
     /// Drives the load for `length`, or until `stop`, and returns when the last transaction has ended. Blocks its thread.
     ///
     /// # Errors
@@ -223,6 +280,7 @@ impl Load {
         let cpu = thread_cpu();
         self.began = Instant::now();
         let end = self.base + length;
+        let is_closed = matches!(self.plan.mode, Mode::Closed { .. });
         let mut starts = self.starts();
         let mut schedule = self.schedule();
         let mut due = schedule.as_mut().and_then(Iterator::next);
@@ -230,36 +288,45 @@ impl Load {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
             let now = self.now();
-            let is_over = now >= end || stop.load(Relaxed);
+            let is_stopped = stop.load(Relaxed);
+            let is_over = now >= end || is_stopped;
+            // What was due in the turn is owed, even if it is looked at only when the turn is over.
+            while let Some(at) =
+                due.map(|at| self.base + at).filter(|at| *at <= now && *at < end && !is_stopped)
+            {
+                self.late_max = self.late_max.max(now.saturating_sub(at));
+                self.waiting.push_back(at);
+                due = schedule.as_mut().and_then(Iterator::next);
+            }
             if is_over {
-                // What was due in the turn is still owed.
                 if self.active == 0 && self.waiting.is_empty() {
                     break;
                 }
-                if stop.load(Relaxed) {
+                if is_stopped {
                     self.waiting.clear();
                 }
             } else {
                 while let Some(&(at, slot)) = starts.front().filter(|(at, _)| *at <= now) {
-                    debug_assert!(at <= now);
+                    self.slots[slot as usize].freed = at;
                     self.free.push_back(slot);
                     starts.pop_front();
                 }
-                while let Some(at) = due.map(|at| self.base + at).filter(|at| *at <= now) {
-                    self.late_max = self.late_max.max(now.saturating_sub(at));
-                    self.waiting.push_back(at);
-                    due = schedule.as_mut().and_then(Iterator::next);
-                }
             }
-            self.begin_some(is_over);
+            match self.plan.mode {
+                Mode::Closed { .. } if is_over => {}
+                Mode::Closed { .. } => self.begin_free(),
+                Mode::Open { .. } => self.begin_waiting(),
+                Mode::Bursts { .. } => self.begin_burst(),
+            }
             if now >= scan {
                 self.expire(now);
                 scan = now + SCAN;
             }
-            let may_begin = if schedule.is_some() {
-                !self.waiting.is_empty() && !self.free.is_empty()
-            } else {
+            // Only those that failed at once are free again by now.
+            let may_begin = if is_closed {
                 !is_over && !self.free.is_empty()
+            } else {
+                !self.waiting.is_empty() && !self.free.is_empty()
             };
             let mut wake = scan;
             if !is_over {
@@ -282,10 +349,13 @@ impl Load {
             }
             for event in events.drain(..) {
                 self.event(event.data.u64(), event.flags);
+                if is_closed && !is_over {
+                    self.begin_free();
+                }
             }
         }
         // Threads of the closed loop go on in the next turn; idle slots of the open loop stay free.
-        if schedule.is_none() {
+        if is_closed {
             self.free.clear();
         }
         self.turns += 1;
@@ -315,11 +385,16 @@ impl Load {
         starts.into()
     }
 
-    fn schedule(&self) -> Option<Schedule> {
+    /// When transactions are due, from the turn's start on; none in the closed loop.
+    fn schedule(&self) -> Option<Box<dyn Iterator<Item = Duration>>> {
         match self.plan.mode {
             Mode::Closed { .. } => None,
             Mode::Open { rate, arrivals } => {
-                Some(Schedule::new(arrivals, rate, self.seed.wrapping_add(self.turns)))
+                Some(Box::new(Schedule::new(arrivals, rate, self.seed.wrapping_add(self.turns))))
+            }
+            Mode::Bursts { every_s } => {
+                let (every, slots) = (Duration::from_secs_f64(every_s), self.plan.slots() as usize);
+                Some(Box::new((0_u32..).flat_map(move |burst| std::iter::repeat_n(every * burst, slots))))
             }
         }
     }
@@ -337,34 +412,63 @@ impl Load {
         self.base + self.began.elapsed()
     }
 
-    fn begin_some(&mut self, is_over: bool) {
-        let is_open = matches!(self.plan.mode, Mode::Open { .. });
-        for _ in 0..BEGIN_MAX {
-            if is_open {
-                if self.free.is_empty() {
-                    return;
-                }
-                let Some(due) = self.waiting.pop_front() else { return };
-                let Some(at) = self.free.pop_front() else { return };
-                self.begin(at, due);
-            } else {
-                if is_over {
-                    return;
-                }
-                let Some(at) = self.free.pop_front() else { return };
-                self.begin(at, self.now());
-            }
+    /// Closed loop: every thread that is free asks again, once: one that fails at once is free again and has its turn later.
+    fn begin_free(&mut self) {
+        for _ in 0..self.free.len() {
+            let Some(at) = self.free.pop_front() else { return };
+            self.begin(at, self.slots[at as usize].freed);
         }
     }
 
+    /// Open loop: what is due, as far as there are free slots.
+    fn begin_waiting(&mut self) {
+        while let Some((at, due)) = self.next_waiting() {
+            self.begin(at, due);
+        }
+    }
+
+    /// Bursts: all connections are opened, then all of them ask.
+    fn begin_burst(&mut self) {
+        let mut opened = Vec::new();
+        while let Some((at, due)) = self.next_waiting() {
+            let now = self.now();
+            self.burst_due += 1;
+            // One that its forerunner held up has waited for the server, and that counts.
+            let is_in_time = self.slots[at as usize].freed <= due;
+            if is_in_time {
+                self.late_max = self.late_max.max(now.saturating_sub(due));
+            }
+            self.start(at, if is_in_time { now } else { due });
+            if self.open(at) {
+                opened.push((at, is_in_time, self.now().saturating_sub(now)));
+            }
+        }
+        let mut stood = 0;
+        for (at, is_in_time, connecting) in opened {
+            let now = self.now();
+            self.submit(at);
+            let slot = &mut self.slots[at as usize];
+            if is_in_time && slot.phase == Phase::Reading {
+                slot.due = now.saturating_sub(connecting);
+                stood += 1;
+            }
+        }
+        self.burst_stood += u64::from(stood);
+        self.burst_most = self.burst_most.max(stood);
+    }
+
+    /// The next transaction that is due, and a slot for it.
+    fn next_waiting(&mut self) -> Option<(u32, Duration)> {
+        if self.free.is_empty() {
+            return None;
+        }
+        let due = self.waiting.pop_front()?;
+        Some((self.free.pop_front()?, due))
+    }
+
     fn begin(&mut self, at: u32, due: Duration) {
-        let now = self.now();
-        self.active += 1;
+        self.start(at, due);
         let slot = &mut self.slots[at as usize];
-        slot.due = due;
-        slot.since = now;
-        slot.sent = 0;
-        slot.part.clear();
         if slot.socket.is_some() {
             slot.is_reused = true;
             slot.phase = Phase::Sending;
@@ -374,34 +478,66 @@ impl Load {
         }
     }
 
+    /// A transaction begins: from now on it must come to an outcome.
+    fn start(&mut self, at: u32, due: Duration) {
+        let now = self.now();
+        self.active += 1;
+        self.in_flight += 1;
+        self.in_flight_most = self.in_flight_most.max(self.in_flight);
+        let slot = &mut self.slots[at as usize];
+        slot.due = due;
+        slot.since = now;
+        slot.sent = 0;
+        slot.part.clear();
+    }
+
     fn connect(&mut self, at: u32) {
+        if self.open(at) {
+            self.submit(at);
+        }
+    }
+
+    /// A new connection; whether it stands or is on its way. If not, the transaction has ended.
+    fn open(&mut self, at: u32) -> bool {
         let family = if self.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = match rustix::net::socket_with(family, SocketType::STREAM, flags, None) {
-            Ok(socket) => socket,
-            Err(error) => return self.end(at, Outcome::Transport(trouble(error))),
-        };
-        match rustix::net::connect(&socket, &self.address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return self.end(at, Outcome::Transport(trouble(error))),
-        }
+        let opened = rustix::net::socket_with(family, SocketType::STREAM, flags, None).and_then(|socket| {
+            match rustix::net::connect(&socket, &self.address) {
+                Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+                Err(error) => Err(error),
+            }
+        });
         let slot = &mut self.slots[at as usize];
         slot.serial = slot.serial.wrapping_add(1);
         slot.phase = Phase::Sending;
         slot.is_reused = false;
         slot.sent = 0;
-        let data = EventData::new_u64(u64::from(slot.serial) << 32 | u64::from(at));
+        match opened {
+            Ok(socket) => {
+                slot.socket = Some(socket);
+                true
+            }
+            Err(error) => {
+                self.end(at, Outcome::Transport(trouble(error)));
+                false
+            }
+        }
+    }
+
+    /// Sends the request on a new connection, and listens for what comes.
+    fn submit(&mut self, at: u32) {
+        let slot = &mut self.slots[at as usize];
+        let Some(socket) = &slot.socket else { return };
         // On this machine the connection often stands already, and the request goes out at once.
-        match attempt(&socket, &self.request, &mut slot.sent) {
+        match attempt(socket, &self.request, &mut slot.sent) {
             Ok(true) => slot.phase = Phase::Reading,
             Ok(false) => {}
             Err(error) => return self.end(at, Outcome::Transport(trouble(error))),
         }
+        let data = EventData::new_u64(u64::from(slot.serial) << 32 | u64::from(at));
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         let flags = if slot.phase == Phase::Sending { flags | EventFlags::OUT } else { flags };
-        let added = epoll::add(&self.epoll, &socket, data, flags);
-        slot.socket = Some(socket);
-        if let Err(error) = added {
+        if let Err(error) = epoll::add(&self.epoll, socket, data, flags) {
             self.end(at, Outcome::Transport(trouble(error)));
         }
     }
@@ -533,15 +669,20 @@ impl Load {
 
     fn note(&mut self, at: u32, outcome: Outcome) {
         let now = self.now();
-        let took = now.saturating_sub(self.slots[at as usize].due);
+        let slot = &self.slots[at as usize];
+        let took = now.saturating_sub(slot.due);
+        self.in_flight -= 1;
+        self.flown += now.saturating_sub(slot.since);
         let group = (at / u32::from(self.plan.threads).max(1)) as u16;
         let epoch_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as u32;
         self.record.add(now, epoch_s, group, took, outcome);
     }
 
     fn release(&mut self, at: u32, keep: bool) {
+        let now = self.now();
         let slot = &mut self.slots[at as usize];
         slot.phase = Phase::Idle;
+        slot.freed = now;
         if !keep {
             slot.socket = None;
         }
@@ -727,5 +868,63 @@ mod tests {
         let load = drive(plan(1, true, CLOSED), address, Duration::from_millis(100));
         let counts = &load.record.counts;
         assert!(counts.unavailable == counts.all() && load.reconnects > 0, "{counts:?} {}", load.reconnects);
+    }
+
+    #[test]
+    fn all_threads_are_in_flight_and_none_of_their_time_is_lost() {
+        const THREADS: u16 = 64;
+        // Each answer takes 20 ms: nearly all of a thread's time is waiting, and it must be in its response times.
+        let slow = || {
+            server(100_000, |mut stream| {
+                while read_head(&mut stream) {
+                    std::thread::sleep(Duration::from_millis(20));
+                    if stream.write_all(ANSWER).is_err() {
+                        return;
+                    }
+                }
+            })
+        };
+        let load = drive(plan(THREADS, true, CLOSED), slow(), Duration::from_millis(500));
+        let (flight, times) = (load.flight(), &load.record.times_us);
+        assert_eq!(flight.most, u32::from(THREADS));
+        // They begin over 100 ms, and end over some more.
+        assert!(flight.average > 0.7 * f64::from(THREADS), "{flight:?}");
+        let counted_s = times.mean() * times.len() as f64 / 1e6;
+        let in_all_s = load.elapsed().as_secs_f64() * f64::from(THREADS);
+        assert!(counted_s > 0.7 * in_all_s && counted_s <= 1.01 * in_all_s, "{counted_s} of {in_all_s}");
+    }
+
+    #[test]
+    fn a_burst_stands_before_its_first_request_is_sent() {
+        // Nobody is answered until 30 connections are there: they come only if the load does not wait for answers.
+        let (all, seen) = (30, std::sync::Arc::new(std::sync::Barrier::new(30)));
+        let address = server(10_000, move |mut stream| {
+            seen.wait();
+            if read_head(&mut stream) {
+                let _ = stream.write_all(ANSWER);
+            }
+        });
+        let mut plan = plan(30, false, Mode::Bursts { every_s: 0.1 });
+        plan.timeout_s = 20.0;
+        let load = drive(plan, address, Duration::from_millis(150));
+        assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (2 * all, 2 * all));
+        assert_eq!(load.flight().most, 30);
+    }
+
+    #[test]
+    fn a_burst_that_is_held_up_by_the_one_before_counts_its_waiting() {
+        let slow = server(1000, |mut stream| {
+            if read_head(&mut stream) {
+                std::thread::sleep(Duration::from_millis(150));
+                let _ = stream.write_all(ANSWER);
+            }
+        });
+        let mut plan = plan(3, false, Mode::Bursts { every_s: 0.1 });
+        plan.timeout_s = 10.0;
+        let load = drive(plan, slow, Duration::from_millis(190));
+        // Due after 0.1 s, begun after 0.15 s, answered after 0.3 s.
+        assert_eq!((load.record.counts.unavailable, load.record.counts.all()), (6, 6));
+        assert!(load.record.max_s() >= 0.199, "{}", load.record.max_s());
+        assert!(load.flight().average <= 1.5, "{:?}", load.flight());
     }
 }

@@ -40,7 +40,7 @@ use self::archive::{SOURCE, runs, seed_says};
 use self::cell::{Cell, words};
 use self::contestant::{Contestant, Who};
 use self::kernel::{Drops, cpu_time};
-use self::load::{Load, Plan, Turn};
+use self::load::{Flight, Load, Mode, Plan, Turn};
 use self::record::Record;
 use crate::failover::machine;
 use crate::failover::progress::Progress;
@@ -53,6 +53,11 @@ pub const GOAL_OF_NGINX: f64 = 0.9;
 pub const GOAL_WORST_S: f64 = 0.050;
 /// The seed's goal for its own loads: no answer above this, s.
 pub const GOAL_SEED_WORST_S: f64 = 1.0;
+/// The goal of the closed loop with new connections: 99.9 % of answers within so many times nginx's. There the time is the queue of the
+/// loop itself, the number of threads divided by the throughput, whoever serves.
+pub const GOAL_P999_OF_NGINX: f64 = 1.25;
+/// A goal that names a number of connections is measured when at least this part of them was there at once.
+pub const AT_ONCE: f64 = 0.8;
 /// How long one contestant has the machine.
 const TURN: Duration = Duration::from_secs(2);
 /// File descriptors that this program needs beside the connections.
@@ -89,6 +94,10 @@ pub struct Measured {
     pub reconnects: u64,
     /// How late the generator itself was at worst (open loop): so much of the response times is not the server's.
     pub late_max: Duration,
+    /// Requests in flight.
+    pub flight: Flight,
+    /// Connections that stood when its last turn had ended.
+    pub connected: u32,
     /// Everything else.
     pub record: Record,
 }
@@ -128,12 +137,24 @@ pub struct Loaded {
     pub measured: Vec<Measured>,
 }
 
+/// Whether a goal was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// It was.
+    Met,
+    /// It was not.
+    NotMet,
+    /// The load was not what the goal speaks of.
+    NotMeasured,
+}
+
 /// A sentence, and whether it was kept.
 pub struct Verdict {
     /// What was wanted, and what was measured.
     pub text: String,
     /// Whether it is so.
-    pub is_met: bool,
+    pub judgement: Judgement,
 }
 
 impl Loaded {
@@ -149,30 +170,64 @@ impl Loaded {
     /// What Understudy is held to under this load.
     pub fn verdicts(&self) -> Vec<Verdict> {
         let (Some(ours), Some(cell)) = (self.of(&Who::Understudy), self.cell) else { return Vec::new() };
-        let counts = &ours.record.counts;
-        let (worst_s, drops) = (ours.record.max_s(), ours.drops);
+        let (counts, worst_s) = (&ours.record.counts, ours.record.max_s());
         let mut verdicts = Vec::new();
-        let mut say = |is_met: bool, text: String| verdicts.push(Verdict { text, is_met });
+        let is = |is_met| if is_met { Judgement::Met } else { Judgement::NotMet };
+        let mut say = |judgement, text: String| verdicts.push(Verdict { text, judgement });
         if let (Cell::Keep | Cell::Close, Some(part)) = (cell, self.of_nginx(ours)) {
             let text = format!("answers for each CPU second at least {GOAL_OF_NGINX} x nginx's: {part:.2} x");
-            say(part >= GOAL_OF_NGINX, text);
+            say(is(part >= GOAL_OF_NGINX), text);
         }
+        let (at, missing) = self.connections(ours);
+        // What was not at the server at once says nothing of so many connections.
+        let is_there = missing.is_none();
+        let is = |is_met| if is_there { is(is_met) } else { Judgement::NotMeasured };
+        let missing = missing.unwrap_or_default();
         let limit_s = match cell {
-            Cell::A | Cell::B => GOAL_SEED_WORST_S,
-            Cell::Keep | Cell::Close | Cell::Open | Cell::OpenClose => GOAL_WORST_S,
+            Cell::A | Cell::B => Some(GOAL_SEED_WORST_S),
+            Cell::Keep | Cell::Burst | Cell::Open | Cell::OpenClose => Some(GOAL_WORST_S),
+            Cell::Close => None,
         };
-        let text = format!("no answer above {}: worst {}", table::time(limit_s), table::time(worst_s));
-        say(worst_s <= limit_s, text);
-        let failed = counts.all() - counts.answers();
+        if let Some(limit_s) = limit_s {
+            let (limit, worst) = (table::time(limit_s), table::time(worst_s));
+            say(is(worst_s <= limit_s), format!("{at}no answer above {limit}: worst {worst}{missing}"));
+        } else if let Some(nginx) = self.of(&Who::Nginx) {
+            let (p999_s, nginx_s) = (ours.record.percentile_s(99.9), nginx.record.percentile_s(99.9));
+            let text = format!(
+                "{at}99.9 % of answers within {GOAL_P999_OF_NGINX} x nginx's time: {}, nginx {}{missing}",
+                table::time(p999_s),
+                table::time(nginx_s)
+            );
+            say(is(p999_s <= nginx_s * GOAL_P999_OF_NGINX), text);
+        }
+        let (failed, drops) = (counts.all() - counts.answers(), ours.drops);
         let text = format!(
-            "0 timeouts, transport errors, wrong answers and dropped connections: {}, {}, {}, {}",
+            "{at}0 timeouts, transport errors, wrong answers and dropped connections: {}, {}, {}, {}{missing}",
             counts.timeouts,
             counts.transport,
             counts.wrong + counts.other,
             drops.listen_overflows.max(drops.listen_drops)
         );
-        say(failed == 0 && drops.listen_overflows == 0 && drops.listen_drops == 0, text);
+        say(is(failed == 0 && drops.listen_overflows == 0 && drops.listen_drops == 0), text);
         verdicts
+    }
+
+    /// Of how many connections the goals speak, and what to say when fewer were there at once.
+    fn connections(&self, ours: &Measured) -> (String, Option<String>) {
+        let wanted = f64::from(self.plan.slots());
+        let (there, what) = match self.plan.mode {
+            Mode::Closed { .. } => (ours.flight.average, "in flight on average"),
+            Mode::Bursts { .. } => (ours.flight.average, "at once on average"),
+            Mode::Open { .. } if self.plan.keep => (f64::from(ours.connected), "open at the end"),
+            // As many as it takes: the goal is one of the rate.
+            Mode::Open { rate, .. } => {
+                return (format!("at {} requests a second ", table::number(rate)), None);
+            }
+        };
+        let missing = (there < wanted * AT_ONCE).then(|| {
+            format!(" (there were {} {what}, and {AT_ONCE} of them are needed)", table::number(there))
+        });
+        (format!("at {} connections ", table::number(wanted)), missing)
     }
 }
 
@@ -250,6 +305,8 @@ async fn measure(
             drops: Drops::default(),
             reconnects: 0,
             late_max: Duration::ZERO,
+            flight: Flight::default(),
+            connected: 0,
             record: empty,
         });
     }
@@ -284,6 +341,7 @@ async fn measure(
             } else {
                 seen.reconnects = load.reconnects;
                 seen.late_max = load.late_max;
+                (seen.flight, seen.connected) = (load.flight(), load.connected());
                 seen.record = load.record;
             }
         }
@@ -346,6 +404,22 @@ pub fn allow_files(needed: u64) -> anyhow::Result<()> {
 }
 
 impl Report {
+    /// Why the measured servers cannot be called right, however fast they are: wrong answers, or none at all. One line each.
+    pub fn faults(&self) -> Vec<String> {
+        let all = self.loads.iter().flat_map(|load| load.measured.iter().map(move |one| (load, one)));
+        all.filter_map(|(load, one)| {
+            let counts = &one.record.counts;
+            let wrong = counts.wrong + counts.other;
+            let what = match counts.answers() {
+                _ if wrong > 0 => format!("gave {wrong} wrong answers"),
+                0 => "gave no answer".to_owned(),
+                _ => return None,
+            };
+            Some(format!("{} {what} under load {}", one.who.name(), load.name))
+        })
+        .collect()
+    }
+
     /// For programs.
     pub fn json(&self) -> Value {
         let loads: Vec<Value> = self.loads.iter().map(Loaded::json).collect();
@@ -394,6 +468,8 @@ impl Loaded {
                     "busy": one.busy(),
                     "generator_cpu_s": one.generator_cpu.as_secs_f64(),
                     "generator_busy": one.generator_busy(),
+                    "in_flight": one.flight,
+                    "connected_at_end": one.connected,
                     "generator_late_max_s": one.late_max.as_secs_f64(),
                     "average_s": record.times_us.mean() / 1e6,
                     "p50_s": record.percentile_s(50.0),
@@ -409,13 +485,14 @@ impl Loaded {
                     "interval_s": record.interval.as_secs_f64(),
                     "intervals": intervals,
                     "csv_each": record.stride,
+                    "csv_uncommon_left_out": record.uncommon_dropped,
                 })
             })
             .collect();
         let verdicts: Vec<Value> = self
             .verdicts()
             .iter()
-            .map(|verdict| json!({ "goal": verdict.text, "met": verdict.is_met }))
+            .map(|verdict| json!({ "goal": verdict.text, "judgement": verdict.judgement }))
             .collect();
         let archived = self
             .cell

@@ -7,7 +7,7 @@ use super::cell::words;
 use super::contestant::Who;
 use super::plot::{self, Line};
 use super::table::{number, time};
-use super::{Loaded, Measured, Report, table};
+use super::{Judgement, Loaded, Measured, Report, table};
 use crate::report::escape;
 
 fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
@@ -56,7 +56,8 @@ fn section(out: &mut String, load: &Loaded) {
     if !verdicts.is_empty() {
         out.push_str("<ul class=\"goals\">");
         for verdict in verdicts {
-            let (class, word) = if verdict.is_met { ("good", "met") } else { ("bad", "not met") };
+            let class = if verdict.judgement == Judgement::Met { "good" } else { "bad" };
+            let word = table::word(verdict.judgement);
             put(out, format_args!("<li><b class=\"{class}\">{word}</b> {}</li>", escape(&verdict.text)));
         }
         out.push_str("</ul>");
@@ -122,6 +123,7 @@ fn figures(out: &mut String, load: &Loaded) {
         "answers/s",
         "per CPU s",
         "of nginx",
+        "in flight, most",
         "average",
         "50 %",
         "95 %",
@@ -146,6 +148,7 @@ fn figures(out: &mut String, load: &Loaded) {
             number(one.per_s()),
             one.per_cpu_s().map_or_else(unknown, number),
             load.of_nginx(one).map_or_else(unknown, |part| format!("{part:.2} x")),
+            table::flight(one),
             time(record.times_us.mean() / 1e6),
             time(record.percentile_s(50.0)),
             time(record.percentile_s(95.0)),
@@ -169,7 +172,7 @@ fn figures(out: &mut String, load: &Loaded) {
         put(
             out,
             format_args!(
-                "<tr class=\"past\"><th>{}*</th><td>{}</td><td></td><td></td><td>{}</td><td></td><td>{}</td><td></td><td></td><td>{}</td>{}</tr>",
+                "<tr class=\"past\"><th>{}*</th><td>{}</td><td></td><td></td><td></td><td>{}</td><td></td><td>{}</td><td></td><td></td><td>{}</td>{}</tr>",
                 escape(run.name),
                 number(run.per_s),
                 time(run.average_s),

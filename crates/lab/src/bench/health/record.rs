@@ -1,7 +1,8 @@
 //! What is kept of a run: a histogram of all response times, one for each interval, a picture's grid, and rows for results.csv.
 //!
 //! All of it has a bound that does not depend on how many transactions there were. Every transaction is in the histograms, the
-//! counts and the grid; rows are thinned when there are too many, and never those that are not ordinary.
+//! counts and the grid. Of too many ordinary rows each so-manieth is kept; the others (failures, slow answers) have a list of their own,
+//! and those that find it full are counted.
 
 use std::time::Duration;
 
@@ -59,19 +60,23 @@ pub struct Record {
     pub interval: Duration,
     /// How many transactions fell into each cell; a row of the grid is a response time, the lowest first.
     pub grid: Vec<u32>,
-    /// Rows for results.csv.
-    pub rows: Vec<Row>,
-    /// Of ordinary transactions, each so-manieth is in `rows`: 1 is all of them.
+    /// Ordinary rows for results.csv, in the order in which they ended.
+    ordinary: Vec<Row>,
+    /// The others, in the same order.
+    uncommon: Vec<Row>,
+    /// Of ordinary transactions, each so-manieth has a row: 1 is all of them.
     pub stride: u32,
+    /// Uncommon transactions that have no row.
+    pub uncommon_dropped: u64,
     /// How long the run was to last.
     pub run: Duration,
     rows_max: usize,
-    ordinary: u32,
+    ordinary_seen: u64,
     empty: Histogram<u64>,
 }
 
 impl Record {
-    /// For a run that is to last `run`; keeps at most about `rows_max` rows (0: none).
+    /// For a run that is to last `run`; keeps at most `rows_max` rows of ordinary transactions and as many of others (0: none).
     ///
     /// # Errors
     /// Never with these settings of the histogram; its library does not promise it.
@@ -83,11 +88,13 @@ impl Record {
             intervals: Vec::new(),
             interval,
             grid: vec![0; GRID_COLUMNS * grid_rows()],
-            rows: Vec::new(),
+            ordinary: Vec::new(),
+            uncommon: Vec::new(),
             stride: 1,
+            uncommon_dropped: 0,
             run,
             rows_max,
-            ordinary: 0,
+            ordinary_seen: 0,
             empty,
         })
     }
@@ -124,25 +131,38 @@ impl Record {
     }
 
     fn keep(&mut self, row: Row) {
-        if row.is_ordinary() {
-            self.ordinary = self.ordinary.wrapping_add(1);
-            if !self.ordinary.is_multiple_of(self.stride) {
-                return;
+        if !row.is_ordinary() {
+            if self.uncommon.len() < self.rows_max {
+                self.uncommon.push(row);
+            } else {
+                self.uncommon_dropped += 1;
             }
+            return;
         }
-        if self.rows.len() >= self.rows_max {
-            // Every other ordinary one goes; those that are left stay as evenly spread as before.
+        self.ordinary_seen += 1;
+        if self.ordinary.len() >= self.rows_max && self.ordinary_seen.is_multiple_of(self.stride.into()) {
+            // Every other one goes, half of them at least: those that are left stay as evenly spread as before.
             self.stride = self.stride.saturating_mul(2);
-            let mut is_odd = false;
-            self.rows.retain(|row| {
-                is_odd ^= row.is_ordinary();
-                !row.is_ordinary() || is_odd
+            let mut is_even = true;
+            self.ordinary.retain(|_| {
+                is_even = !is_even;
+                is_even
             });
-            if self.rows.len() >= self.rows_max {
-                return;
-            }
         }
-        self.rows.push(row);
+        if self.ordinary_seen.is_multiple_of(self.stride.into()) {
+            self.ordinary.push(row);
+        }
+    }
+
+    /// All rows, in the order in which they ended.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        let (mut ordinary, mut uncommon) = (self.ordinary.iter().peekable(), self.uncommon.iter().peekable());
+        std::iter::from_fn(move || match (ordinary.peek(), uncommon.peek()) {
+            (Some(one), Some(other)) if one.elapsed_ms <= other.elapsed_ms => ordinary.next(),
+            (Some(_), None) => ordinary.next(),
+            (_, Some(_)) => uncommon.next(),
+            (None, None) => None,
+        })
     }
 
     /// The response time below or at which `percent` of all are, s.
@@ -177,12 +197,29 @@ mod tests {
             };
             record.add(elapsed, 0, 0, took, outcome);
         }
-        assert!(record.rows.len() <= 1000 && record.stride >= 10, "{} {}", record.rows.len(), record.stride);
-        assert_eq!(record.rows.iter().filter(|row| !row.is_ordinary()).count(), 20);
+        let rows: Vec<&Row> = record.rows().collect();
+        assert!(rows.len() <= 1000 && record.stride >= 10, "{} {}", rows.len(), record.stride);
+        assert!(rows.is_sorted_by_key(|row| row.elapsed_ms));
+        let ordinary: Vec<u32> = record.ordinary.iter().map(|row| row.elapsed_ms).collect();
+        // Evenly spread, but for the 20 among them that are not ordinary.
+        let spaces = ordinary.windows(2).map(|two| two[1] - two[0]);
+        assert!(spaces.clone().all(|space| (record.stride..=record.stride + 2).contains(&space)));
+        assert_eq!((record.uncommon.len(), record.uncommon_dropped), (20, 0));
         assert_eq!((record.counts.all(), record.counts.timeouts), (10_000, 10));
         assert_eq!(record.grid.iter().sum::<u32>(), 10_000);
         assert_eq!(record.intervals.len(), 10);
         assert_eq!(record.intervals.iter().map(|i| i.times_us.len()).sum::<u64>(), 10_000);
         assert!((record.max_s() - 0.2).abs() < 0.001 && (record.percentile_s(50.0) - 0.001).abs() < 1e-5);
+    }
+
+    #[test]
+    fn too_many_uncommon_rows_are_counted_and_take_no_room_from_others() {
+        let mut record = Record::new(Duration::from_secs(1), Duration::from_secs(1), 10).unwrap();
+        for n in 0..100_u64 {
+            let outcome = if n % 2 == 0 { Outcome::Timeout } else { Outcome::Good };
+            record.add(Duration::from_millis(n), 0, 0, Duration::from_millis(1), outcome);
+        }
+        assert_eq!((record.uncommon.len(), record.uncommon_dropped), (10, 40));
+        assert!((5..=10).contains(&record.ordinary.len()) && record.stride == 8, "{}", record.ordinary.len());
     }
 }

@@ -44,8 +44,8 @@ use crate::stage::{Form, Stage, StagePlan};
 const PROBE_RATE: f64 = 200.0;
 /// A probe without an answer after this has failed.
 const PROBE_TIMEOUT_S: f64 = 2.0;
-/// By then a fault must be known: answers are refused as stale after 1 s.
-const FAULT_KNOWN: Duration = Duration::from_millis(1200);
+/// After this a fault must be known: that is the endpoint's own limit, --stale-ms, and its last good answer is older than the fault.
+const FAULT_KNOWN: Duration = Duration::from_secs(1);
 /// By then a recovery must be known: an interval, a login that was under way, and the questions.
 const RECOVERY_KNOWN: Duration = Duration::from_millis(1500);
 /// By then a cut connection must be known: the link tells at once.
@@ -100,8 +100,9 @@ impl Timeline {
         self.0.push((Instant::now(), truth));
     }
 
-    /// Whether the answer contradicts what was true during all of its time. `began`: the start of the probe.
-    fn contradicts(&self, began: Instant, row: &Row) -> bool {
+    /// Whether the answer contradicts what was true during all of its time. `began`: the start of the probe; `late`: how late it was
+    /// at worst, which is not the endpoint's doing.
+    fn contradicts(&self, began: Instant, late: Duration, row: &Row) -> bool {
         let truth = match row.outcome {
             Outcome::Good => Truth::Good,
             Outcome::Unavailable => Truth::Unavailable,
@@ -109,7 +110,7 @@ impl Timeline {
         };
         let end = end_of(began, row);
         // The row's end is cut down to whole milliseconds.
-        let took = Duration::from_micros(row.took_us.into()) + Duration::from_millis(1);
+        let took = Duration::from_micros(row.took_us.into()) + Duration::from_millis(1) + late;
         let begin = end.checked_sub(took).unwrap_or(began);
         // The mark in force when it began, and those that came while it was under way.
         let before = self.0.iter().rposition(|(at, _)| *at <= begin).unwrap_or(0);
@@ -228,11 +229,12 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Something happened that must be known after `within`; then it is watched for a while.
+    /// Something happened just now that must be known after `within`; then it is watched for a while.
     async fn change(&mut self, name: &'static str, truth: Truth, within: Duration) {
-        self.told.push((name, Instant::now(), truth));
+        let now = Instant::now();
+        self.told.push((name, now, truth));
         sleep(within).await;
-        self.truth.set(truth);
+        self.truth.0.push((now + within, truth));
         sleep(WATCHED).await;
     }
 
@@ -307,10 +309,10 @@ impl Place {
         let (began, late) = (load.began(), load.late_max);
         let (record, after) = (load.record, Memory::of(self.pid)?);
         let mib = |kib: u64| (kib as f64 / 102.4).round() / 10.0;
-        let untrue = record.rows.iter().filter(|row| script.truth.contradicts(began, row)).count() as u64;
+        let untrue = record.rows().filter(|row| script.truth.contradicts(began, late, row)).count() as u64;
         let told = |(name, at, truth): &(&'static str, Instant, Truth)| {
             let outcome = if *truth == Truth::Good { Outcome::Good } else { Outcome::Unavailable };
-            let ends = record.rows.iter().filter(|row| row.outcome == outcome).map(|row| end_of(began, row));
+            let ends = record.rows().filter(|row| row.outcome == outcome).map(|row| end_of(began, row));
             let first = ends.filter(|end| end >= at).min()?;
             Some((*name, (first - *at).as_secs_f64() * 1e3))
         };
@@ -483,6 +485,16 @@ fn flood(address: SocketAddr, until: Instant) -> anyhow::Result<()> {
 }
 
 impl SteadyReport {
+    /// Answers that were untrue or wrong; one line for each scene that had any.
+    pub fn faults(&self) -> Vec<String> {
+        let wrong = |scene: &Scene| scene.counts.wrong + scene.counts.other;
+        let bad = self.scenes.iter().filter(|scene| scene.untrue + wrong(scene) > 0);
+        bad.map(|scene| {
+            format!("{} untrue and {} wrong answers in the scene {}", scene.untrue, wrong(scene), scene.name)
+        })
+        .collect()
+    }
+
     /// For the terminal.
     pub fn draw(&self) -> String {
         let titles = [
@@ -536,7 +548,7 @@ impl SteadyReport {
         }
         out += &format!(
             "\n{PROBE_RATE} requests a second, each on a new connection. untrue: an answer that contradicts what was true during all of its \
-             time, once that must be known ({} ms after a fault, {} after a cut, {} after a recovery). met: none untrue, no request \
+             time, once that must be known ({} ms after a fault, {} after a cut, {} after a recovery, and as much later as the probe was late at worst). met: none untrue, no request \
              without its answer, none above {}, at most {MEMORY_MIB} MiB.\n",
             FAULT_KNOWN.as_millis(),
             CUT_KNOWN.as_millis(),
@@ -587,12 +599,15 @@ mod tests {
         ]);
         let untrue = |end_ms: u32, took_ms: u32, outcome| {
             let row = Row { elapsed_ms: end_ms, epoch_s: 0, group: 0, outcome, took_us: took_ms * 1000 };
-            line.contradicts(began, &row)
+            line.contradicts(began, Duration::ZERO, &row)
         };
         assert!(!untrue(500, 1, Outcome::Good) && untrue(500, 1, Outcome::Unavailable));
         assert!(!untrue(1500, 1, Outcome::Good) && !untrue(1500, 1, Outcome::Unavailable));
         assert!(untrue(2500, 1, Outcome::Good) && !untrue(2500, 1, Outcome::Unavailable));
         assert!(!untrue(2500, 1000, Outcome::Good), "it was asked while either was right");
+        let row = Row { elapsed_ms: 2010, epoch_s: 0, group: 0, outcome: Outcome::Good, took_us: 1000 };
+        let late = |ms| line.contradicts(began, Duration::from_millis(ms), &row);
+        assert!(late(0) && late(8) && !late(10), "so much may be the probe's own lateness");
         assert!(untrue(2900, 800, Outcome::Good) && !untrue(4500, 2000, Outcome::Unavailable));
     }
 }

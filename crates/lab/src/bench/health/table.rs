@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::archive::{SOURCE, runs, seed_says};
 use super::cell::words;
 use super::load::Mode;
-use super::{Loaded, Measured, Report};
+use super::{Judgement, Loaded, Measured, Report};
 
 /// A time as a reader wants it: `0.21 ms`, `34 ms`, `1.24 s`.
 pub fn time(s: f64) -> String {
@@ -34,12 +34,13 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-const TITLES: [&str; 16] = [
+const TITLES: [&str; 17] = [
     "",
     "answers/s",
     "per CPU s",
     "of nginx",
     "busy",
+    "in flight, most",
     "average",
     "50 %",
     "95 %",
@@ -53,6 +54,22 @@ const TITLES: [&str; 16] = [
     "wrong",
 ];
 
+/// Requests in flight: on average, at most.
+pub fn flight(one: &Measured) -> String {
+    let average = one.flight.average;
+    let average = if average < 9.95 { format!("{average:.1}") } else { number(average) };
+    format!("{average}, {}", number(one.flight.most.into()))
+}
+
+/// A verdict's first word.
+pub fn word(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Met => "met",
+        Judgement::NotMet => "not met",
+        Judgement::NotMeasured => "not measured",
+    }
+}
+
 fn row(load: &Loaded, one: &Measured) -> Vec<String> {
     let (record, counts) = (&one.record, &one.record.counts);
     let unknown = || "-".to_owned();
@@ -62,6 +79,7 @@ fn row(load: &Loaded, one: &Measured) -> Vec<String> {
         one.per_cpu_s().map_or_else(unknown, number),
         load.of_nginx(one).map_or_else(unknown, |part| format!("{part:.2} x")),
         one.busy().map_or_else(unknown, percent),
+        flight(one),
         time(record.times_us.mean() / 1e6),
         time(record.percentile_s(50.0)),
         time(record.percentile_s(95.0)),
@@ -105,10 +123,10 @@ pub fn draw(report: &Report) -> String {
         rows.extend(load.measured.iter().map(|one| row(load, one)));
         if let Some(cell) = load.cell {
             for run in runs(cell) {
-                let mut row = vec![String::new(); 11];
+                let mut row = vec![String::new(); 12];
                 row[0] = format!("{}*", run.name);
                 row[1] = number(run.per_s);
-                (row[5], row[7], row[10]) = (time(run.average_s), time(run.p95_s), time(run.max_s));
+                (row[6], row[8], row[11]) = (time(run.average_s), time(run.p95_s), time(run.max_s));
                 rows.push(row);
             }
         }
@@ -126,6 +144,10 @@ pub fn draw(report: &Report) -> String {
                 match load.plan.mode {
                     Mode::Open { .. } =>
                         format!(" and late by {} at worst", time(one.late_max.as_secs_f64())),
+                    Mode::Bursts { .. } => format!(
+                        "; it took {} at most to open a burst's connections",
+                        time(one.late_max.as_secs_f64())
+                    ),
                     Mode::Closed { .. } => String::new(),
                 },
                 if one.reconnects > 0 {
@@ -140,8 +162,10 @@ pub fn draw(report: &Report) -> String {
             let _ = writeln!(out, "  the seed says: {says}");
         }
         for verdict in load.verdicts() {
-            let _ =
-                writeln!(out, "  {} {}", if verdict.is_met { "met:    " } else { "NOT MET:" }, verdict.text);
+            let word = word(verdict.judgement);
+            let word =
+                if verdict.judgement == Judgement::Met { word.to_owned() } else { word.to_uppercase() };
+            let _ = writeln!(out, "  {:<13} {}", word + ":", verdict.text);
         }
         out.push('\n');
     }
@@ -162,7 +186,8 @@ pub fn means(report: &Report) -> String {
     };
     format!(
         "answers/s: 200 or 503; per CPU s: the same for each second of the server's processor time; busy: the part of the time in which the \
-         server used its processor; wrong: wrong bytes or another status. {cores}; contestants take turns of {} s.\n",
+         server used its processor; in flight: requests from connecting until the answer was read, on average and at most (of bursts: \
+         connections that stood at once); wrong: wrong bytes or another status. {cores}; contestants take turns of {} s.\n",
         super::TURN.as_secs_f64()
     )
 }
