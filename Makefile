@@ -1,9 +1,11 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench bench-health
+.PHONY: help setup build static test demo bench bench-health
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
+# A program that brings its C library (musl), for machines with an older one than this.
+STATIC := $(shell uname -m)-unknown-linux-musl
 BENCH := lab failover --cluster galera --repetitions 5 --baseline haproxy
 
 help: ## List the targets
@@ -14,6 +16,11 @@ setup: ## Install what the lab and the tests need (Debian 12 or 13, as root); le
 
 build: setup ## Build the program, optimised: target/release/understudy
 	cargo build --release --locked -p understudy
+
+static: ## The same for any Linux of this processor, old or new: target/ARCH-unknown-linux-musl/release/understudy
+	@command -v musl-gcc >/dev/null || { echo "static: musl-gcc is missing: apt-get install musl-tools" >&2; exit 1; }
+	rustup target add $(STATIC)
+	cargo build --release --locked -p understudy --target $(STATIC)
 
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh

@@ -153,11 +153,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         for listener in settings.http {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-            runtime.spawn(take_in(front.clone(), next, |stream, entrance| {
-                // Best effort: an answer is one write anyway.
-                let _ = stream.set_nodelay(true);
-                welcome(stream, entrance);
-            }));
+            runtime.spawn(take_in(front.clone(), next, welcome));
         }
         for listener in settings.unix {
             listener.set_nonblocking(true)?;

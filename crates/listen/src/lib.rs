@@ -112,6 +112,9 @@ fn open_one(address: SocketAddr, only_v6: bool) -> Result<TcpListener, ListenErr
     let listener = || -> io::Result<TcpListener> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
+        // The sockets that it accepts inherit this (Linux), for which each of them would need a call of its own. Answers are written at
+        // once, and are not to wait for the client's acknowledgement of an earlier one.
+        socket.set_tcp_nodelay(true)?;
         if address.is_ipv6() {
             socket.set_only_v6(only_v6 || !address.ip().is_unspecified())?;
         }
@@ -177,6 +180,14 @@ mod tests {
                 );
             }
         });
+    }
+
+    #[test]
+    fn whoever_is_accepted_is_not_kept_waiting() {
+        let listener = &open(&["127.0.0.1:0".to_owned()]).unwrap()[0];
+        listener.set_nonblocking(false).unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(listener.accept().unwrap().0.nodelay().unwrap());
     }
 
     #[test]

@@ -81,7 +81,12 @@ pub fn draw(report: &Report) -> String {
             },
             if wrong == 0 { "good".to_owned() } else { format!("WRONG {wrong}/{}", outcomes.len()) },
         ]);
-        let told: Vec<&String> = first.notes.iter().collect();
+        let mut told: Vec<&String> = Vec::new();
+        for note in outcomes.iter().flat_map(|outcome| &outcome.notes) {
+            if !told.contains(&note) {
+                told.push(note);
+            }
+        }
         let states: Vec<String> =
             first.states.iter().map(|(node, state)| format!("{node} {state:?}")).collect();
         let _ = writeln!(below, "{}\n  states: {}", first.scenario.title(), states.join(", "));
@@ -156,9 +161,11 @@ mod tests {
 
     #[test]
     fn repetitions_become_a_median_and_the_worst() {
-        let outcomes = vec![outcome(0, 500.0), outcome(1, 1500.0), outcome(2, 700.0)];
+        let mut outcomes = vec![outcome(0, 500.0), outcome(1, 1500.0), outcome(2, 700.0)];
+        outcomes[2].notes.push("another".into());
         let text =
             draw(&Report { outcomes, advert_interval_ms: 1000, check_interval_s: 1, ..Report::default() });
+        assert_eq!((text.matches("a note").count(), text.matches("another").count()), (1, 1), "{text}");
         assert!(text.contains("mysqld stopped  db2 -> db1  0.40 s (0.40 s)  0.70 s (1.50 s)"), "{text}");
         assert!(text.contains("never") && text.contains("a note") && text.contains("db1 \"now master\""));
     }
