@@ -33,8 +33,9 @@ use crate::{Source, agent};
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a client that says nothing waits for the plain answer, where it might name one of several nodes.
 pub const SILENT_TIME_MAX: Duration = Duration::from_secs(1);
-/// The same where there is one: there are checkers that send nothing, and wait for no more than their own interval.
-pub const PLAIN_TIME_MAX: Duration = Duration::from_millis(100);
+/// The same where there is one: there are checkers that send nothing, and wait for no more than their own interval of a second. Not
+/// sooner: a balancer that is busy for a moment between connecting and asking `/writer` would take this answer for that one's.
+pub const PLAIN_TIME_MAX: Duration = Duration::from_millis(500);
 /// And how long the rest of a head may take then, once its first line says what is asked: there are checkers that send no more.
 pub const LINE_TIME_MAX: Duration = Duration::from_millis(200);
 /// How long a client beyond the limit has for its question.
@@ -352,6 +353,11 @@ impl Shared {
                 },
                 // None of ours, that may name a node all the same.
                 Head::Raw if bytes.contains(&b'/') => {
+                    self.unheard(stream).await;
+                    return Ok(());
+                }
+                // It had little time, and may still be about to name one.
+                Head::Silent if place.is_beyond => {
                     self.unheard(stream).await;
                     return Ok(());
                 }

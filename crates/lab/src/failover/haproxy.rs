@@ -258,7 +258,8 @@ mod tests {
         let asked = Asked::Understudy { health, agent };
         let text = config(&nodes, Writers::All, asked, "127.0.0.1:3", Path::new("/x"));
         assert!(
-            text.contains("uri-lf /health/%[srv_name]\n") && text.contains("check addr 127.0.0.1 port 1 "),
+            text.contains("uri-lf /health/%[srv_name]?drained=1\n")
+                && text.contains("check addr 127.0.0.1 port 1 "),
             "{text}"
         );
         assert!(
