@@ -125,8 +125,8 @@ impl Stage {
         }
     }
 
-    /// Whether every other node that serves is in the same view. A node that comes back from silence believes itself Synced
-    /// until it hears that the others went on without it.
+    /// Whether every other node of the group is in the same view. A node that comes back from silence believes itself Synced until it
+    /// hears that the others went on without it; and they are in no view at all while they agree on the next one with it.
     async fn share_view(&self, name: &str, view: u64) -> anyhow::Result<bool> {
         for other in self.nodes().iter().filter(|other| other.name != name) {
             let record = self.recorded(other)?;
@@ -135,7 +135,7 @@ impl Stage {
                 continue;
             }
             match crate::stage::word(other).await {
-                Ok(word) if word.is_synced() && word.view != view => return Ok(false),
+                Ok(word) if !word.is_cast_out() && word.view != view => return Ok(false),
                 Ok(_) => {}
                 // It runs and is connected: it will answer when the group has agreed.
                 Err(_) => return Ok(false),
