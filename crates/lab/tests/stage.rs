@@ -19,6 +19,8 @@ use mysql_async::{Conn, OptsBuilder};
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// For whatever Galera decides by its own timeouts, twice over.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at a condition.
+const PACE: Duration = Duration::from_millis(20);
 /// Set for the copy of this program that [`victim`] is to run in.
 const CHILD: &str = "UNDERSTUDY_STAGE_TEST_CHILD";
 
@@ -53,7 +55,8 @@ async fn write(stage: &Stage, node: &str, value: u32) {
     connection.disconnect().await.unwrap();
 }
 
-/// A causal read fails with 1205 while the group agrees on a view: then it is asked again.
+/// A causal read fails with 1205, or with 1047, while the group agrees on a view, which it may do once more after a node that was
+/// silent has come back: then it is asked again.
 async fn read(stage: &Stage, node: &str) -> Vec<u32> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -64,8 +67,10 @@ async fn read(stage: &Stage, node: &str) -> Vec<u32> {
                 connection.disconnect().await.unwrap();
                 return values;
             }
-            Err(mysql_async::Error::Server(error)) if error.code == 1205 => {
+            Err(mysql_async::Error::Server(error)) if matches!(error.code, 1047 | 1205) => {
+                println!("{node} is asked again: {error}");
                 assert!(Instant::now() < deadline, "{error}");
+                tokio::time::sleep(PACE).await;
             }
             Err(error) => panic!("{error}"),
         }
