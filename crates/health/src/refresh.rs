@@ -152,7 +152,7 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
         let began = Instant::now();
         let patience = if closed.is_some() { RETURN_TIME_MAX } else { settings.deadline };
         let why = match Link::connect_to(settings.whereabouts.now(), &settings.login, patience).await {
-            Err(error) => closed.take().unwrap_or_else(|| said(&error)),
+            Err(error) => Some(closed.take().unwrap_or_else(|| said(&error))),
             Ok(link) => {
                 version = link.greeting.version.as_str().into();
                 match watch_over(&settings, &state, link, &version, &mut replication).await {
@@ -161,17 +161,16 @@ pub async fn run(settings: Settings, state: watch::Sender<Arc<State>>) {
                         closed = Some(why);
                         continue;
                     }
-                    // The next round begins when it is due, on a new link.
-                    End::Spent => {
-                        sleep_until(began + settings.interval.min(RETRY_PAUSE_MAX)).await;
-                        continue;
-                    }
-                    End::Closed(why) | End::Useless(why) => why,
+                    // What it said stands; the next round has a new link.
+                    End::Spent => None,
+                    End::Closed(why) | End::Useless(why) => Some(why),
                 }
             }
         };
         closed = None;
-        tell(&settings, &state, &version, Instant::now(), Err(why));
+        if let Some(why) = why {
+            tell(&settings, &state, &version, Instant::now(), Err(why));
+        }
         sleep_until(began + settings.interval.min(RETRY_PAUSE_MAX)).await;
     }
 }

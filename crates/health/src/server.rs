@@ -152,9 +152,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
     {
         let _inside = runtime.enter();
         for listener in settings.http {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-            runtime.spawn(take_in(front.clone(), next, welcome));
+            runtime.spawn(take_in(front.clone(), clients(listener)?, welcome));
         }
         for listener in settings.unix {
             listener.set_nonblocking(true)?;
@@ -163,9 +161,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
             runtime.spawn(take_in(back.clone(), next, welcome));
         }
         for listener in settings.agent {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            let next = move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
-            runtime.spawn(take_in(aside.clone(), next, welcome_agent));
+            runtime.spawn(take_in(aside.clone(), clients(listener)?, welcome_agent));
         }
     }
     let thread = std::thread::Builder::new().name("health".into()).spawn(move || {
@@ -175,6 +171,14 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         });
     })?;
     Ok(Server { http, agent, counts, shared, stop: Some(stop), thread: Some(thread) })
+}
+
+/// The next client of a listener, for [`take_in`].
+fn clients(
+    listener: TcpListener,
+) -> io::Result<impl FnMut(&mut Context<'_>) -> Poll<io::Result<tokio::net::TcpStream>>> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    Ok(move |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream))
 }
 
 /// Accepts for ever, while there is room, and gives each client to `welcome`.
@@ -336,33 +340,25 @@ impl Shared {
                     self.head(stream, &mut bytes, deadline).await?
                 }
             };
-            let mut is_cut = false;
             let request = match head {
                 Head::Request(request) => request,
                 Head::Silent if !is_first => return Ok(()),
                 // What is asked stands in the first line. Without that, it may be about any node.
                 Head::Part => match cut(&bytes, self.rules) {
-                    Some(request) => {
-                        is_cut = true;
-                        request
-                    }
+                    Some(request) => request,
                     None => {
                         self.unheard(stream).await;
                         return Ok(());
                     }
                 },
-                // None of ours, that may name a node all the same.
-                Head::Raw if bytes.contains(&b'/') => {
-                    self.unheard(stream).await;
-                    return Ok(());
-                }
-                // It had little time, and may still be about to name one.
-                Head::Silent if place.is_beyond => {
-                    self.unheard(stream).await;
-                    return Ok(());
-                }
                 Head::Silent | Head::Raw => {
-                    self.raw(stream).await;
+                    // One of none of ours may name a node all the same, and one who had little time may still be about to.
+                    let may_name_one = bytes.contains(&b'/') || (bytes.is_empty() && place.is_beyond);
+                    if may_name_one {
+                        self.unheard(stream).await;
+                    } else {
+                        self.raw(stream).await;
+                    }
                     return Ok(());
                 }
                 Head::Bad(status, why) => {
@@ -373,13 +369,13 @@ impl Shared {
                     return Ok(());
                 }
             };
-            let keep = !place.is_beyond && !is_cut && self.keeps(&request);
+            let keep = !place.is_beyond && self.keeps(&request);
             out.clear();
             self.answer(&request, keep, &mut out);
-            bytes.drain(..request.len.min(bytes.len()));
+            bytes.drain(..request.len);
             write(stream, &out).await?;
             if !keep {
-                if request.has_body || is_cut || !bytes.is_empty() {
+                if request.has_body || !bytes.is_empty() {
                     linger(stream).await;
                 }
                 return Ok(());
@@ -542,11 +538,11 @@ enum Head {
     Silent,
 }
 
-/// What the whole lines ask, when the rest never came.
+/// What the whole lines ask, when the rest never came. It may still come, as a body may, and then it is not read.
 fn cut(bytes: &[u8], rules: Rules) -> Option<Request> {
     let end = bytes.iter().rposition(|&byte| byte == b'\n')?;
     match see(&[&bytes[..=end], b"\r\n"].concat(), rules) {
-        Seen::Request(request) => Some(request),
+        Seen::Request(request) => Some(Request { len: bytes.len(), has_body: true, ..request }),
         Seen::Part | Seen::Raw | Seen::Bad(..) => None,
     }
 }

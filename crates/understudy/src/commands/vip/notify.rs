@@ -121,19 +121,14 @@ fn record(path: &Path, state: &str, started: Started) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         make_directory(directory)?;
     }
-    let beside = |end: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        PathBuf::from(name)
-    };
-    let mut by = locked(&beside(".by"), started.pid)?;
+    let mut by = locked(&beside(path, ".by"), started.pid)?;
     let mut last = String::new();
     // Whatever is no text is nobody's word.
     let _ = Read::by_ref(&mut by).take(128).read_to_string(&mut last);
     if Started::read(&last).is_some_and(|last| last.is_after(started)) && path.exists() {
         return Ok(());
     }
-    let fresh = beside(&format!(".{}", started.pid));
+    let fresh = beside(path, &format!(".{}", started.pid));
     // Left by a process of that number which was killed.
     let _ = fs::remove_file(&fresh);
     let written = File::create_new(&fresh)
@@ -165,6 +160,13 @@ fn make_directory(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))),
     }
+}
+
+/// A file in the same directory, with the name and this at its end.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 /// Opens and locks the file beside the state. Nobody else may read it, because who can read it can hold the lock for ever. What
@@ -206,9 +208,7 @@ fn is_roots_to_replace(path: &Path) -> bool {
 
 /// Puts a fresh file, locked, in the place of another user's, whose lock is held.
 fn replaced(path: &Path, pid: u32) -> io::Result<File> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(format!(".{pid}"));
-    let fresh = PathBuf::from(fresh);
+    let fresh = beside(path, &format!(".{pid}"));
     // Left by a process of that number which was killed.
     let _ = fs::remove_file(&fresh);
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&fresh)?;
