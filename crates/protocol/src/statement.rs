@@ -17,19 +17,26 @@
 //!   text --lexer--> tokens --Look (what every statement is searched for)--> first word --> kind
 //! ```
 
+mod ddl;
+mod insert_id;
+mod kill;
 mod kind;
 mod lexer;
 mod look;
+mod mentions;
 mod names;
 mod pins;
 mod recalls;
 mod sets;
 mod word;
 
+pub use insert_id::InsertId;
 pub use kind::Kind;
 use look::Look;
+pub use mentions::{Names, names_any, names_in};
 pub use pins::Pins;
-pub use sets::Sets;
+pub use recalls::Recalls;
+pub use sets::{Sets, unreported_variables};
 
 /// What a statement text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +54,8 @@ pub struct Statement {
     /// CALL, whatever is not understood. When it was lost on the way, nobody may claim that the transaction was rolled back.
     pub may_commit: bool,
     /// Asks what an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS, ...
-    /// After the session has moved to another connection, the answer would be wrong without an error.
+    /// After the session has moved to another connection, the answer would be wrong without an error. What it asks for is in
+    /// [`Statement::recalled`].
     pub recalls: bool,
     /// What it recalls is the value that this session drew last from a sequence: LASTVAL(), PREVIOUS VALUE FOR.
     pub recalls_sequence: bool,
@@ -60,6 +68,17 @@ pub struct Statement {
     pub chains: bool,
     /// What it sets that no server reports, or that changes what a server reports.
     pub sets: Sets,
+    /// What of an earlier statement it asks for.
+    pub recalled: Recalls,
+    /// What becomes of LAST_INSERT_ID() by it.
+    pub insert_id: InsertId,
+    /// It asks for the connection's own number: CONNECTION_ID(), `@@pseudo_thread_id`.
+    pub asks_connection_id: bool,
+    /// DDL after which a list of tables by their engines, of views, triggers and stored functions may be out of date; also whatever is
+    /// not understood. What a CALL does is not seen.
+    pub touches_engines: bool,
+    /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
+    pub kills_own: bool,
     /// It stands alone in its text, and there is one way to read it: said again, it does the same and nothing else.
     pub alone: bool,
 }
@@ -88,17 +107,28 @@ impl Statement {
         let mut whole = whole.unwrap_or(Statement::write(false));
         whole.pins = look.pins;
         whole.unpins = look.unpins;
-        whole.recalls = look.recalls;
-        whole.recalls_sequence = look.recalls_sequence;
+        whole.recalls = !look.recalls.is_empty();
+        whole.recalls_sequence = look.recalls.has(Recalls::SEQUENCE);
+        whole.recalled = look.recalls;
+        whole.asks_connection_id = look.asks_connection_id;
+        whole.touches_engines = look.touches_engines || look.lexer.is_doubtful;
+        whole.kills_own = look.kills_own && statements == 1 && !look.lexer.is_doubtful;
+        if look.sets_insert_id {
+            whole.insert_id = whole.insert_id.with_argument();
+        }
+        if look.returns && whole.insert_id >= (InsertId::ToldOrGiven { runs_argument: false }) {
+            whole.insert_id = InsertId::Untold;
+        }
         whole.sets = look.sets;
         whole.calls = whole.runs_several;
         whole.alone = statements == 1 && !look.lexer.is_doubtful;
-        if look.recalls || look.lexer.is_doubtful {
+        if whole.recalls || look.lexer.is_doubtful {
             whole.kind = Kind::Write;
         }
         if look.lexer.is_doubtful {
             whole.may_commit = true;
             whole.runs_several = true;
+            whole.insert_id = InsertId::Untold;
         }
         whole.literal_user_variables &= whole.kind == Kind::SessionOnly && sql.is_ascii();
         whole
@@ -110,6 +140,7 @@ impl Statement {
         Statement {
             may_commit: self.may_commit || next.may_commit,
             runs_several: self.runs_several || next.runs_several,
+            insert_id: self.insert_id.max(next.insert_id),
             ..Statement::plain(kind)
         }
     }
@@ -127,6 +158,11 @@ impl Statement {
             calls: false,
             chains: false,
             sets: Sets::NONE,
+            recalled: Recalls::NONE,
+            insert_id: InsertId::Kept,
+            asks_connection_id: false,
+            touches_engines: false,
+            kills_own: false,
             alone: false,
         }
     }
@@ -137,7 +173,7 @@ impl Statement {
 
     /// May do anything, any number of times.
     fn several() -> Statement {
-        Statement { runs_several: true, ..Statement::write(true) }
+        Statement { runs_several: true, insert_id: InsertId::Untold, ..Statement::write(true) }
     }
 }
 

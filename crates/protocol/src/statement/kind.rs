@@ -1,9 +1,11 @@
 //! What kind a statement is: its first word decides, and a few behind it.
 
 use super::Statement;
+use super::insert_id::InsertId;
 use super::lexer::Token;
 use super::look::Look;
 use super::pins::Pins;
+use super::recalls::Recalls;
 use super::word::{Upper, is};
 
 /// The kinds that matter for holding, retrying and moving a session.
@@ -35,7 +37,7 @@ pub enum Kind {
 /// First words of statements that are one statement each, whatever they do. Those that are not here may begin a block of code.
 #[rustfmt::skip]
 const RUNS_ONCE: &[&[u8]] = &[
-    b"ALTER", b"ANALYZE", b"CACHE", b"CHANGE", b"CHECK", b"GRANT", b"IMPORT", b"INSTALL", b"OPTIMIZE", b"PURGE", b"RENAME",
+    b"CACHE", b"CHANGE", b"CHECK", b"GRANT", b"IMPORT", b"INSTALL", b"OPTIMIZE", b"PURGE",
     b"REPAIR", b"RESET", b"RESIGNAL", b"REVOKE", b"SHUTDOWN", b"SIGNAL", b"STOP", b"TRUNCATE", b"UNINSTALL",
 ];
 
@@ -49,12 +51,17 @@ impl<'a> Look<'a> {
         };
         let upper = Upper::of(word);
         match upper.as_bytes() {
-            b"SELECT" | b"WITH" | b"VALUES" | b"TABLE" | b"DO" => self.read(),
+            b"SELECT" | b"VALUES" | b"TABLE" | b"DO" => self.read(),
+            b"WITH" => self.with(),
             b"DESC" | b"DESCRIBE" | b"EXPLAIN" => self.explain(),
             b"SHOW" => self.show(),
             b"HELP" => self.read(),
             b"CHECKSUM" => self.read(),
-            b"INSERT" | b"UPDATE" | b"DELETE" | b"REPLACE" => self.write(false),
+            b"INSERT" | b"REPLACE" => self.numbering(false),
+            b"UPDATE" => {
+                Statement { insert_id: InsertId::Told { runs_argument: false }, ..self.write(false) }
+            }
+            b"DELETE" => self.write(false),
             b"LOAD" | b"CALL" | b"EXECUTE" | b"GET" => self.may_set_variables(upper.as_bytes()),
             b"SET" => self.set(),
             b"USE" => self.session_only(),
@@ -74,6 +81,12 @@ impl<'a> Look<'a> {
             },
             b"KILL" => self.kill(),
             b"CREATE" => self.create(),
+            b"ALTER" => self.alter(),
+            b"RENAME" => {
+                self.touches_engines |= !is(self.next(), "USER");
+                self.write(true)
+            }
+            b"ANALYZE" => self.analyze(),
             b"DROP" => match is(self.next(), "PREPARE") {
                 true => self.session_only(),
                 false => self.write(true),
@@ -98,6 +111,7 @@ impl<'a> Look<'a> {
     /// Not understood: perhaps a block of code.
     fn anything(&mut self) -> Statement {
         self.rest();
+        self.touches_engines = true;
         Statement::several()
     }
 
@@ -120,6 +134,18 @@ impl<'a> Look<'a> {
     fn read(&mut self) -> Statement {
         self.rest();
         Statement::plain(if self.is_harmful { Kind::Write } else { Kind::Read })
+    }
+
+    /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.
+    fn with(&mut self) -> Statement {
+        let found = self.read();
+        let insert_id = if found.kind == Kind::Read { InsertId::Kept } else { InsertId::Untold };
+        Statement { insert_id, ..found }
+    }
+
+    /// What may give its rows numbers, and tell the first.
+    pub(super) fn numbering(&mut self, may_commit: bool) -> Statement {
+        Statement { insert_id: InsertId::ToldOrGiven { runs_argument: false }, ..self.write(may_commit) }
     }
 
     /// `(SELECT ...) UNION ...`: what stands in the innermost of the opening parentheses decides.
@@ -147,8 +173,10 @@ impl<'a> Look<'a> {
 
     fn show(&mut self) -> Statement {
         let what = self.next();
-        if ["WARNINGS", "ERRORS", "COUNT", "PROFILE", "PROFILES"].iter().any(|word| is(what, word)) {
-            self.recalls = true;
+        if ["WARNINGS", "ERRORS", "COUNT"].iter().any(|word| is(what, word)) {
+            self.recalls(Recalls::WARNINGS);
+        } else if is(what, "PROFILE") || is(what, "PROFILES") {
+            self.recalls(Recalls::PROFILE);
         }
         self.read()
     }
@@ -160,13 +188,19 @@ impl<'a> Look<'a> {
                 self.pin(Pins::USER_VARIABLE);
             }
         }
-        let recalls = verb == b"GET"; // diagnostics are of the statement before
-        self.recalls |= recalls;
         match verb {
-            b"CALL" | b"EXECUTE" => Statement::several(),
+            b"CALL" => Statement::several(),
+            b"EXECUTE" => {
+                self.touches_engines = true;
+                Statement::several()
+            }
             // Galera may commit a large file in pieces (wsrep_load_data_splitting).
-            b"LOAD" => Statement::write(true),
-            _ => Statement::write(false),
+            b"LOAD" => Statement { insert_id: InsertId::Untold, ..Statement::write(true) },
+            // GET DIAGNOSTICS, of the statement before
+            _ => {
+                self.recalls(Recalls::WARNINGS.union(Recalls::ROW_COUNT));
+                Statement::write(false)
+            }
         }
     }
 
@@ -202,45 +236,6 @@ impl<'a> Look<'a> {
             next = self.next();
         }
         Statement { chains: next.is_some(), ..self.plain(Kind::Commit, true) }
-    }
-
-    /// KILL [HARD | SOFT] [CONNECTION | QUERY [ID]] n
-    fn kill(&mut self) -> Statement {
-        let mut query_only = false;
-        let mut next = self.next();
-        if is(next, "HARD") || is(next, "SOFT") {
-            next = self.next();
-        }
-        if is(next, "CONNECTION") {
-            next = self.next();
-        } else if is(next, "QUERY") {
-            query_only = true;
-            next = self.next(); // an ID that follows is a statement's, not a connection's, and is no number
-        }
-        let mut id = match next {
-            Some(Token::Number(digits)) => {
-                std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok())
-            }
-            _ => None,
-        };
-        if self.next().is_some() {
-            id = None; // an expression
-        }
-        self.plain(Kind::Kill { query_only, id }, false)
-    }
-
-    /// CREATE [OR REPLACE] TEMPORARY TABLE pins; everything that begins so is a write. A temporary table commits nothing.
-    fn create(&mut self) -> Statement {
-        let mut next = self.next();
-        if is(next, "OR") {
-            self.next();
-            next = self.next();
-        }
-        let is_temporary = is(next, "TEMPORARY");
-        if is_temporary {
-            self.pin(Pins::TEMP_TABLE);
-        }
-        self.write(!is_temporary)
     }
 
     /// FLUSH TABLES ... WITH READ LOCK, FLUSH TABLES ... FOR EXPORT

@@ -3,7 +3,7 @@
 use super::lexer::{Lexer, Token};
 use super::names::is_harmless_before_parenthesis;
 use super::pins::Pins;
-use super::recalls::{is_recalling, is_recalling_variable};
+use super::recalls::{Recalls, of_function, of_variable};
 use super::sets::Sets;
 use super::word::{Upper, is};
 
@@ -22,9 +22,15 @@ pub(super) struct Look<'a> {
     // of the whole text
     pub(super) pins: Pins,
     pub(super) unpins: Pins,
-    pub(super) recalls: bool,
-    pub(super) recalls_sequence: bool,
+    pub(super) recalls: Recalls,
     pub(super) sets: Sets,
+    /// LAST_INSERT_ID with an argument.
+    pub(super) sets_insert_id: bool,
+    /// ... RETURNING ...
+    pub(super) returns: bool,
+    pub(super) asks_connection_id: bool,
+    pub(super) touches_engines: bool,
+    pub(super) kills_own: bool,
 }
 
 impl<'a> Look<'a> {
@@ -38,9 +44,13 @@ impl<'a> Look<'a> {
             has_ended: false,
             pins: Pins::NONE,
             unpins: Pins::NONE,
-            recalls: false,
-            recalls_sequence: false,
+            recalls: Recalls::NONE,
             sets: Sets::NONE,
+            sets_insert_id: false,
+            returns: false,
+            asks_connection_id: false,
+            touches_engines: false,
+            kills_own: false,
         }
     }
 
@@ -48,9 +58,8 @@ impl<'a> Look<'a> {
         self.sets = self.sets.union(sets);
     }
 
-    pub(super) fn recalls_sequence(&mut self) {
-        self.recalls = true;
-        self.recalls_sequence = true;
+    pub(super) fn recalls(&mut self, what: Recalls) {
+        self.recalls = self.recalls.union(what);
     }
 
     pub(super) fn pin(&mut self, pins: Pins) {
@@ -109,6 +118,7 @@ impl<'a> Look<'a> {
             }
             Token::Punct(b')') => self.depth = self.depth.saturating_sub(1),
             Token::Word(word) => self.note_word(word),
+            Token::Quoted(name) if self.is_behind_scope() => self.note_variable(name),
             Token::UserVariable if is(self.prev, "INTO") => self.pin(Pins::USER_VARIABLE),
             Token::Assign => {
                 self.is_harmful = true;
@@ -116,9 +126,10 @@ impl<'a> Look<'a> {
                     self.pin(Pins::USER_VARIABLE);
                 }
             }
-            Token::SystemVariable(name) => self.note_system_variable(name),
+            Token::SystemVariable(name) => self.note_variable(name),
             _ => {}
         }
+        self.note_argument(token);
         // INSERT( and REPLACE( are functions; without the parenthesis they write.
         if token != Token::Punct(b'(')
             && let Some(Token::Word(word)) = self.prev
@@ -130,13 +141,33 @@ impl<'a> Look<'a> {
         self.prev = Some(token);
     }
 
-    /// Behind an opening parenthesis: is it a call, and of what?
+    /// Behind `LAST_INSERT_ID(`: an argument makes it the setting of a number instead of the asking for one.
+    fn note_argument(&mut self, token: Token<'a>) {
+        let (Some(Token::Punct(b'(')), Some(Token::Word(name) | Token::Quoted(name))) =
+            (self.prev, self.before)
+        else {
+            return;
+        };
+        if name.eq_ignore_ascii_case(b"LAST_INSERT_ID") {
+            match token {
+                Token::Punct(b')') => self.recalls(Recalls::INSERT_ID),
+                _ => self.sets_insert_id = true,
+            }
+        }
+    }
+
+    /// At an opening parenthesis: is it a call, and of what?
     fn note_parenthesis(&mut self) {
-        let word = match self.prev {
+        let name = match self.prev {
             Some(Token::Word(word)) => word,
+            // `name`(: one of the server's own functions, or perhaps a stored one.
+            Some(Token::Quoted(name)) => {
+                self.is_harmful = true;
+                name
+            }
             // Operators, commas, parentheses: only grouping.
             Some(Token::Punct(_) | Token::Assign) | None => return,
-            // `name`(, 'name'(, 1a(: perhaps a stored function's name.
+            // 'name'(, 1a(: perhaps a stored function's name.
             Some(_) => return self.is_harmful = true,
         };
         match self.before {
@@ -154,8 +185,9 @@ impl<'a> Look<'a> {
             }
             _ => {}
         }
-        let upper = Upper::of(word);
+        let upper = Upper::of(name);
         let name = upper.as_bytes();
+        self.asks_connection_id |= matches!(name, b"CONNECTION_ID" | b"PS_CURRENT_THREAD_ID");
         if is_harmless_before_parenthesis(name, self.lexer.had_gap) {
             return;
         }
@@ -163,46 +195,52 @@ impl<'a> Look<'a> {
         match name {
             b"GET_LOCK" => self.pin(Pins::GET_LOCK),
             b"RELEASE_ALL_LOCKS" => self.unpin(Pins::GET_LOCK),
-            b"LASTVAL" | b"CURRVAL" => self.recalls_sequence(),
-            _ => self.recalls |= is_recalling(name),
+            b"LAST_INSERT_ID" => {} // its argument decides
+            _ => self.recalls(of_function(name)),
         }
     }
 
     fn note_word(&mut self, word: &[u8]) {
-        // Of the words below none is shorter than four letters or longer than fifteen.
-        if !(4..=15).contains(&word.len()) {
+        // Of the words below none is shorter than four letters or longer than sixteen.
+        if !(4..=16).contains(&word.len()) {
             return;
         }
+        if self.is_behind_scope() {
+            return self.note_variable(word);
+        }
+        let is_behind_dot = self.prev == Some(Token::Punct(b'.'));
         let upper = Upper::of(word);
         match upper.as_bytes() {
             b"INTO" | b"DELETE" | b"CALL" => self.is_harmful = true,
             b"UPDATE" if !is(self.prev, "FOR") => self.is_harmful = true,
+            b"RETURNING" => self.returns = true,
             // MariaDB's and Oracle's ways to draw from a sequence without a parenthesis
             b"VALUE" if is(self.prev, "NEXT") => self.is_harmful = true,
             b"VALUE" if is(self.prev, "PREVIOUS") => {
                 self.is_harmful = true;
-                self.recalls_sequence();
+                self.recalls(Recalls::SEQUENCE);
             }
-            b"NEXTVAL" if self.prev == Some(Token::Punct(b'.')) => self.is_harmful = true,
-            b"CURRVAL" | b"LASTVAL" if self.prev == Some(Token::Punct(b'.')) => {
+            b"NEXTVAL" if is_behind_dot => self.is_harmful = true,
+            b"CURRVAL" | b"LASTVAL" if is_behind_dot => {
                 self.is_harmful = true;
-                self.recalls_sequence();
+                self.recalls(Recalls::SEQUENCE);
             }
-            name if self.prev == Some(Token::Punct(b'.'))
-                && matches!(self.before, Some(Token::SystemVariable(_)))
-                && is_recalling_variable(name) =>
-            {
-                self.recalls = true;
+            // information_schema.PROFILING
+            b"PROFILING" if is_behind_dot || is(self.prev, "FROM") || is(self.prev, "JOIN") => {
+                self.recalls(Recalls::PROFILE);
             }
             _ => {}
         }
     }
 
-    fn note_system_variable(&mut self, name: &[u8]) {
-        if name.is_empty() {
-            self.is_harmful = true; // in quotes: it may be any
-        } else {
-            self.recalls |= is_recalling_variable(Upper::of(name).as_bytes());
-        }
+    /// Behind `@@scope.`
+    fn is_behind_scope(&self) -> bool {
+        self.prev == Some(Token::Punct(b'.')) && matches!(self.before, Some(Token::SystemVariable(_)))
+    }
+
+    fn note_variable(&mut self, name: &[u8]) {
+        let upper = Upper::of(name);
+        self.recalls(of_variable(upper.as_bytes()));
+        self.asks_connection_id |= upper.as_bytes() == b"PSEUDO_THREAD_ID";
     }
 }
