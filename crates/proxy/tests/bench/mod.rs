@@ -35,6 +35,8 @@ pub fn settings() -> Settings {
         connect_timeout: SECOND,
         login_timeout: 2 * SECOND,
         retain_bytes_max: 1 << 20,
+        resends_max: 1,
+        suspect_time: Duration::from_secs(60),
         client_connections_max: 100,
         writers_all: false,
     }
