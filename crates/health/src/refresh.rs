@@ -16,8 +16,8 @@ use link::{Ended, Link, LinkError, Login, Place, Stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use topology::flavor::Flavor;
+use topology::galera::reading;
 use topology::health::{self, Question, Rules, Word};
-use topology::reading;
 
 use crate::answer::{Answer, Kind};
 use crate::replication::Asker;

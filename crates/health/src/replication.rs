@@ -8,7 +8,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Rows, Stream};
 use tokio::time::Instant;
 use topology::flavor::Flavor;
-use topology::reading::{self, Channel};
+use topology::galera::reading::{self, Channel};
 
 /// What a server says of a statement that it will never answer on this link: it does not know it, or the account may not use it. Any
 /// other refusal (a KILL QUERY, say) is of this one time.

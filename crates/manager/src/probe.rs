@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Now};
 use topology::flavor::Flavor;
-use topology::reading::{self, Reading};
+use topology::galera::reading::{self, Reading};
 use topology::routes::ServerGreeting;
 
 /// A lack of this host's own is said again after this long.

@@ -92,7 +92,7 @@ pub(crate) struct Belief {
     pub evicted_uuid: String,
     pub evict_tries: u32,
     pub evict_after: Now,
-    /// It was told to be brisk, see [`crate::pace`].
+    /// It was told to be brisk, see [`crate::galera`].
     pub brisk: bool,
     /// It misses probes while others answer, and when that last began.
     pub late: bool,

@@ -33,7 +33,7 @@ impl Flavor {
          'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode')"
     }
 
-    /// One row for each source that the server replicates from, to be read with [`crate::reading::channel`]; tried in this order, since
+    /// One row for each source that the server replicates from, to be read with [`crate::galera::reading::channel`]; tried in this order, since
     /// MySQL 8.4 does not know the old form and MySQL before 8.0.22 not the new one. Needs SLAVE MONITOR (MariaDB 10.5) or REPLICATION
     /// CLIENT.
     pub fn replication(self) -> &'static [&'static str] {

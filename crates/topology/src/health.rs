@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::fact::GaleraStatus;
-use crate::reading::Channel;
+use crate::galera::reading::Channel;
 use crate::view::NodeState;
 
 /// What may be done with a node, whatever it is called.

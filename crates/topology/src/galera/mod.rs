@@ -1,0 +1,5 @@
+//! What is Galera's alone.
+
+mod evict;
+mod pace;
+pub mod reading;
