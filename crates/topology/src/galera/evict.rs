@@ -7,7 +7,7 @@
 //!     after the order, the longest write took 22 to 34 ms (6 runs, any victim). Through the other survivor: 1.0 s each time
 //!     (`evs.join_retrans_period`). So the representative is asked, and waited for a moment if it has not spoken yet.
 //!   - The name must be cleared from the lists of evicted members on every survivor as soon as the view has changed, see
-//!     [`crate::flavor::Flavor::FORGET_EVICTED`]; otherwise each later change of the view costs 5 s more.
+//!     [`super::sql::FORGET_EVICTED`]; otherwise each later change of the view costs 5 s more.
 //!
 //! And never in the middle of an orderly stop:
 //!   - SIGTERM: the node is out of the survivors' view after 8 to 11 ms, no write of theirs takes longer than 10 ms, although
@@ -25,13 +25,13 @@
 
 use std::time::Duration;
 
+use super::view::{own, primary};
+use super::{Action, EvictPolicy, Galera};
 use crate::NodeId;
-use crate::action::Action;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::health::Serves;
-use crate::settings::EvictPolicy;
 use crate::view::{Level, NodeState};
 
 /// Tries for one death.
@@ -40,171 +40,194 @@ const TRIES_MAX: u32 = 5;
 const REPRESENTATIVE_WAIT: Duration = Duration::from_millis(150);
 /// Between two tries.
 const TRY_GAP: Duration = Duration::from_millis(200);
+/// The shell keeps an order's deadline itself; so much more is for its answer to arrive.
+const ANSWER_SLACK: Duration = Duration::from_millis(500);
 
 /// An eviction that may go ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Warrant {
-    pub victim: NodeId,
-    pub via: NodeId,
-    pub view: u64,
-    pub gcomm_uuid: String,
+struct Warrant {
+    victim: NodeId,
+    via: NodeId,
+    view: u64,
+    gcomm_uuid: String,
 }
 
-impl Core {
+impl Galera {
     /// Some lost node may yet have to be evicted: survivors are asked until it is clear.
-    pub(crate) fn eviction_pending(&self) -> bool {
-        self.evicting.is_none() && ids(&self.nodes).any(|id| self.guilty(id))
+    pub fn eviction_pending(&self, core: &Core) -> bool {
+        self.evicting.is_none() && ids(&core.nodes).any(|id| self.guilty(core, id))
     }
 
     /// The first eviction that is allowed now.
-    pub(crate) fn warrant(&self) -> Option<Warrant> {
+    fn warrant(&self, core: &Core) -> Option<Warrant> {
         if self.evicting.is_some() {
             return None;
         }
-        ids(&self.nodes).filter(|id| self.guilty(*id) && self.node(*id).evict_after <= self.now).find_map(
-            |victim| {
-                let via = self.witness(victim)?;
-                let view = self.node(via).status.as_ref()?.conf_id;
-                Some(Warrant { victim, via, view, gcomm_uuid: self.node(victim).gcomm_uuid.clone() })
-            },
-        )
+        ids(&core.nodes)
+            .filter(|id| self.guilty(core, *id) && self.member(*id).evict_after <= core.now)
+            .find_map(|victim| {
+                let via = self.witness(core, victim)?;
+                let view = own(core.node(via))?.conf_id;
+                Some(Warrant { victim, via, view, gcomm_uuid: self.member(victim).gcomm_uuid.clone() })
+            })
+    }
+
+    /// The eviction that belongs to the loss of `lost`, if it is allowed at this moment; and its part of the sentence.
+    pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
+        match self.warrant(core).filter(|warrant| warrant.victim == lost) {
+            Some(warrant) => {
+                let text = format!("evicting it through {}; ", core.name(warrant.via));
+                self.evict(core, warrant);
+                text
+            }
+            None => String::new(),
+        }
+    }
+
+    /// A lost node that the plan did not strike itself: it stood by, or the proof came later.
+    pub(super) fn evict_bystander(&mut self, core: &mut Core) {
+        let Some(warrant) = self.warrant(core) else { return };
+        let victim = core.node(warrant.victim);
+        let (name, reason) = (&victim.name, &victim.verdict.reason);
+        let text = format!("{name} {reason}: evicting it through {}", core.name(warrant.via));
+        core.say(Level::Warn, text);
+        self.evict(core, warrant);
     }
 
     /// Asks for it. The caller says why.
-    pub(crate) fn evict(&mut self, warrant: &Warrant) {
-        self.evicting = Some((warrant.victim, self.now));
-        let within = self.settings.evict_deadline;
-        let node = self.node_mut(warrant.victim);
-        node.evict_tries += 1;
-        self.out.push(Action::Evict {
-            victim: warrant.victim,
-            gcomm_uuid: warrant.gcomm_uuid.clone(),
-            via: warrant.via,
-            view: warrant.view,
-            within,
-        });
+    fn evict(&mut self, core: &mut Core, warrant: Warrant) {
+        self.evicting = Some((warrant.victim, core.now));
+        let within = core.settings.galera.evict_deadline;
+        self.member_mut(warrant.victim).evict_tries += 1;
+        let Warrant { victim, via, view, gcomm_uuid } = warrant;
+        core.out.push(Action::Evict { victim, gcomm_uuid, via, view, within }.into());
+    }
+
+    /// An order that is never answered is given up.
+    pub fn tick(&mut self, core: &mut Core) {
+        if let Some((victim, since)) = self.evicting
+            && core.now.saturating_sub(since) > core.settings.galera.evict_deadline + ANSWER_SLACK
+        {
+            self.evict_ended(core, victim, Some("no answer in time"));
+        }
     }
 
     /// What came of it.
-    pub(crate) fn evict_ended(&mut self, victim: NodeId, failed: Option<&str>) {
+    pub(super) fn evict_ended(&mut self, core: &mut Core, victim: NodeId, failed: Option<&str>) {
         if self.evicting.is_none_or(|(asked, _)| asked != victim) {
             return;
         }
         self.evicting = None;
-        self.evict_ended = Some(self.now);
-        let now = self.now;
-        let node = self.node_mut(victim);
+        self.evict_ended = Some(core.now);
+        let member = self.member_mut(victim);
         match failed {
             None => {
-                node.evicted_uuid = node.gcomm_uuid.clone();
-                let text = format!("{} is evicted from the group", node.name);
-                self.say(Level::Info, text);
+                member.evicted_uuid = member.gcomm_uuid.clone();
+                core.say(Level::Info, format!("{} is evicted from the group", core.name(victim)));
             }
             Some(why) => {
-                node.evict_after = now + TRY_GAP;
-                let text = format!("{} could not be evicted: {why}", node.name);
-                self.say(Level::Warn, text);
+                member.evict_after = core.now + TRY_GAP;
+                core.say(Level::Warn, format!("{} could not be evicted: {why}", core.name(victim)));
             }
         }
         // Also after a failure: the order may have been heard all the same.
-        for other in ids(&self.nodes) {
-            if other != victim && self.node(other).linked {
-                self.out.push(Action::Forget { node: other });
+        for other in ids(&core.nodes) {
+            if other != victim && core.node(other).linked {
+                core.out.push(Action::Forget { node: other }.into());
             }
         }
     }
 
     /// Lost for good by the policy's measure, and not struck yet.
-    fn guilty(&self, id: NodeId) -> bool {
-        let node = self.node(id);
-        let lost = match (self.settings.evict, node.verdict.state) {
+    fn guilty(&self, core: &Core, id: NodeId) -> bool {
+        let (node, member) = (core.node(id), self.member(id));
+        let lost = match (core.settings.galera.evict, node.verdict.state) {
             (EvictPolicy::Proven | EvictPolicy::Silent, NodeState::Dead) => true,
-            (EvictPolicy::Silent, NodeState::Silent) => !self.silent_alone(id),
+            (EvictPolicy::Silent, NodeState::Silent) => !core.silent_alone(id),
             _ => false,
         };
         let leaving = node
             .leaving_since
-            .is_some_and(|since| self.now.saturating_sub(since) < self.settings.leave_grace);
+            .is_some_and(|since| core.now.saturating_sub(since) < core.settings.galera.leave_grace);
         lost && !leaving
-            && !node.left_view
+            && !member.left_view
             && node.linked_once
-            && !node.gcomm_uuid.is_empty()
-            && node.gcomm_uuid != node.evicted_uuid
-            && node.evict_tries < TRIES_MAX
+            && !member.gcomm_uuid.is_empty()
+            && member.gcomm_uuid != member.evicted_uuid
+            && member.evict_tries < TRIES_MAX
     }
 
     /// Keeps book of who left the view. A lost node that a survivor no longer lists has left for good: a node that comes back is in
     /// the view long before it takes connections (it is being fed first), under its old name after a kill, and must not be
     /// struck for that.
-    pub(crate) fn note_departures(&mut self) {
-        for id in ids(&self.nodes) {
-            let node = self.node(id);
-            if node.verdict.serves != Serves::No {
-                let node = self.node_mut(id);
-                if node.left_view {
+    pub fn note_departures(&mut self, core: &mut Core) {
+        for id in ids(&core.nodes) {
+            let verdict = &core.node(id).verdict;
+            if verdict.serves != Serves::No {
+                let member = self.member_mut(id);
+                if std::mem::take(&mut member.left_view) {
                     // It stopped, as expected, and is back.
-                    node.stop_expected_until = Duration::ZERO;
+                    core.stop_unexpected(id);
                 }
-                node.left_view = false;
-                node.evicted_uuid.clear();
-                node.evict_tries = 0;
-            } else if matches!(node.verdict.state, NodeState::Dead | NodeState::Silent) && self.unlisted(id) {
-                self.node_mut(id).left_view = true;
+                member.evicted_uuid.clear();
+                member.evict_tries = 0;
+            } else if matches!(verdict.state, NodeState::Dead | NodeState::Silent) && self.unlisted(core, id)
+            {
+                self.member_mut(id).left_view = true;
             }
         }
     }
 
     /// A survivor says, after the loss, that it is out of the view.
-    fn unlisted(&self, id: NodeId) -> bool {
-        let since = self.node(id).lost_at.unwrap_or(self.now);
-        ids(&self.nodes).any(|other| {
+    fn unlisted(&self, core: &Core, id: NodeId) -> bool {
+        let since = core.node(id).lost_at.unwrap_or(core.now);
+        ids(&core.nodes).any(|other| {
             other != id
-                && self.survivor(other)
-                && self.node(other).answered_since(since)
-                && !self.lists(other, id)
+                && survivor(core.node(other))
+                && core.node(other).answered_since(since)
+                && !self.lists(core, other, id)
         })
     }
 
     /// A survivor that still has the victim in its view by a word newer than the loss, and can spare it.
-    fn witness(&self, victim: NodeId) -> Option<NodeId> {
-        let since = self.node(victim).lost_at.unwrap_or_default().max(self.evict_ended.unwrap_or_default());
-        let fresh = |id: NodeId| {
-            id != victim && self.survivor(id) && self.node(id).answered_since(since) && self.lists(id, victim)
-        };
-        let uuid = |id: &NodeId| self.node(*id).gcomm_uuid.clone();
-        let representative =
-            ids(&self.nodes).filter(|id| *id != victim && self.survivor(*id)).min_by_key(uuid)?;
-        let via = if fresh(representative) {
+    fn witness(&self, core: &Core, victim: NodeId) -> Option<NodeId> {
+        let since = core.node(victim).lost_at.unwrap_or_default().max(self.evict_ended.unwrap_or_default());
+        let stands = |id: &NodeId| *id != victim && survivor(core.node(*id));
+        let fresh =
+            |id: &NodeId| stands(id) && core.node(*id).answered_since(since) && self.lists(core, *id, victim);
+        let uuid = |id: &NodeId| self.member(*id).gcomm_uuid.clone();
+        let representative = ids(&core.nodes).filter(stands).min_by_key(uuid)?;
+        let via = if fresh(&representative) {
             representative
-        } else if self.now.saturating_sub(since) < REPRESENTATIVE_WAIT {
+        } else if core.now.saturating_sub(since) < REPRESENTATIVE_WAIT {
             return None;
         } else {
-            ids(&self.nodes).filter(|id| fresh(*id)).min_by_key(uuid)?
+            ids(&core.nodes).filter(fresh).min_by_key(uuid)?
         };
-        let status = self.node(via).status.as_ref()?;
-        let live = self.live_without(victim);
+        let status = own(core.node(via))?;
+        let live = self.live_without(core, victim);
         (live * 2 > status.cluster_size as usize).then_some(via)
-    }
-
-    fn survivor(&self, id: NodeId) -> bool {
-        let node = self.node(id);
-        node.linked && node.primary() && node.counts.misses == 0 && node.doubt.is_none() && usable(node)
     }
 
     /// `teller`'s view has `id`. Where addresses cannot be matched (a node announces another one than the configuration has), the
     /// size of the view speaks.
-    fn lists(&self, teller: NodeId, id: NodeId) -> bool {
-        let Some(status) = &self.node(teller).status else { return false };
-        if self.node(id).listed_once && !status.members.is_empty() {
-            return status.members.contains(&self.node(id).address);
+    fn lists(&self, core: &Core, teller: NodeId, id: NodeId) -> bool {
+        let Some(status) = own(core.node(teller)) else { return false };
+        if self.member(id).listed_once && !status.members.is_empty() {
+            return status.members.contains(&core.node(id).address);
         }
-        status.cluster_size as usize > self.live_without(id)
+        status.cluster_size as usize > self.live_without(core, id)
     }
 
     /// How many members are there without `id`. Strangers cannot be asked, and are taken to be alive: none has been heard to go.
-    fn live_without(&self, id: NodeId) -> usize {
-        ids(&self.nodes).filter(|other| *other != id && self.survivor(*other)).count() + self.strangers
+    fn live_without(&self, core: &Core, id: NodeId) -> usize {
+        ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count() + self.strangers
     }
+}
+
+/// It is there, and a full member.
+fn survivor(node: &Belief) -> bool {
+    node.linked && primary(node) && node.counts.misses == 0 && node.doubt.is_none() && usable(node)
 }
 
 /// Any full member can carry the message, whatever it may do for clients.

@@ -16,68 +16,56 @@
 
 use std::time::Duration;
 
+use super::view::primary;
+use super::{Action, EvictPolicy, Galera};
 use crate::NodeId;
-use crate::action::Action;
 use crate::core::Core;
 use crate::election::ids;
 use crate::health::Serves;
-use crate::settings::EvictPolicy;
 
-/// So long after an operator took the traffic off a node, its stop is expected.
-const STOP_EXPECTED: Duration = Duration::from_secs(600);
 /// A node that misses probes now and then makes the others brisk once in this time, not each time.
 const LATE_GAP: Duration = Duration::from_secs(5);
 
-impl Core {
+impl Galera {
     /// Brings each node's pace in line with what is true now.
-    pub(crate) fn pace(&mut self) {
-        self.note_late();
-        let leaving: Vec<NodeId> = ids(&self.nodes).filter(|id| self.on_its_way_out(*id)).collect();
-        for id in ids(&self.nodes) {
-            let node = self.node(id);
-            let brisk = leaving.iter().any(|other| *other != id) && node.linked && node.primary();
-            if brisk != node.brisk {
-                self.node_mut(id).brisk = brisk;
-                self.out.push(Action::Pace { node: id, brisk });
+    pub(super) fn pace(&mut self, core: &mut Core) {
+        self.note_late(core);
+        let leaving: Vec<NodeId> = ids(&core.nodes).filter(|id| self.on_its_way_out(core, *id)).collect();
+        for id in ids(&core.nodes) {
+            let node = core.node(id);
+            let brisk = leaving.iter().any(|other| *other != id) && node.linked && primary(node);
+            if brisk != self.member(id).brisk {
+                self.member_mut(id).brisk = brisk;
+                core.out.push(Action::Pace { node: id, brisk }.into());
             }
         }
-    }
-
-    /// An operator took the traffic off the node.
-    pub(crate) fn stop_expected(&mut self, id: NodeId) {
-        self.node_mut(id).stop_expected_until = self.now + STOP_EXPECTED;
-    }
-
-    /// It takes traffic again: no stop is expected any more.
-    pub(crate) fn stop_unexpected(&mut self, id: NodeId) {
-        self.node_mut(id).stop_expected_until = Duration::ZERO;
     }
 
     /// When a node begins to miss probes while others answer; kept as long as it does.
-    fn note_late(&mut self) {
-        for id in ids(&self.nodes) {
-            let now = self.now;
-            let missing = self.node(id).counts.missed_since;
-            let alone = missing.is_none_or(|since| !self.another_answered_since(id, since));
-            let node = self.node_mut(id);
+    fn note_late(&mut self, core: &Core) {
+        for id in ids(&core.nodes) {
+            let now = core.now;
+            let missing = core.node(id).counts.missed_since;
+            let alone = missing.is_none_or(|since| !core.another_answered_since(id, since));
+            let member = self.member_mut(id);
             if alone {
-                node.late = false;
-            } else if !node.late && node.late_last.is_none_or(|at| now.saturating_sub(at) > LATE_GAP) {
-                node.late = true;
-                node.late_last = Some(now);
+                member.late = false;
+            } else if !member.late && member.late_last.is_none_or(|at| now.saturating_sub(at) > LATE_GAP) {
+                member.late = true;
+                member.late_last = Some(now);
             }
         }
     }
 
-    fn on_its_way_out(&self, id: NodeId) -> bool {
-        let node = self.node(id);
-        if self.settings.evict == EvictPolicy::Never || !node.linked_once || node.left_view {
+    fn on_its_way_out(&self, core: &Core, id: NodeId) -> bool {
+        let (node, member) = (core.node(id), self.member(id));
+        if core.settings.galera.evict == EvictPolicy::Never || !node.linked_once || member.left_view {
             return false;
         }
         let lost = node.verdict.serves == Serves::No
             && (!node.linked || node.leaving_since.is_some())
-            && !self.silent_alone(id);
-        let stopping = self.now < node.stop_expected_until;
-        (lost || node.late || stopping) && node.verdict.problem != "left"
+            && !core.silent_alone(id);
+        let stopping = core.now < node.stop_expected_until;
+        (lost || member.late || stopping) && node.verdict.problem != "left"
     }
 }
