@@ -23,11 +23,14 @@ use crate::advice::{self, Topic};
 use crate::journal::JournalRow;
 use crate::probe::{Note, Wish};
 use crate::store::{Saved, Store, Work};
+use crate::tables::{self, Names};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(20);
 /// The view is not older than this.
 const VIEW_AGE_MAX: Duration = Duration::from_millis(200);
+/// A catalogue of many thousand tables takes seconds to read.
+const TABLES_DEADLINE: Duration = Duration::from_secs(20);
 /// For reading the account table, and for writing what is left at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
@@ -190,8 +193,20 @@ impl Cycle {
                         }
                     });
                 }
-                // Nobody reads them yet: until then any name may be among them.
-                Action::ReadTables { .. } => {}
+                Action::ReadTables { node } => {
+                    let (address, login) = (self.address(node), self.login.clone());
+                    let name = self.name(node).to_owned();
+                    acts.spawn(async move {
+                        let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
+                            Ok(Names::Known(names)) => (Fact::Untransactional { node, names }, None),
+                            Ok(Names::Hidden) => {
+                                (Fact::Tick, Some(advice::tables_hidden(&name, &login.user)))
+                            }
+                            Err(Failed { why, .. }) => (Fact::Tick, Some(advice::tables(&name, &why))),
+                        };
+                        (fact, Some((node, Topic::Tables, text)))
+                    });
+                }
                 Action::Answer { id, reply } => {
                     if let Some(answer) = desk.answers.remove(&id) {
                         desk.replies.push((answer, reply));

@@ -15,6 +15,7 @@ pub mod account;
 pub mod action;
 mod belief;
 pub mod brain;
+pub mod catalogue;
 mod core;
 mod detector;
 mod disk;
