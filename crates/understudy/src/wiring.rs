@@ -170,11 +170,11 @@ fn manager_settings(settings: &Settings, password: String) -> manager::Settings 
     };
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
-    cluster.evict = settings.monitor.evict;
+    cluster.galera.evict = settings.monitor.evict;
     cluster.probe_interval = settings.monitor.interval;
     cluster.misses_max = settings.monitor.misses_max;
     cluster.events = settings.monitor.events;
-    cluster.leave_grace = settings.monitor.stop_grace;
+    cluster.galera.leave_grace = settings.monitor.stop_grace;
     manager::Settings {
         cluster,
         monitor: manager::Monitor {
