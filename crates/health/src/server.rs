@@ -31,7 +31,7 @@ pub use self::reply::WRITE_TIME_MAX;
 pub use self::respond::Answerer;
 
 use self::accept::{Entrance, clients, take_in};
-use self::respond::Shared;
+use self::respond::Responder;
 use crate::Source;
 use crate::style::Style;
 
@@ -60,7 +60,7 @@ pub struct Server {
     http: Vec<SocketAddr>,
     agent: Vec<SocketAddr>,
     counts: Arc<Counts>,
-    shared: Arc<Shared>,
+    responder: Arc<Responder>,
     stop: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -75,7 +75,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
     let (http, agent) = (addresses(&settings.http)?, addresses(&settings.agent)?);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, mut stopped) = watch::channel(());
-    let shared = Arc::new(Shared {
+    let responder = Arc::new(Responder {
         source,
         style: settings.style,
         rules: settings.rules,
@@ -83,8 +83,8 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         counts: counts.clone(),
     });
     let entrance = |open_max| {
-        let shared = shared.clone();
-        Arc::new(Entrance::new(shared, open_max))
+        let responder = responder.clone();
+        Arc::new(Entrance::new(responder, open_max))
     };
     let (front, aside, back) = (entrance(settings.connections_max), entrance(ASIDE_MAX), entrance(ASIDE_MAX));
     {
@@ -108,7 +108,7 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
             while stopped.changed().await.is_ok() {}
         });
     })?;
-    Ok(Server { http, agent, counts, shared, stop: Some(stop), thread: Some(thread) })
+    Ok(Server { http, agent, counts, responder, stop: Some(stop), thread: Some(thread) })
 }
 
 impl Server {
@@ -129,7 +129,7 @@ impl Server {
 
     /// The same answers, for another server.
     pub fn answerer(&self) -> Answerer {
-        Answerer(self.shared.clone())
+        Answerer(self.responder.clone())
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::respond::Shared;
+use super::respond::Responder;
 
 /// As many connections at once are enough.
 pub const CONNECTIONS_MAX: u64 = 16_384;
@@ -32,7 +32,7 @@ const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
 
 /// One kind of door, and those who came through it.
 pub struct Entrance {
-    pub shared: Arc<Shared>,
+    pub responder: Arc<Responder>,
     open: AtomicU64,
     open_max: u64,
     /// Whoever is silent on a kept connection waits for this, too: the place is wanted. Who waits longest hears it first.
@@ -88,7 +88,7 @@ pub struct Place {
 
 impl Place {
     pub fn take(entrance: &Arc<Entrance>) -> Self {
-        let counts = &entrance.shared.counts;
+        let counts = &entrance.responder.counts;
         counts.accepted.fetch_add(1, Relaxed);
         counts.open.fetch_add(1, Relaxed);
         let is_beyond = entrance.open.fetch_add(1, Relaxed) >= entrance.open_max;
@@ -103,13 +103,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.entrance.open.fetch_sub(1, Relaxed);
-        self.entrance.shared.counts.open.fetch_sub(1, Relaxed);
+        self.entrance.responder.counts.open.fetch_sub(1, Relaxed);
     }
 }
 
 impl Entrance {
-    pub fn new(shared: Arc<Shared>, open_max: u64) -> Self {
-        Self { shared, open: AtomicU64::new(0), open_max, wanted: Notify::new() }
+    pub fn new(responder: Arc<Responder>, open_max: u64) -> Self {
+        Self { responder, open: AtomicU64::new(0), open_max, wanted: Notify::new() }
     }
 
     /// Waits while so many are being told that they are too many, that the program itself would be short of descriptors: a new client

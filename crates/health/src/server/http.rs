@@ -14,7 +14,7 @@ use topology::health::{Question, Rules};
 
 use super::accept::{Entrance, Place};
 use super::reply::{linger, write};
-use super::respond::Shared;
+use super::respond::Responder;
 use crate::answer::{Answer, Kind};
 use crate::request::{HEAD_BYTES_MAX, Request, Seen, see};
 
@@ -40,143 +40,141 @@ pub fn welcome(stream: impl link::Stream + 'static, entrance: &Arc<Entrance>) {
     tokio::spawn(async move {
         let mut stream = stream;
         // A client that left needs no answer; one that is too slow has had its time.
-        let _ = place.entrance.shared.converse(&mut stream, &place).await;
+        let _ = converse(&place.entrance.responder, &mut stream, &place).await;
         drop(place);
     });
 }
 
-impl Shared {
-    /// Requests and answers until one side has had enough.
-    async fn converse(&self, stream: &mut impl link::Stream, place: &Place) -> io::Result<()> {
-        let mut bytes: Vec<u8> = Vec::new();
-        let mut out: Vec<u8> = Vec::new();
-        let mut patience = match (place.is_beyond, self.several_nodes) {
-            (true, _) => BEYOND_TIME_MAX,
-            (false, true) => SILENT_TIME_MAX,
-            (false, false) => PLAIN_TIME_MAX,
+/// Requests and answers until one side has had enough.
+async fn converse(responder: &Responder, stream: &mut impl link::Stream, place: &Place) -> io::Result<()> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut out: Vec<u8> = Vec::new();
+    let mut patience = match (place.is_beyond, responder.several_nodes) {
+        (true, _) => BEYOND_TIME_MAX,
+        (false, true) => SILENT_TIME_MAX,
+        (false, false) => PLAIN_TIME_MAX,
+    };
+    let mut is_first = true;
+    loop {
+        let deadline = Instant::now() + patience;
+        let head = tokio::select! {
+            biased;
+            head = read_head(responder, stream, &mut bytes, deadline) => head?,
+            () = place.entrance.wanted.notified(), if !is_first => {
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                // Half a question has come, and is heard to its end.
+                read_head(responder, stream, &mut bytes, deadline).await?
+            }
         };
-        let mut is_first = true;
-        loop {
-            let deadline = Instant::now() + patience;
-            let head = tokio::select! {
-                biased;
-                head = self.head(stream, &mut bytes, deadline) => head?,
-                () = place.entrance.wanted.notified(), if !is_first => {
-                    if bytes.is_empty() {
-                        return Ok(());
-                    }
-                    // Half a question has come, and is heard to its end.
-                    self.head(stream, &mut bytes, deadline).await?
-                }
-            };
-            let request = match head {
-                Head::Request(request) => request,
-                Head::Silent if !is_first => return Ok(()),
-                // What is asked stands in the first line. Without that, it may be about any node.
-                Head::Part => match cut(&bytes, self.rules) {
-                    Some(request) => request,
-                    None => {
-                        self.unheard(stream).await;
-                        return Ok(());
-                    }
-                },
-                Head::Silent | Head::Raw => {
-                    // One of none of ours may name a node all the same, and one who had little time may still be about to.
-                    let may_name_one = bytes.contains(&b'/') || (bytes.is_empty() && place.is_beyond);
-                    if may_name_one {
-                        self.unheard(stream).await;
-                    } else {
-                        self.raw(stream).await;
-                    }
+        let request = match head {
+            Head::Request(request) => request,
+            Head::Silent if !is_first => return Ok(()),
+            // What is asked stands in the first line. Without that, it may be about any node.
+            Head::Part => match cut(&bytes, responder.rules) {
+                Some(request) => request,
+                None => {
+                    unheard(responder, stream).await;
                     return Ok(());
                 }
-                Head::Bad(status, why) => {
-                    out.clear();
-                    self.refuse(status, &why, bytes.starts_with(b"HEAD "), &mut out);
-                    write(stream, &out).await?;
-                    linger(stream).await;
-                    return Ok(());
-                }
-            };
-            let keep = !place.is_beyond && self.keeps(&request);
-            out.clear();
-            self.answer(&request, keep, &mut out);
-            bytes.drain(..request.len);
-            write(stream, &out).await?;
-            if !keep {
-                if request.has_body || !bytes.is_empty() {
-                    linger(stream).await;
+            },
+            Head::Silent | Head::Raw => {
+                // One of none of ours may name a node all the same, and one who had little time may still be about to.
+                let may_name_one = bytes.contains(&b'/') || (bytes.is_empty() && place.is_beyond);
+                if may_name_one {
+                    unheard(responder, stream).await;
+                } else {
+                    raw(responder, stream).await;
                 }
                 return Ok(());
             }
-            is_first = false;
-            patience = IDLE_TIME_MAX;
-            // One answer, then the others': whoever sends requests without end must not keep them waiting.
-            if !bytes.is_empty() {
-                tokio::task::yield_now().await;
+            Head::Bad(status, why) => {
+                out.clear();
+                responder.refuse(status, &why, bytes.starts_with(b"HEAD "), &mut out);
+                write(stream, &out).await?;
+                linger(stream).await;
+                return Ok(());
             }
+        };
+        let keep = !place.is_beyond && responder.keeps(&request);
+        out.clear();
+        responder.answer(&request, keep, &mut out);
+        bytes.drain(..request.len);
+        write(stream, &out).await?;
+        if !keep {
+            if request.has_body || !bytes.is_empty() {
+                linger(stream).await;
+            }
+            return Ok(());
         }
-    }
-
-    /// Reads until a head is whole, or it is clear that none will be.
-    async fn head(
-        &self,
-        stream: &mut impl link::Stream,
-        bytes: &mut Vec<u8>,
-        mut deadline: Instant,
-    ) -> io::Result<Head> {
-        let mut has_line = false;
+        is_first = false;
+        patience = IDLE_TIME_MAX;
+        // One answer, then the others': whoever sends requests without end must not keep them waiting.
         if !bytes.is_empty() {
-            deadline = deadline.min(Instant::now() + HEAD_TIME_MAX);
-        }
-        loop {
-            if !bytes.is_empty() {
-                match see(bytes, self.rules) {
-                    Seen::Part => {}
-                    Seen::Raw => return Ok(Head::Raw),
-                    Seen::Request(request) => return Ok(Head::Request(request)),
-                    Seen::Bad(status, why) => return Ok(Head::Bad(status, why)),
-                }
-            }
-            if !self.several_nodes && !has_line && bytes.contains(&b'\n') {
-                has_line = true;
-                deadline = deadline.min(Instant::now() + LINE_TIME_MAX);
-            }
-            let was_empty = bytes.is_empty();
-            bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
-            match timeout_at(deadline, stream.read_buf(bytes)).await {
-                // Half a request, and no more of it: it gets what the original would have said.
-                Err(_) if !bytes.is_empty() => return Ok(Head::Part),
-                Err(_) => return Ok(Head::Silent),
-                Ok(Ok(0)) if bytes.is_empty() => return Ok(Head::Silent),
-                Ok(Ok(0)) => return Ok(Head::Part),
-                Ok(Ok(_)) if was_empty => deadline = Instant::now() + HEAD_TIME_MAX,
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => return Err(error),
-            }
+            tokio::task::yield_now().await;
         }
     }
+}
 
-    /// The plain answer to whoever did not ask in HTTP.
-    async fn raw(&self, stream: &mut impl link::Stream) {
-        let Some(answer) = self.source.answer(None, Question::Member(self.rules)) else { return };
-        self.count(&answer);
-        if write(stream, &self.style.text(&answer)).await.is_ok() {
-            linger(stream).await;
+/// Reads until a head is whole, or it is clear that none will be.
+async fn read_head(
+    responder: &Responder,
+    stream: &mut impl link::Stream,
+    bytes: &mut Vec<u8>,
+    mut deadline: Instant,
+) -> io::Result<Head> {
+    let mut has_line = false;
+    if !bytes.is_empty() {
+        deadline = deadline.min(Instant::now() + HEAD_TIME_MAX);
+    }
+    loop {
+        if !bytes.is_empty() {
+            match see(bytes, responder.rules) {
+                Seen::Part => {}
+                Seen::Raw => return Ok(Head::Raw),
+                Seen::Request(request) => return Ok(Head::Request(request)),
+                Seen::Bad(status, why) => return Ok(Head::Bad(status, why)),
+            }
+        }
+        if !responder.several_nodes && !has_line && bytes.contains(&b'\n') {
+            has_line = true;
+            deadline = deadline.min(Instant::now() + LINE_TIME_MAX);
+        }
+        let was_empty = bytes.is_empty();
+        bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
+        match timeout_at(deadline, stream.read_buf(bytes)).await {
+            // Half a request, and no more of it: it gets what the original would have said.
+            Err(_) if !bytes.is_empty() => return Ok(Head::Part),
+            Err(_) => return Ok(Head::Silent),
+            Ok(Ok(0)) if bytes.is_empty() => return Ok(Head::Silent),
+            Ok(Ok(0)) => return Ok(Head::Part),
+            Ok(Ok(_)) if was_empty => deadline = Instant::now() + HEAD_TIME_MAX,
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(error),
         }
     }
+}
 
-    /// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
-    /// another's "yes" would be a lie.
-    async fn unheard(&self, stream: &mut impl link::Stream) {
-        if !self.several_nodes {
-            return self.raw(stream).await;
-        }
-        let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
-        self.count(&answer);
-        if write(stream, &self.style.text(&answer)).await.is_ok() {
-            linger(stream).await;
-        }
+/// The plain answer to whoever did not ask in HTTP.
+async fn raw(responder: &Responder, stream: &mut impl link::Stream) {
+    let Some(answer) = responder.source.answer(None, Question::Member(responder.rules)) else { return };
+    responder.count(&answer);
+    if write(stream, &responder.style.text(&answer)).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+/// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
+/// another's "yes" would be a lie.
+async fn unheard(responder: &Responder, stream: &mut impl link::Stream) {
+    if !responder.several_nodes {
+        return raw(responder, stream).await;
+    }
+    let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
+    responder.count(&answer);
+    if write(stream, &responder.style.text(&answer)).await.is_ok() {
+        linger(stream).await;
     }
 }
 

@@ -13,9 +13,9 @@ use crate::style::{self, Manner, Style};
 
 /// Answers requests that another server took in.
 #[derive(Clone)]
-pub struct Answerer(pub(super) Arc<Shared>);
+pub struct Answerer(pub(super) Arc<Responder>);
 
-pub struct Shared {
+pub struct Responder {
     pub source: Arc<dyn Source>,
     pub style: Style,
     pub rules: Rules,
@@ -38,7 +38,7 @@ impl Answerer {
     }
 }
 
-impl Shared {
+impl Responder {
     /// clustercheck closes every connection, and says so; only whoever asks for more gets more.
     pub fn keeps(&self, request: &Request) -> bool {
         if request.has_body {
