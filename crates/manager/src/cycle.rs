@@ -132,7 +132,7 @@ impl Cycle {
                 }
                 fact
             }
-            Note::Reading(node, mut reading) => {
+            Note::Reading(node, mut reading, asked) => {
                 // A node may announce itself under another name than the configuration has; the brain knows only the latter.
                 let address = &self.settings.nodes[usize::from(node.0)].address;
                 let size = reading.status.cluster_size as usize;
@@ -149,7 +149,7 @@ impl Cycle {
                         member.clone_from(address);
                     }
                 }
-                Fact::Status { node, status: Box::new(reading.status) }
+                Fact::Status { node, status: Box::new(reading.status), asked }
             }
         }
     }
@@ -220,6 +220,8 @@ impl Cycle {
                         }
                     });
                 }
+                // Nobody reads them yet: until then any name may be among them.
+                Action::ReadTables { .. } => {}
                 Action::Answer { id, reply } => {
                     if let Some(answer) = desk.answers.remove(&id) {
                         desk.replies.push((answer, reply));

@@ -126,7 +126,7 @@ impl Driver {
                 }
                 Err(AttachError::Lost(how)) => {
                     drop(lease);
-                    self.shared.tell(Fact::TrafficLost { node: lane.node, how });
+                    self.shared.tell(Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 });
                     return Some(self.again(lane, wait).await);
                 }
             }
@@ -363,7 +363,8 @@ impl Driver {
             };
         }
         if !lane.is_shut() {
-            self.shared.tell(Fact::TrafficLost { node: lane.node, how: loss.how.clone() });
+            let how = loss.how.clone();
+            self.shared.tell(Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 });
         }
         let pins = self.session.pins();
         let verdict = self.session.lost(flight, loss.progress);
@@ -391,7 +392,7 @@ impl Driver {
             self.lose_link();
             return Attempt::Killed { code, state, message };
         }
-        self.shared.tell(Fact::TrafficRefused { node: lane.node, errno: code });
+        self.shared.tell(Fact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno: code, alarm: 0 });
         let killed = matches!(code, errno::CONNECTION_KILLED | errno::SESSION_WAS_KILLED);
         let believed = if killed { KILL_BELIEVED } else { REFUSAL_BELIEVED };
         let first = *wait.refused.get_or_insert_with(Instant::now);

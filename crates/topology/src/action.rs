@@ -71,6 +71,12 @@ pub enum Action {
         /// From which node.
         node: NodeId,
     },
+    /// Read which names may not be touched by a statement that is to be rolled back whole; answered by `Untransactional`, or by
+    /// nothing.
+    ReadTables {
+        /// From which node.
+        node: NodeId,
+    },
     /// Tell the data plane.
     Publish(Arc<Routes>),
     /// Tell the operator.

@@ -2,10 +2,12 @@
 //!
 //! Facts change the fields; [`crate::problem::judge`] turns the fields into a state; nobody else decides what a node is.
 
+use std::collections::VecDeque;
+
 use crate::detector::Counts;
 use crate::fact::{GaleraStatus, Now};
 use crate::health::{Finding, Serves};
-use crate::routes::{LaneState, ServerGreeting};
+use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::view::NodeState;
 
 /// The verdict on a node.
@@ -103,7 +105,14 @@ pub(crate) struct Belief {
 
     pub lane: LaneState,
     pub epoch: u64,
+    pub cut: Cut,
+    /// Alarms of the present epoch that the node has not been asked about since, and when each was heard; the highest that it has.
+    pub alarms: VecDeque<(u64, Now)>,
+    pub looked: u64,
 }
+
+/// Alarms kept apart; further ones count as one with the last.
+const ALARMS_MAX: usize = 64;
 
 impl Belief {
     pub fn new(name: &str, address: &str, priority: u32, sessions_max: Option<u32>, now: Now) -> Self {
@@ -143,6 +152,31 @@ impl Belief {
             since: now,
             lane: LaneState::Shut,
             epoch: 0,
+            cut: Cut::Nothing,
+            alarms: VecDeque::new(),
+            looked: 0,
+        }
+    }
+
+    /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node's own word is to be asked for.
+    pub fn alarmed(&mut self, epoch: u64, alarm: u64, now: Now) {
+        let newest = self.alarms.back().map_or(self.looked, |(newest, _)| *newest);
+        if epoch != self.epoch || alarm <= newest {
+            return;
+        }
+        if self.alarms.len() == ALARMS_MAX {
+            self.alarms.pop_back();
+        }
+        self.alarms.push_back((alarm, now));
+    }
+
+    /// The node said that it is well, asked at `asked`: that answers every alarm heard before.
+    pub fn looked_after(&mut self, asked: Now) {
+        while let Some((alarm, heard)) = self.alarms.front().copied()
+            && heard < asked
+        {
+            self.looked = alarm;
+            self.alarms.pop_front();
         }
     }
 

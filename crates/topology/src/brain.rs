@@ -7,6 +7,7 @@
 //! Invariants: the same facts at the same times give the same actions; at most one `Publish` for each fact, and it comes first;
 //! every order gets exactly one answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::core::{Core, Running, Saving};
 use crate::disk::Written;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Now, Outcome};
-use crate::health::Serves;
+use crate::health::{self, Serves};
 use crate::order::{Order, OrderId};
 use crate::plan::Quiet;
 use crate::plan::all::All;
@@ -57,9 +58,26 @@ pub struct Brain {
     plan: Plan,
     greeting: Option<Arc<ServerGreeting>>,
     accounts: Arc<Accounts>,
-    accounts_asked: Option<Now>,
-    accounts_wanted: bool,
+    accounts_due: Due,
+    untransactional: Option<Arc<BTreeSet<String>>>,
+    tables_due: Due,
     published: Option<Arc<Routes>>,
+}
+
+/// Something that is read from a node now and then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Due {
+    asked: Option<Now>,
+    /// Sooner than the next time: something new may be there.
+    wanted: bool,
+}
+
+impl Due {
+    fn is_due(&self, now: Now, settings: &Settings) -> bool {
+        let Some(asked) = self.asked else { return true };
+        let since = now.saturating_sub(asked);
+        since >= settings.accounts_interval || (self.wanted && since >= settings.accounts_gap_min)
+    }
 }
 
 enum Plan {
@@ -84,8 +102,9 @@ impl Brain {
             plan,
             greeting: None,
             accounts: Arc::default(),
-            accounts_asked: None,
-            accounts_wanted: true,
+            accounts_due: Due::default(),
+            untransactional: None,
+            tables_due: Due::default(),
             published: None,
         }
     }
@@ -107,7 +126,7 @@ impl Brain {
         self.evict();
         self.core.pace();
         self.ask();
-        self.read_accounts();
+        self.read_catalogues();
         self.publish();
         std::mem::take(&mut self.core.out)
     }
@@ -134,24 +153,33 @@ impl Brain {
         {
             return;
         }
+        self.note_alarm(&fact);
         let fact = if self.core.settings.events { fact } else { without_events(fact) };
         match fact {
             Fact::LinkUp { node, greeting } => self.link_up(node, greeting),
             Fact::LinkEnded { node, how } => self.link_ended(node, &how),
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
-            Fact::Status { node, status } => self.status(node, *status),
-            Fact::ProbeMissed { node } => self.miss(node),
+            Fact::Status { node, status, asked } => self.status(node, *status, asked),
+            Fact::ProbeMissed { node, .. } => self.miss(node),
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {
                     self.accounts = Arc::new(accounts);
                 }
             }
-            Fact::TrafficLost { node, how } => {
+            Fact::Untransactional { names, .. } => {
+                let names: BTreeSet<String> = names.into_iter().map(|name| name.to_lowercase()).collect();
+                if self.untransactional.as_deref() != Some(&names) {
+                    self.untransactional = Some(Arc::new(names));
+                }
+            }
+            Fact::TablesChanged => self.tables_due.wanted = true,
+            Fact::Cut { .. } | Fact::StatementLost { .. } => {}
+            Fact::TrafficLost { node, how, .. } => {
                 let why = format!("traffic lost its connection, {}", failure(&how));
                 self.alarm(node, why, true);
             }
-            Fact::TrafficRefused { node, errno } => {
+            Fact::TrafficRefused { node, errno, .. } => {
                 let why = format!("traffic was refused with error {errno}");
                 // Any client can make a node say any error (SIGNAL): that it leaves is believed of its own status and link only.
                 self.alarm(node, why, false);
@@ -163,10 +191,20 @@ impl Brain {
                     Plan::All(plan) => plan.quiesced(quiet, &self.core),
                 }
             }
-            Fact::UnknownAccount { .. } => self.accounts_wanted = true,
+            Fact::UnknownAccount { .. } => self.accounts_due.wanted = true,
             Fact::Outcome(outcome) => self.outcome(outcome),
             Fact::Order { id, order } => self.order(id, order),
             Fact::Tick => self.tick(),
+        }
+    }
+
+    /// An alarm is answered by the node's own word, also when alarms raise no doubt.
+    fn note_alarm(&mut self, fact: &Fact) {
+        if let Fact::TrafficLost { node, epoch, alarm, .. }
+        | Fact::TrafficRefused { node, epoch, alarm, .. } = fact
+        {
+            let now = self.core.now;
+            self.core.node_mut(*node).alarmed(*epoch, *alarm, now);
         }
     }
 
@@ -300,7 +338,7 @@ impl Brain {
         }
     }
 
-    fn status(&mut self, id: NodeId, status: GaleraStatus) {
+    fn status(&mut self, id: NodeId, status: GaleraStatus, asked: Now) {
         self.core.alive();
         let now = self.core.now;
         let healthy = status.ready && status.cluster_status.eq_ignore_ascii_case("Primary");
@@ -325,6 +363,10 @@ impl Brain {
         } else if was_healthy {
             // It told us itself before it went: an orderly stop looks like this (or a node cut off from the majority).
             node.leaving_since.get_or_insert(now);
+        }
+        let serves = health::examine(&status).is_none_or(|finding| finding.serves != Serves::No);
+        if serves {
+            node.looked_after(asked);
         }
         node.status = Some(status);
         if node.doubt.as_ref().is_some_and(|doubt| !doubt.wants_link) {
@@ -421,6 +463,7 @@ impl Brain {
         let unclear =
             core.nodes.iter().any(|node| node.doubt.is_some()) || core.eviction_pending() || just_lost;
         if !unclear {
+            self.ask_alarmed();
             return;
         }
         let all: Vec<NodeId> = ids(&core.nodes).collect();
@@ -433,24 +476,36 @@ impl Brain {
         }
     }
 
-    fn read_accounts(&mut self) {
+    /// What traffic saw is answered by the node's own word, given later.
+    fn ask_alarmed(&mut self) {
         let core = &mut self.core;
-        let since = self.accounts_asked.map(|at| core.now.saturating_sub(at));
-        let due = match since {
-            None => true,
-            Some(since) => {
-                since >= core.settings.accounts_interval
-                    || (self.accounts_wanted && since >= core.settings.accounts_gap_min)
-            }
-        };
-        if !due {
+        let alarmed: Vec<NodeId> = ids(&core.nodes)
+            .filter(|id| core.node(*id).linked && !core.node(*id).alarms.is_empty())
+            .collect();
+        for id in alarmed {
+            core.ask_probe(id);
+        }
+    }
+
+    fn read_catalogues(&mut self) {
+        let core = &mut self.core;
+        let (now, settings) = (core.now, &core.settings);
+        let accounts = self.accounts_due.is_due(now, settings);
+        let tables = self.tables_due.is_due(now, settings);
+        if !accounts && !tables {
             return;
         }
         let sound = |id: &NodeId| core.node(*id).linked && core.node(*id).sound();
         let Some(node) = core.writer.filter(sound).or_else(|| ids(&core.nodes).find(sound)) else { return };
-        self.accounts_asked = Some(core.now);
-        self.accounts_wanted = false;
-        core.out.push(Action::ReadAccounts { node });
+        let asked = Due { asked: Some(now), wanted: false };
+        if accounts {
+            self.accounts_due = asked;
+            core.out.push(Action::ReadAccounts { node });
+        }
+        if tables {
+            self.tables_due = asked;
+            core.out.push(Action::ReadTables { node });
+        }
     }
 
     fn publish(&mut self) {
@@ -464,8 +519,12 @@ impl Brain {
                 state: node.lane,
                 epoch: node.epoch,
                 sessions_max: node.sessions_max,
+                looked: node.looked,
+                cut: node.cut,
             })
             .collect();
+        let untransactional = self.untransactional.clone().unwrap_or_default();
+        let untransactional_known = self.untransactional.is_some();
         let hold: Option<Arc<str>> = (!core.any_open()).then(|| core.hold.as_str().into());
         let same = self.published.as_ref().is_some_and(|old| {
             old.term == core.term
@@ -473,6 +532,8 @@ impl Brain {
                 && old.hold_because == hold
                 && old.greeting == self.greeting
                 && Arc::ptr_eq(&old.accounts, &self.accounts)
+                && old.untransactional_known == untransactional_known
+                && old.untransactional == untransactional
         });
         if same {
             return;
@@ -486,6 +547,8 @@ impl Brain {
             hold_because: hold,
             greeting: self.greeting.clone(),
             accounts: Arc::clone(&self.accounts),
+            untransactional,
+            untransactional_known,
         });
         self.published = Some(Arc::clone(&routes));
         self.core.out.insert(0, Action::Publish(routes));
@@ -519,7 +582,7 @@ impl Brain {
         self.core.judge_all();
         let running = |what: String| Running { id, since, what };
         match order {
-            Order::Switchover { to, budget } => match &mut self.plan {
+            Order::Switchover { to, budget, .. } => match &mut self.plan {
                 Plan::One(plan) => {
                     let what = match to {
                         Some(to) => format!("switchover to {} was ordered", self.core.name(to)),
@@ -533,7 +596,7 @@ impl Brain {
                     "all nodes write (writers = \"all\"), so there is no writer to move: drain the node instead",
                 ),
             },
-            Order::Drain { node, budget } => self.drain(id, node, budget),
+            Order::Drain { node, budget, .. } => self.drain(id, node, budget),
             Order::SetSessionsMax { node, sessions_max: Some(0) } => self.drain(id, node, Settings::HANDOVER_BUDGET),
             Order::Undrain { node } => self.limit(id, node, None, true),
             Order::SetSessionsMax { node, sessions_max } => self.limit(id, node, sessions_max, false),
@@ -709,17 +772,21 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::LinkEnded { node, .. }
         | Fact::ConnectFailed { node, .. }
         | Fact::Status { node, .. }
-        | Fact::ProbeMissed { node }
+        | Fact::ProbeMissed { node, .. }
         | Fact::Accounts { node, .. }
         | Fact::TrafficLost { node, .. }
         | Fact::TrafficRefused { node, .. }
+        | Fact::StatementLost { node, .. }
+        | Fact::Untransactional { node, .. }
         | Fact::Quiesced { node, .. }
+        | Fact::Cut { node, .. }
         | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
             Some(*node)
         }
         Fact::Outcome(Outcome::Evicted { victim, .. } | Outcome::EvictFailed { victim, .. }) => Some(*victim),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
         | Fact::UnknownAccount { .. }
+        | Fact::TablesChanged
         | Fact::Order { .. }
         | Fact::Tick => None,
     }

@@ -15,7 +15,7 @@ use crate::fact::Now;
 use crate::health::Serves;
 use crate::order::{OrderDone, OrderId, OrderRefused};
 use crate::problem::{GroupView, judge, seconds};
-use crate::routes::LaneState;
+use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::view::{Decision, Level, NodeState};
 use crate::{NodeId, Term};
@@ -184,8 +184,11 @@ impl Core {
         let node = self.node_mut(id);
         if node.lane != state {
             node.lane = state;
+            node.cut = Cut::Nothing;
             if state == LaneState::Shut {
                 node.epoch += 1;
+                node.alarms.clear();
+                node.looked = 0;
             }
         }
     }

@@ -22,21 +22,34 @@ pub enum Fact {
     /// A try to connect (the confirming one included) failed.
     ConnectFailed { node: NodeId, how: ConnectFailure },
     // ---- the status query
-    /// The node answered.
-    Status { node: NodeId, status: Box<GaleraStatus> },
-    /// The node did not answer within the deadline of a probe.
-    ProbeMissed { node: NodeId },
+    /// The node answered the question that was sent at `asked`.
+    Status { node: NodeId, status: Box<GaleraStatus>, asked: Now },
+    /// The node did not answer within the deadline of a probe, which was sent at `asked`.
+    ProbeMissed { node: NodeId, asked: Now },
     /// The account table, read from `node`.
     Accounts { node: NodeId, rows: Vec<Account> },
+    /// The names that a statement may not touch if it is to be rolled back whole, read from `node`
+    /// ([`crate::routes::Routes::untransactional`]).
+    Untransactional { node: NodeId, names: Vec<String> },
     // ---- seen by the proxy in real traffic (may be dropped when too many)
-    /// A link to the node broke in the middle of something, or could not be made.
-    TrafficLost { node: NodeId, how: ConnectFailure },
-    /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...).
-    TrafficRefused { node: NodeId, errno: u16 },
+    /// A link to the node broke in the middle of something, or could not be made. `alarm` numbers the alarms of one lane (node and
+    /// epoch) from 1 on, and is answered by [`crate::routes::Lane::looked`]; 0 when no answer is waited for.
+    TrafficLost { node: NodeId, epoch: u64, how: ConnectFailure, alarm: u64 },
+    /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...). `alarm` as
+    /// above.
+    TrafficRefused { node: NodeId, epoch: u64, errno: u16, alarm: u64 },
+    /// A statement was running on the node when its link broke. `digest` in hex, `text` normalised, without literals, at most 200
+    /// bytes.
+    StatementLost { node: NodeId, epoch: u64, digest: String, text: String },
+    /// A statement ran that may have made, changed or dropped a table of an engine without transactions.
+    TablesChanged,
     /// No transaction runs any more on a lane that was told to drain. Never dropped. `version` is that of the routes the proxy
     /// had taken up when it saw the lane quiet ([`crate::routes::Routes::version`]): routes of a later version that drain the
     /// same lane have not been looked at yet. Said anew for each routes taken up, so a repetition means nothing.
     Quiesced { node: NodeId, epoch: u64, term: Term, version: u64 },
+    /// Every link of a lane that was shut is certainly gone: its socket is shut down, and its session has let go of it. Said once of
+    /// each lane that was shut. Never dropped.
+    Cut { node: NodeId, epoch: u64 },
     /// A client could not be let in: perhaps its account is new, or has a new password.
     UnknownAccount { user: String },
     // ---- what came of an action

@@ -151,6 +151,7 @@ impl World {
             Action::Confirm { .. }
             | Action::Probe { .. }
             | Action::ReadAccounts { .. }
+            | Action::ReadTables { .. }
             | Action::Forget { .. }
             | Action::Pace { .. } => {}
         }
@@ -168,7 +169,7 @@ impl World {
                 Fact::LinkUp { node: NodeId(node), greeting }
             }
             Event::Status(node, kind) => {
-                Fact::Status { node: NodeId(node), status: Box::new(status(node, kind)) }
+                Fact::Status { node: NodeId(node), status: Box::new(status(node, kind)), asked: self.now }
             }
             Event::Ended(node, how) => {
                 let how = [LinkEnd::Closed, LinkEnd::Goodbye { errno: 1053 }, LinkEnd::Silent]
@@ -185,9 +186,13 @@ impl World {
                 };
                 Fact::ConnectFailed { node: NodeId(node), how }
             }
-            Event::Missed(node) => Fact::ProbeMissed { node: NodeId(node) },
-            Event::Lost(node) => Fact::TrafficLost { node: NodeId(node), how: ConnectFailure::Closed },
-            Event::Refused(node, errno) => Fact::TrafficRefused { node: NodeId(node), errno },
+            Event::Missed(node) => Fact::ProbeMissed { node: NodeId(node), asked: self.now },
+            Event::Lost(node) => {
+                Fact::TrafficLost { node: NodeId(node), epoch: 0, how: ConnectFailure::Closed, alarm: 0 }
+            }
+            Event::Refused(node, errno) => {
+                Fact::TrafficRefused { node: NodeId(node), epoch: 0, errno, alarm: 0 }
+            }
             Event::Quiet(node) => {
                 let epoch = self.epochs.get(&node).copied().unwrap_or(0);
                 Fact::Quiesced { node: NodeId(node), epoch, term: self.published, version: self.version }
@@ -223,9 +228,9 @@ impl World {
                 self.ordered += 1;
                 let (node, budget) = (NodeId(node), Duration::from_millis(budget_ms));
                 let order = match kind {
-                    0 => Order::Switchover { to: Some(node), budget },
-                    1 => Order::Switchover { to: None, budget },
-                    2 => Order::Drain { node, budget },
+                    0 => Order::Switchover { to: Some(node), budget, force: false },
+                    1 => Order::Switchover { to: None, budget, force: false },
+                    2 => Order::Drain { node, budget, force: false },
                     3 => Order::Undrain { node },
                     _ => Order::SetSessionsMax { node, sessions_max: Some(node.0.into()) },
                 };

@@ -215,9 +215,14 @@ impl Stage {
                     }
                     "ended" => Fact::LinkEnded { node, how: ended(&rest)? },
                     "failed" => Fact::ConnectFailed { node, how: failed(&rest)? },
-                    "missed" => Fact::ProbeMissed { node },
-                    "lost" => Fact::TrafficLost { node, how: ConnectFailure::Reset },
-                    "refused" => Fact::TrafficRefused { node, errno: rest.parse().map_err(|_| "errno?")? },
+                    "missed" => Fact::ProbeMissed { node, asked: self.now },
+                    "lost" => Fact::TrafficLost { node, epoch: 0, how: ConnectFailure::Reset, alarm: 0 },
+                    "refused" => Fact::TrafficRefused {
+                        node,
+                        epoch: 0,
+                        errno: rest.parse().map_err(|_| "errno?")?,
+                        alarm: 0,
+                    },
                     "quiet" => {
                         let routes = self.routes.clone().ok_or("nothing is published")?;
                         let epoch = routes.lane(node).ok_or("lane?")?.epoch;
@@ -246,7 +251,7 @@ impl Stage {
     }
 
     fn status(&self, node: NodeId) -> Fact {
-        Fact::Status { node, status: Box::new(self.statuses[usize::from(node.0)].clone()) }
+        Fact::Status { node, status: Box::new(self.statuses[usize::from(node.0)].clone()), asked: self.now }
     }
 
     fn change(&mut self, name: &str, changes: &[&str]) -> Result<(), String> {
@@ -283,8 +288,8 @@ impl Stage {
         let node = words.get(1).filter(|word| !word.contains('=')).map(|name| self.node(name)).transpose()?;
         let must = || node.ok_or("which node?");
         let order = match words[0] {
-            "switchover" => Order::Switchover { to: node, budget },
-            "drain" => Order::Drain { node: must()?, budget },
+            "switchover" => Order::Switchover { to: node, budget, force: false },
+            "drain" => Order::Drain { node: must()?, budget, force: false },
             "undrain" => Order::Undrain { node: must()? },
             "limit" => Order::SetSessionsMax {
                 node: must()?,
@@ -318,7 +323,7 @@ impl Stage {
                 }
             }
             for node in missing.iter().filter(|_| round) {
-                self.tell(Fact::ProbeMissed { node: *node });
+                self.tell(Fact::ProbeMissed { node: *node, asked: self.now });
             }
             for node in refusing.iter().filter(|_| round) {
                 self.tell(Fact::ConnectFailed { node: *node, how: ConnectFailure::Refused });
@@ -390,6 +395,7 @@ impl Stage {
                 }
                 line
             }
+            Action::ReadTables { node } => format!("read tables from {}", name(node)),
             Action::ReadAccounts { node } => format!("read accounts from {}", name(node)),
             Action::Publish(routes) => {
                 let lane = |state| match state {

@@ -14,7 +14,7 @@ use proxy::{Handle, Inputs, Settings, Stats};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
-use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
+use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 use topology::{NodeId, Term};
 
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -49,6 +49,8 @@ pub fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes
         state: *state,
         epoch: *epoch,
         sessions_max: None,
+        looked: 0,
+        cut: Cut::Nothing,
     });
     let stage2 = native::stage2(&native::stage1(b"secret"));
     let account =
@@ -64,6 +66,8 @@ pub fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes
             charset: 45,
         })),
         accounts: Arc::new(Accounts::new(vec![account])),
+        untransactional: Arc::default(),
+        untransactional_known: true,
     })
 }
 

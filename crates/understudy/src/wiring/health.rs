@@ -347,7 +347,7 @@ mod tests {
         for node in [NodeId(0), NodeId(1)] {
             let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45 };
             brain.on(now, Fact::LinkUp { node, greeting });
-            brain.on(now, Fact::Status { node, status: Box::new(status.clone()) });
+            brain.on(now, Fact::Status { node, status: Box::new(status.clone()), asked: now });
         }
         and_then(&mut brain, now);
         let (_, view) = watch::channel(Arc::new(brain.view(now)));
