@@ -18,6 +18,7 @@
 //! ```
 
 mod ddl;
+mod given;
 mod insert_id;
 mod kill;
 mod kind;
@@ -30,6 +31,7 @@ mod recalls;
 mod sets;
 mod word;
 
+pub use given::may_give;
 pub use insert_id::InsertId;
 pub use kind::Kind;
 use look::Look;

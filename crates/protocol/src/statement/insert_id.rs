@@ -39,7 +39,7 @@ pub enum InsertId {
 
 impl InsertId {
     /// The value after success. `before`: what it was, where that is known. `ok_id`: the id in the OK packet. `may_give`: whether
-    /// the statement may have given this number itself; asked only where it matters. `None`: only the node knows.
+    /// the statement may have given this number itself (see [`super::may_give`]); asked only where it matters. `None`: only the node knows.
     pub fn after(self, before: Option<u64>, ok_id: u64, may_give: impl FnOnce(u64) -> bool) -> Option<u64> {
         match self {
             InsertId::Kept => before,

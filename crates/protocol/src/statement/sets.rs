@@ -30,8 +30,8 @@ impl Sets {
     pub const COLLATION: Sets = Sets(16);
     /// SET @@x, without a scope: MariaDB sets it for the session and does not report it. [`super::unreported_variables`] names them.
     pub const UNREPORTED: Sets = Sets(32);
-    /// SET STATEMENT x = y FOR ...: its answer reports the value y, which holds no longer; the session's own value is reported only with
-    /// the next answer.
+    /// SET STATEMENT x = y FOR ...: its answer reports the value y, which holds no longer; the session's own value is reported only by
+    /// some later answer that has anything else to report.
     pub const FOR_ONE_STATEMENT: Sets = Sets(64);
 
     /// Whether all of `other` are here.
