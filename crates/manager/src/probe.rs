@@ -20,9 +20,8 @@ use link::{Ended, Link, LinkError, Login};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
-use topology::fact::{ConnectFailure, Fact, LinkEnd};
-use topology::flavor::Flavor;
-use topology::reading::{self, Reading};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Now};
+use topology::galera::{self, Reading, sql};
 use topology::routes::ServerGreeting;
 
 /// A lack of this host's own is said again after this long.
@@ -41,7 +40,8 @@ pub(crate) enum Wish {
 #[derive(Debug)]
 pub(crate) enum Note {
     Fact(Fact),
-    Reading(NodeId, Reading),
+    /// Asked then.
+    Reading(NodeId, Reading, Now),
 }
 
 pub(crate) struct Probe {
@@ -50,6 +50,8 @@ pub(crate) struct Probe {
     pub login: Login,
     pub interval: Duration,
     pub misses_max: u32,
+    /// When the time of the facts began.
+    pub started: Instant,
     pub wishes: mpsc::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
@@ -60,11 +62,12 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 enum Kept {
     Without,
     Idle(Box<Link>),
-    Asking { answer: Asked, misses: u32, next_miss: Instant },
+    Asking { answer: Asked, asked: Instant, misses: u32, next_miss: Instant },
 }
 
 struct Trying {
     link: Connecting,
+    since: Instant,
     misses: u32,
     next_miss: Instant,
 }
@@ -73,7 +76,7 @@ enum Event {
     Wish(Option<Wish>),
     Connected(Result<Link, LinkError>),
     Ended(Ended),
-    Answered(Box<Link>, Result<Reading, LinkError>),
+    Answered(Box<Link>, Result<Reading, LinkError>, Instant),
     Time,
 }
 
@@ -143,13 +146,14 @@ impl Probe {
                         return;
                     }
                 }
-                Event::Answered(link, Ok(reading)) => {
+                Event::Answered(link, Ok(reading), asked) => {
                     kept = Kept::Idle(link);
-                    if self.notes.send(Note::Reading(self.node, reading)).await.is_err() {
+                    let asked = asked.duration_since(self.started);
+                    if self.notes.send(Note::Reading(self.node, reading, asked)).await.is_err() {
                         return;
                     }
                 }
-                Event::Answered(link, Err(error)) => {
+                Event::Answered(link, Err(error), _) => {
                     drop(link);
                     kept = Kept::Without;
                     next_ask = Instant::now() + self.interval;
@@ -187,19 +191,19 @@ impl Probe {
     /// A moment has come that was waited for: the next question, or a miss.
     async fn time(&self, kept: &mut Kept, trying: &mut Option<Trying>, next_ask: &mut Instant) -> bool {
         let now = Instant::now();
-        let mut missed = false;
+        let mut missed = None;
         if let Some(attempt) = trying
             && attempt.next_miss <= now
         {
             attempt.misses += 1;
             attempt.next_miss = now + self.interval;
-            missed = true;
+            missed = Some(attempt.since);
         }
         match kept {
-            Kept::Asking { misses, next_miss, .. } if *next_miss <= now => {
+            Kept::Asking { asked, misses, next_miss, .. } if *next_miss <= now => {
                 *misses += 1;
                 *next_miss = now + self.interval;
-                missed = true;
+                missed = Some(*asked);
                 if *misses >= self.misses_max {
                     *kept = Kept::Without;
                     *next_ask = now;
@@ -218,30 +222,33 @@ impl Probe {
             }
             _ => {}
         }
-        !missed || self.tell(Fact::ProbeMissed { node: self.node }).await
+        let Some(asked) = missed else { return true };
+        let asked = asked.duration_since(self.started);
+        self.tell(Fact::ProbeMissed { node: self.node, asked }).await
     }
 
     fn connect(&self) -> Trying {
         let (address, login) = (self.address.clone(), self.login.clone());
         let deadline = self.interval * self.misses_max;
         let link = Box::pin(async move { Link::connect(&address, &login, deadline).await });
-        Trying { link, misses: 0, next_miss: Instant::now() + self.interval }
+        let since = Instant::now();
+        Trying { link, since, misses: 0, next_miss: since + self.interval }
     }
 
     fn ask(&self, mut link: Link) -> Kept {
-        let flavor = Flavor::of(&link.greeting.version);
         // The misses are counted outside; this only keeps a forgotten question from living for ever.
         let deadline = self.interval * (self.misses_max + 1);
         let answer = Box::pin(async move {
             let answer = async {
-                let status = link.query(flavor.status(), deadline).await?;
-                let variables = link.query(flavor.variables(), deadline).await?;
-                Ok(reading::galera(|name| status.value_of(name), |name| variables.value_of(name)))
+                let status = link.query(sql::STATUS, deadline).await?;
+                let variables = link.query(sql::VARIABLES, deadline).await?;
+                Ok(galera::read(|name| status.value_of(name), |name| variables.value_of(name)))
             };
             let answer = answer.await;
             (link, answer)
         });
-        Kept::Asking { answer, misses: 0, next_miss: Instant::now() + self.interval }
+        let asked = Instant::now();
+        Kept::Asking { answer, asked, misses: 0, next_miss: asked + self.interval }
     }
 }
 
@@ -262,9 +269,9 @@ async fn next(
         match kept {
             Kept::Without => pending().await,
             Kept::Idle(link) => Event::Ended(link.ended().await),
-            Kept::Asking { answer, .. } => {
+            Kept::Asking { answer, asked, .. } => {
                 let (link, answer) = answer.await;
-                Event::Answered(Box::new(link), answer)
+                Event::Answered(Box::new(link), answer, *asked)
             }
         }
     };

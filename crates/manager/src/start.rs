@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use topology::brain::{Brain, Restored};
 use topology::fact::Fact;
 use topology::order::{Order, OrderRefused, OrderReply};
-use topology::routes::{Lane, LaneState, Routes};
+use topology::routes::{Cut, Lane, LaneState, Routes};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
@@ -154,6 +154,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                     login: login.clone(),
                     interval: cluster.probe_interval,
                     misses_max: cluster.misses_max,
+                    started,
                     wishes,
                     notes: notes_in.clone(),
                 };
@@ -213,6 +214,8 @@ fn nothing_known(settings: &Settings, term: Term) -> Routes {
         state: LaneState::Shut,
         epoch: 0,
         sessions_max: None,
+        looked: 0,
+        cut: Cut::Nothing,
     });
     Routes {
         version: 0,
@@ -221,5 +224,7 @@ fn nothing_known(settings: &Settings, term: Term) -> Routes {
         hold_because: Some("no node has been checked yet".into()),
         greeting: None,
         accounts: Arc::default(),
+        untransactional: Arc::default(),
+        untransactional_known: false,
     }
 }

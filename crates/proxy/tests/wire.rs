@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::NodeId;
 use topology::account::{Account, Accounts, Proof};
-use topology::routes::{Lane, LaneState, Routes, ServerGreeting};
+use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 
 /// Sends a command and reads its whole answer, packet by packet.
 async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
@@ -725,6 +725,8 @@ fn lane(address: SocketAddr) -> Lane {
         state: LaneState::Open,
         epoch: 1,
         sessions_max: None,
+        looked: 0,
+        cut: Cut::Nothing,
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! Facts change the fields; [`crate::problem::judge`] turns the fields into a state; nobody else decides what a node is.
 
+use std::collections::VecDeque;
+
 use crate::detector::Counts;
-use crate::fact::{GaleraStatus, Now};
+use crate::fact::Now;
 use crate::health::{Finding, Serves};
-use crate::routes::{LaneState, ServerGreeting};
+use crate::kind::Status;
+use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::view::NodeState;
 
 /// The verdict on a node.
@@ -63,19 +66,15 @@ pub(crate) struct Belief {
     pub greeting: Option<ServerGreeting>,
     /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
     pub rejected: Option<(u16, String)>,
-    pub status: Option<GaleraStatus>,
+    pub status: Option<Status>,
     pub answered_at: Option<Now>,
-    /// The last one heard; still known when the node is gone.
-    pub gcomm_uuid: String,
-    /// A Primary view has named the node's address, so that its absence from one means something.
-    pub listed_once: bool,
     pub counts: Counts,
     /// New connections that failed in a row while the kept link stood, and how the last one did.
     pub shut_out: u32,
     pub shut_out_why: String,
     /// When the present trouble began.
     pub lost_at: Option<Now>,
-    /// It said itself that it stops: it leaves the group alone.
+    /// It said itself that it stops: nobody has to help it leave.
     pub leaving_since: Option<Now>,
     pub doubt: Option<Doubt>,
     pub doubt_cleared: Option<Now>,
@@ -84,17 +83,6 @@ pub(crate) struct Belief {
     /// While new connections fail, the next is tried then.
     pub confirm_after: Now,
     pub probe_asked: Option<Now>,
-    /// Since it was lost, a survivor's view was without it: there is nothing to strike any more, until it served again.
-    pub left_view: bool,
-    /// The gcomm uuid that was struck from the group.
-    pub evicted_uuid: String,
-    pub evict_tries: u32,
-    pub evict_after: Now,
-    /// It was told to be brisk, see [`crate::pace`].
-    pub brisk: bool,
-    /// It misses probes while others answer, and when that last began.
-    pub late: bool,
-    pub late_last: Option<Now>,
     /// An operator took the traffic off it: until then it is not surprising that it stops.
     pub stop_expected_until: Now,
 
@@ -103,7 +91,14 @@ pub(crate) struct Belief {
 
     pub lane: LaneState,
     pub epoch: u64,
+    pub cut: Cut,
+    /// Alarms of the present epoch that the node has not been asked about since, and when each was heard; the highest that it has.
+    pub alarms: VecDeque<(u64, Now)>,
+    pub looked: u64,
 }
+
+/// Alarms kept apart; further ones count as one with the last.
+const ALARMS_MAX: usize = 64;
 
 impl Belief {
     pub fn new(name: &str, address: &str, priority: u32, sessions_max: Option<u32>, now: Now) -> Self {
@@ -119,8 +114,6 @@ impl Belief {
             rejected: None,
             status: None,
             answered_at: None,
-            gcomm_uuid: String::new(),
-            listed_once: false,
             counts: Counts::default(),
             shut_out: 0,
             shut_out_why: String::new(),
@@ -131,18 +124,36 @@ impl Belief {
             confirm_asked: None,
             confirm_after: Now::ZERO,
             probe_asked: None,
-            left_view: false,
-            evicted_uuid: String::new(),
-            evict_tries: 0,
-            evict_after: Now::ZERO,
-            brisk: false,
-            late: false,
-            late_last: None,
             stop_expected_until: Now::ZERO,
             verdict: Verdict::unchecked(),
             since: now,
             lane: LaneState::Shut,
             epoch: 0,
+            cut: Cut::Nothing,
+            alarms: VecDeque::new(),
+            looked: 0,
+        }
+    }
+
+    /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node's own word is to be asked for.
+    pub fn alarmed(&mut self, epoch: u64, alarm: u64, now: Now) {
+        let newest = self.alarms.back().map_or(self.looked, |(newest, _)| *newest);
+        if epoch != self.epoch || alarm <= newest {
+            return;
+        }
+        if self.alarms.len() == ALARMS_MAX {
+            self.alarms.pop_back();
+        }
+        self.alarms.push_back((alarm, now));
+    }
+
+    /// The node said that it is well, asked at `asked`: that answers every alarm heard before.
+    pub fn looked_after(&mut self, asked: Now) {
+        while let Some((alarm, heard)) = self.alarms.front().copied()
+            && heard < asked
+        {
+            self.looked = alarm;
+            self.alarms.pop_front();
         }
     }
 
@@ -176,10 +187,5 @@ impl Belief {
     /// Its last word came after `moment`.
     pub fn answered_since(&self, moment: Now) -> bool {
         self.answered_at.is_some_and(|at| at > moment)
-    }
-
-    /// Its last word puts it in a Primary component.
-    pub fn primary(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.cluster_status.eq_ignore_ascii_case("Primary"))
     }
 }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::account::Account;
+use crate::galera;
+use crate::kind::Status;
 use crate::order::{Order, OrderId};
 use crate::routes::ServerGreeting;
 use crate::{NodeId, Term};
@@ -22,21 +24,34 @@ pub enum Fact {
     /// A try to connect (the confirming one included) failed.
     ConnectFailed { node: NodeId, how: ConnectFailure },
     // ---- the status query
-    /// The node answered.
-    Status { node: NodeId, status: Box<GaleraStatus> },
-    /// The node did not answer within the deadline of a probe.
-    ProbeMissed { node: NodeId },
+    /// The node answered the question that was sent at `asked`.
+    Status { node: NodeId, status: Status, asked: Now },
+    /// The node did not answer within the deadline of a probe, which was sent at `asked`.
+    ProbeMissed { node: NodeId, asked: Now },
     /// The account table, read from `node`.
     Accounts { node: NodeId, rows: Vec<Account> },
+    /// The names that a statement may not touch if it is to be rolled back whole, read from `node`
+    /// ([`crate::routes::Routes::untransactional`]).
+    Untransactional { node: NodeId, names: Vec<String> },
     // ---- seen by the proxy in real traffic (may be dropped when too many)
-    /// A link to the node broke in the middle of something, or could not be made.
-    TrafficLost { node: NodeId, how: ConnectFailure },
-    /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...).
-    TrafficRefused { node: NodeId, errno: u16 },
+    /// A link to the node broke in the middle of something, or could not be made. `alarm` numbers the alarms of one lane (node and
+    /// epoch) from 1 on, and is answered by [`crate::routes::Lane::looked`]; 0 when no answer is waited for.
+    TrafficLost { node: NodeId, epoch: u64, how: ConnectFailure, alarm: u64 },
+    /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...). `alarm` as
+    /// above.
+    TrafficRefused { node: NodeId, epoch: u64, errno: u16, alarm: u64 },
+    /// A statement was running on the node when its link broke. `digest` in hex, `text` normalised, without literals, at most 200
+    /// bytes.
+    StatementLost { node: NodeId, epoch: u64, digest: String, text: String },
+    /// A statement ran that may have made, changed or dropped a table of an engine without transactions.
+    TablesChanged,
     /// No transaction runs any more on a lane that was told to drain. Never dropped. `version` is that of the routes the proxy
     /// had taken up when it saw the lane quiet ([`crate::routes::Routes::version`]): routes of a later version that drain the
     /// same lane have not been looked at yet. Said anew for each routes taken up, so a repetition means nothing.
     Quiesced { node: NodeId, epoch: u64, term: Term, version: u64 },
+    /// Every link of a lane that was shut is certainly gone: its socket is shut down, and its session has let go of it. Said once of
+    /// each lane that was shut. Never dropped.
+    Cut { node: NodeId, epoch: u64 },
     /// A client could not be let in: perhaps its account is new, or has a new password.
     UnknownAccount { user: String },
     // ---- what came of an action
@@ -80,51 +95,6 @@ pub enum ConnectFailure {
     Protocol { what: String },
 }
 
-/// One answer to the status query, as the node said it. Missing values stay `None`: "not said" is not "off".
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct GaleraStatus {
-    /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
-    pub local_state: Option<u8>,
-    /// wsrep_local_state_comment.
-    pub local_state_comment: String,
-    /// wsrep_cluster_status: "Primary", "non-Primary", "Disconnected".
-    pub cluster_status: String,
-    /// wsrep_cluster_size, members in this node's view.
-    pub cluster_size: u32,
-    /// wsrep_cluster_conf_id: grows with each membership change.
-    pub conf_id: u64,
-    /// wsrep_cluster_state_uuid.
-    pub cluster_uuid: String,
-    /// wsrep_gcomm_uuid: the node's name in the group, new at each start; what `evs.evict` takes.
-    pub gcomm_uuid: String,
-    /// wsrep_incoming_addresses: `host:port` of each member of the view.
-    pub members: Vec<String>,
-    /// wsrep_ready.
-    pub ready: bool,
-    /// wsrep_connected.
-    pub connected: bool,
-    /// wsrep_desync.
-    pub desync: bool,
-    /// wsrep_reject_queries is not NONE.
-    pub reject_queries: bool,
-    /// wsrep_sst_donor_rejects_queries.
-    pub sst_donor_rejects: bool,
-    /// read_only (any value but OFF/0).
-    pub read_only: bool,
-    /// pxc_maint_mode where it exists: DISABLED, SHUTDOWN, MAINTENANCE.
-    pub pxc_maint_mode: Option<String>,
-    /// wsrep_local_recv_queue, writesets received and not yet applied.
-    pub recv_queue: u64,
-    /// wsrep_last_committed.
-    pub last_committed: u64,
-    /// wsrep_flow_control_paused_ns.
-    pub flow_control_paused_ns: u64,
-    /// wsrep_flow_control_active / _requested where they exist.
-    pub flow_control_active: bool,
-    /// Threads_connected.
-    pub threads_connected: u32,
-}
-
 /// What came of an action the brain asked for.
 #[allow(missing_docs)] // as above
 #[derive(Clone, Debug)]
@@ -133,10 +103,8 @@ pub enum Outcome {
     Persisted { term: Term },
     /// They could not be written.
     PersistFailed { term: Term, why: String },
-    /// `evs.evict` was accepted by `via`.
-    Evicted { victim: NodeId, via: NodeId },
-    /// No survivor took it.
-    EvictFailed { victim: NodeId, why: String },
+    /// Of what was to be done to a Galera cluster.
+    Galera(galera::Outcome),
     /// The node has applied all that the group had when asked, and is writable, in its own words.
     BarrierPassed { node: NodeId, term: Term },
     /// It has not, or would not say so in time.

@@ -13,10 +13,11 @@ pub struct OrderId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Move the writer gracefully: hold new transactions, let running ones end within `budget`, wait until the new writer has
-    /// applied everything, release. Over budget, everything is undone. `to: None` lets the election choose.
-    Switchover { to: Option<NodeId>, budget: Duration },
-    /// Take the node out: its sessions move at their next boundary. Moves the writer first when it is the writer.
-    Drain { node: NodeId, budget: Duration },
+    /// applied everything, release. Over budget, everything is undone; with `force`, what still runs then is cut instead. `to: None`
+    /// lets the election choose.
+    Switchover { to: Option<NodeId>, budget: Duration, force: bool },
+    /// Take the node out: its sessions move at their next boundary. Moves the writer first when it is the writer. `force` as above.
+    Drain { node: NodeId, budget: Duration, force: bool },
     /// Let the node take sessions again.
     Undrain { node: NodeId },
     /// At most this many sessions on the node; `None` lifts the limit. 0 is a drain.

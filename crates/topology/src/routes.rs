@@ -3,6 +3,7 @@
 //! One value, replaced whole; the newest wins and a reader may skip any number of older ones. Therefore everything a
 //! reader must not miss is kept as a number that only grows: [`Routes::term`], [`Lane::epoch`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::account::Accounts;
@@ -23,6 +24,12 @@ pub struct Routes {
     pub greeting: Option<Arc<ServerGreeting>>,
     /// The client accounts, as learned from the database.
     pub accounts: Arc<Accounts>,
+    /// Lower-case bare names of what makes a statement that names it impossible to roll back for certain: tables of an engine
+    /// without transactions outside the system schemas; and, when there is at least one such table, all views, all tables with triggers
+    /// and all stored functions outside those schemas, since they may reach it.
+    pub untransactional: Arc<BTreeSet<String>>,
+    /// Whether they have been read at all; until then any name may be among them.
+    pub untransactional_known: bool,
 }
 
 /// The way to one node.
@@ -40,6 +47,25 @@ pub struct Lane {
     pub epoch: u64,
     /// At most this many sessions at once (`None`: no limit). 0 drains.
     pub sessions_max: Option<u32>,
+    /// The highest alarm of this epoch ([`crate::fact::Fact::TrafficLost`], [`crate::fact::Fact::TrafficRefused`]) after which the node
+    /// was asked, and said that it is well. A session that raised an alarm and sees the lane open with `looked` at its number
+    /// knows that the node is not gone; one that sees the lane shut, or of another epoch, knows that it is given up.
+    pub looked: u64,
+    /// What of that which still runs is to be broken off. Means something only while the lane drains.
+    pub cut: Cut,
+}
+
+/// What of that which still runs on a draining lane is to be broken off, now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cut {
+    /// Nothing: it may end by itself.
+    #[default]
+    Nothing,
+    /// Whatever is broken off without changing anything: a result whose client does not read it.
+    Stalled,
+    /// Everything: an operator said so.
+    All,
 }
 
 /// Whether a node takes statements.

@@ -9,8 +9,10 @@ use proptest::prelude::*;
 use topology::NodeId;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
-use topology::health::{Question, Rules, Serves, admit};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::GaleraStatus;
+use topology::galera::words::admit;
+use topology::health::{Question, Rules, Serves};
 use topology::order::{Order, OrderId};
 use topology::routes::ServerGreeting;
 use topology::settings::{NodeSettings, Settings, Writers};
@@ -47,7 +49,7 @@ fn up(node: u8) -> Fact {
 }
 
 fn said(node: u8, status: GaleraStatus) -> Fact {
-    Fact::Status { node: NodeId(node), status: Box::new(status) }
+    Fact::Status { node: NodeId(node), status: status.into(), asked: Duration::ZERO }
 }
 
 fn good() -> GaleraStatus {
@@ -115,11 +117,11 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (0u8..3).prop_map(|node| Event::Fact(up(node))),
         2 => (node(), how).prop_map(|(node, how)| Event::Fact(Fact::ConnectFailed { node, how })),
         2 => (node(), end).prop_map(|(node, how)| Event::Fact(Fact::LinkEnded { node, how })),
-        2 => node().prop_map(|node| Event::Fact(Fact::ProbeMissed { node })),
-        1 => node().prop_map(|node| Event::Fact(Fact::TrafficRefused { node, errno: 1047 })),
+        2 => node().prop_map(|node| Event::Fact(Fact::ProbeMissed { node, asked: Duration::ZERO })),
+        1 => node().prop_map(|node| Event::Fact(Fact::TrafficRefused { node, epoch: 0, errno: 1047, alarm: 0 })),
         1 => (node(), 0u64..9).prop_map(|(node, id)| {
             let budget = Duration::from_millis(100);
-            Event::Fact(Fact::Order { id: OrderId(id), order: Order::Drain { node, budget } })
+            Event::Fact(Fact::Order { id: OrderId(id), order: Order::Drain { node, budget, force: false } })
         }),
         3 => (1u64..300).prop_map(Event::Wait),
     ]
@@ -196,7 +198,7 @@ fn a_drained_node_is_not_good_however_kind_the_asker() {
         tell(&mut brain, now, up(node));
         tell(&mut brain, now, said(node, good()));
     }
-    let order = Order::Drain { node: NodeId(2), budget: Duration::ZERO };
+    let order = Order::Drain { node: NodeId(2), budget: Duration::ZERO, force: false };
     tell(&mut brain, now, Fact::Order { id: OrderId(1), order });
     // Its own word is graver, and forgiven: the drain still counts.
     tell(&mut brain, now, said(2, GaleraStatus { read_only: true, ..good() }));

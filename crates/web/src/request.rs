@@ -100,13 +100,13 @@ impl Said {
         let to = to.map(|name| node(cluster, &name)).transpose()?;
         let from = from.map(|name| node(cluster, &name)).transpose()?;
         let budget = within(budget_ms, budget)?;
-        Ok(MoveWish { order: Order::Switchover { to, budget }, from, named })
+        Ok(MoveWish { order: Order::Switchover { to, budget, force: false }, from, named })
     }
 
     /// The order of a `drain`.
     pub fn into_drain(self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
         let Leave { budget_ms } = typed(self.fields)?;
-        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)? })
+        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)?, force: false })
     }
 
     /// The order of an `undrain`.
@@ -128,7 +128,7 @@ impl Said {
         let sessions_max: Option<u32> = serde_json::from_value(value).map_err(|_| wrong())?;
         let node = node(cluster, name)?;
         Ok(match sessions_max {
-            Some(0) => Order::Drain { node, budget },
+            Some(0) => Order::Drain { node, budget, force: false },
             sessions_max => Order::SetSessionsMax { node, sessions_max },
         })
     }

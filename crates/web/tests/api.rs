@@ -143,7 +143,7 @@ async fn the_seeds_curl_is_answered_in_the_seeds_shape() {
     assert_eq!(said["message"], "db2 writes now");
     assert!(said["timestamp"].as_u64().unwrap() > 1_700_000_000);
     assert_eq!(said["data"], json!({ "term": 8, "writer": "db2", "took_ms": 83.0 }));
-    assert_eq!(stand.given(), [Order::Switchover { to: None, budget: Duration::from_secs(5) }]);
+    assert_eq!(stand.given(), [Order::Switchover { to: None, budget: Duration::from_secs(5), force: false }]);
 }
 
 #[tokio::test]
@@ -202,12 +202,12 @@ async fn each_order_is_understood() {
     assert_eq!(
         stand.given(),
         [
-            Order::Switchover { to: Some(NodeId(2)), budget: Duration::from_millis(250) },
-            Order::Drain { node: NodeId(0), budget },
+            Order::Switchover { to: Some(NodeId(2)), budget: Duration::from_millis(250), force: false },
+            Order::Drain { node: NodeId(0), budget, force: false },
             Order::Undrain { node: NodeId(0) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: Some(7) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: None },
-            Order::Drain { node: NodeId(1), budget },
+            Order::Drain { node: NodeId(1), budget, force: false },
         ]
     );
 }
