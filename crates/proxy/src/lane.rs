@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::net::TcpStream;
+use link::Cutter;
 use tokio::sync::watch;
 use topology::NodeId;
 use topology::routes::{Cut, LaneState};
@@ -41,21 +41,6 @@ pub struct Lane {
     /// What sessions wait for; see [`Change`].
     change: watch::Sender<Change>,
     door: DoorHandle,
-}
-
-/// Cuts a link from outside the session that uses it.
-pub struct Cutter(socket2::Socket);
-
-impl Cutter {
-    /// Of this link.
-    pub fn of(stream: &TcpStream) -> std::io::Result<Self> {
-        Ok(Self(socket2::SockRef::from(stream).try_clone()?))
-    }
-
-    fn cut(&self) {
-        // A link that broke by itself meanwhile refuses, and that is as good.
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
-    }
 }
 
 /// What a session may wait for. (The hot path reads atomics instead.)

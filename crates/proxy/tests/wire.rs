@@ -17,7 +17,7 @@ use protocol::ok::{ERR, OK, put_ok, status};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use proxy::Stats;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -43,7 +43,7 @@ async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
     }
 }
 
-async fn packet(stream: &mut TcpStream) -> Vec<u8> {
+async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut head = [0; HEADER_LEN];
     stream.read_exact(&mut head).await.unwrap();
     let head = Head::peek(&head).unwrap();
