@@ -96,7 +96,9 @@ fn set(to: &Values, from: &Values, baseline: &Baseline) -> Option<String> {
     for (at, name) in BOUND.iter().enumerate() {
         // The three of the connection go together: each may change another.
         let needed = to[at] != from[at] || (charset_differs && (2..=4).contains(&at));
-        let value = to[at].as_deref().or(baseline.0[at].as_deref());
+        // A collation that nobody told is that of its character set.
+        let follows = *name == "collation_connection" && to[3].is_some();
+        let value = to[at].as_deref().or(baseline.0[at].as_deref().filter(|_| !follows));
         match value {
             Some(value) if needed => {
                 if text.len() > 4 {
@@ -105,7 +107,7 @@ fn set(to: &Values, from: &Values, baseline: &Baseline) -> Option<String> {
                 let _ = write!(text, "`{name}`=");
                 put_value(&mut text, name, value);
             }
-            None if to[at] != from[at] => return None,
+            None if to[at] != from[at] && !follows => return None,
             _ => {}
         }
     }

@@ -31,6 +31,10 @@ pub const TRACK: &str = "session_track_system_variables='*',session_track_state_
 /// Variables that are reported but cannot be set again: they follow from the schema, or only the server sets them.
 const NOT_RESTORED: [&[u8]; 3] = [b"character_set_database", b"collation_database", b"last_gtid"];
 
+/// What SET NAMES sets.
+const CHARSETS: [&str; 4] =
+    ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
+
 /// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
 /// statement and is gone when it was used, what each RAND() moves on; and the node's number of the connection.
 const NOT_KEPT: [&[u8]; 6] =
@@ -72,6 +76,8 @@ pub struct Wanted {
     /// overruled by the later one.
     variables: BTreeMap<String, (u64, Box<[u8]>)>,
     reports: u64,
+    /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
+    names: Option<(u64, String)>,
     user_variables: Vec<String>,
     /// SET TRANSACTION, for the next one.
     next_transaction: Vec<String>,
@@ -95,6 +101,7 @@ impl Wanted {
             schema: schema.map(Vec::into_boxed_slice),
             variables: BTreeMap::new(),
             reports: 0,
+            names: None,
             user_variables: vec![],
             next_transaction: vec![],
             tracking: vec![],
@@ -224,6 +231,15 @@ impl Wanted {
         {
             keep(&mut self.next_transaction, text);
         }
+        match again.filter(|text| says_names(text)) {
+            Some(text) => {
+                self.reports += 1;
+                self.names = Some((self.reports, text.to_owned()));
+            }
+            // Beside others, with a collation: the answers' metadata has it, too, and only this very statement says so.
+            None if statement.sets.has(Sets::COLLATION) && !statement.alone => link.pin(Pins::UNNAMED),
+            None => {}
+        }
     }
 
     /// The scanner saw a statement that failed: it may have come far enough to pin. Of one statement alone, only what is done
@@ -256,17 +272,22 @@ impl Wanted {
     pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
         let (mut named, mut unnamed) = (false, false);
         let (mut charset, mut collation) = (false, false);
+        let (mut schema, mut of_database) = (false, None);
         for change in ok.changes() {
             match change {
-                Ok(Change::Schema(schema)) => {
+                Ok(Change::Schema(name)) => {
                     named = true;
+                    schema = true;
                     self.bound = None;
-                    self.schema = (!schema.is_empty()).then(|| schema.into());
+                    self.schema = (!name.is_empty()).then(|| name.into());
                 }
                 // What it set is set back with the statement's end, and told with the next answer.
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
                 Ok(Change::Variable { name, value }) => {
                     named = true;
+                    if name == b"collation_database" {
+                        of_database = Some(value);
+                    }
                     charset |= name == b"character_set_connection";
                     collation |= name == b"collation_connection";
                     self.variable(name, value, sets, link);
@@ -280,6 +301,12 @@ impl Wanted {
                 // A report we cannot read may hide anything.
                 Err(_) => link.pin(Pins::UNNAMED),
             }
+        }
+        match of_database {
+            // It follows from the schema, unless the client has set it by itself, until the next schema.
+            _ if schema => _ = self.variables.remove("collation_database"),
+            Some(value) => self.put("collation_database", value, link),
+            None => {}
         }
         if charset && !collation {
             // It has changed with its character set, and no server says to which.
@@ -323,7 +350,7 @@ impl Wanted {
             name if NOT_RESTORED.contains(&name) => {}
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
-                    self.put(name, value);
+                    self.put(name, value, link);
                 }
                 // No server names a variable so: nothing that could be set again.
                 _ => link.pin(Pins::UNNAMED),
@@ -331,9 +358,14 @@ impl Wanted {
         }
     }
 
-    fn put(&mut self, name: &str, value: &[u8]) {
+    fn put(&mut self, name: &str, value: &[u8], link: &mut Standing) {
         if BOUND.contains(&name) {
             self.bound = None;
+        }
+        if CHARSETS.contains(&name) && self.user_variables.iter().any(|text| text.contains('\'')) {
+            // Said again under another character set, their texts would be other texts: the node knows what they are.
+            self.user_variables.clear();
+            link.pin(Pins::USER_VARIABLE);
         }
         self.reports += 1;
         match self.variables.get_mut(name) {
@@ -410,6 +442,7 @@ impl Wanted {
     /// What to say on a fresh link, in order, before the client's first statement. The schema is part of the login.
     pub fn restore(&self) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
+        let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
         if let Some(id) = self.insert_id
             && id != 0
         {
@@ -417,17 +450,39 @@ impl Wanted {
         }
         let mut variables: Vec<_> = self.variables.iter().collect();
         variables.sort_by_key(|(_, (report, _))| *report);
-        for (name, (_, value)) in variables {
-            let _ = write!(set, ",`{name}`=");
+        let (names_at, names) = self.names.as_ref().map_or((0, None), |(at, text)| (*at, Some(text)));
+        let mut names = names;
+        for (name, (at, value)) in variables {
+            if *at > names_at
+                && let Some(text) = names.take()
+            {
+                // What came later is set behind it.
+                statements.push(std::mem::replace(&mut set, String::from("SET ")));
+                statements.push(text.clone());
+            }
+            if *at < names_at && CHARSETS.contains(&name.as_str()) {
+                continue;
+            }
+            if set.len() > "SET ".len() {
+                set.push(',');
+            }
+            let _ = write!(set, "`{name}`=");
             put_value(&mut set, name, value);
         }
-        let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
         // Behind what the client said of tracking, and with the values that came of it.
         statements.push(set);
+        statements.extend(names.cloned());
         statements.extend(self.user_variables.iter().cloned());
         statements.extend(self.next_transaction.iter().cloned());
         statements
     }
+}
+
+/// Whether a SET says NAMES or CHARACTER SET first, which sets everything that the connection has of the kind.
+fn says_names(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace().map(str::to_ascii_uppercase);
+    words.next().is_some_and(|word| word == "SET")
+        && words.next().is_some_and(|word| matches!(word.as_str(), "NAMES" | "CHARACTER" | "CHARSET"))
 }
 
 /// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.
