@@ -15,9 +15,8 @@ use std::time::Duration;
 use link::{Ended, Link, LinkError, Login, Place, Stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use topology::flavor::Flavor;
+use topology::galera::{self, sql};
 use topology::health::{self, Question, Rules, Word};
-use topology::reading;
 
 use crate::answer::{Answer, Kind};
 use crate::replication::Asker;
@@ -89,7 +88,7 @@ impl State {
                 (None, Err(why)) => Answer::new(Kind::Unknown, why.clone(), Duration::ZERO),
                 // The rules would find that it is outside of the majority: of a cluster that it has no part in.
                 (None, Ok(word)) if word.status.local_state.is_none() => {
-                    Answer::new(Kind::Unknown, health::NO_STATE, Duration::ZERO)
+                    Answer::new(Kind::Unknown, galera::words::NO_STATE, Duration::ZERO)
                 }
                 (None, Ok(word)) => {
                     Answer::of(health::ask(word, Question::Member(rules)), "may take traffic", Duration::ZERO)
@@ -279,10 +278,9 @@ async fn ask(
     let began = Instant::now();
     let until = began + deadline;
     let left = || until.saturating_duration_since(Instant::now());
-    let flavor = Flavor::of(&link.greeting.version);
-    let status = link.query(flavor.status(), left()).await?;
-    let variables = link.query(flavor.variables(), left()).await?;
-    let status = reading::galera(|name| status.value_of(name), |name| variables.value_of(name)).status;
+    let status = link.query(sql::STATUS, left()).await?;
+    let variables = link.query(sql::VARIABLES, left()).await?;
+    let status = galera::read(|name| status.value_of(name), |name| variables.value_of(name)).status;
     let at = Instant::now();
     let told = replication.ask(link, began + deadline / 2).await?;
     Ok(Heard { word: Word { status, replication: told.channels }, at, is_spent: told.is_spent })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Rows, Stream};
 use tokio::time::Instant;
 use topology::flavor::Flavor;
-use topology::reading::{self, Channel};
+use topology::replication::{self, Channel};
 
 /// What a server says of a statement that it will never answer on this link: it does not know it, or the account may not use it. Any
 /// other refusal (a KILL QUERY, say) is of this one time.
@@ -101,5 +101,5 @@ const SILENT: &str = "it gave no answer in time, and is asked again from time to
 
 fn channels(rows: &Rows) -> Vec<Channel> {
     let value = |row, name: &str| rows.text(row, rows.column(name)?);
-    (0..rows.len()).map(|row| reading::channel(|name| value(row, name))).collect()
+    (0..rows.len()).map(|row| replication::channel(|name| value(row, name))).collect()
 }

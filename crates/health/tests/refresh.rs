@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout, timeout_at};
-use topology::flavor::Flavor;
+use topology::galera::sql;
 use topology::health::{Question, Rules};
 
 /// Long enough for anything on a busy machine; what takes longer has failed.
@@ -136,7 +136,6 @@ async fn talk(
     log: &Mutex<Vec<Asked>>,
     script: &Script,
 ) -> io::Result<()> {
-    let flavor = Flavor::of(&version);
     let greeting = Greeting {
         version,
         connection_id: link as u32,
@@ -157,8 +156,8 @@ async fn talk(
         }
         let sql = std::str::from_utf8(query_text(&payload, caps).unwrap()).unwrap();
         let what = match sql {
-            sql if sql == flavor.status() => STATUS,
-            sql if sql == flavor.variables() => VARIABLES,
+            sql::STATUS => STATUS,
+            sql::VARIABLES => VARIABLES,
             sql => sql,
         };
         let asked = {

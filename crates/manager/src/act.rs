@@ -7,6 +7,7 @@ use link::{Link, LinkError, Login};
 use tokio::time::{Instant, sleep, timeout};
 use topology::account::Account;
 use topology::flavor::Flavor;
+use topology::galera::sql;
 
 /// An action's failure: the server's error number, when it gave one, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +45,7 @@ pub(crate) async fn evict(
 ) -> Result<(), Failed> {
     in_time(within, async {
         let mut link = Link::connect(address, login, within).await?;
-        let statement = Flavor::of(&link.greeting.version)
-            .evict(gcomm_uuid)
+        let statement = sql::evict(gcomm_uuid)
             .ok_or_else(|| Failed::because(format!("{gcomm_uuid:?} is no gcomm uuid")))?;
         let before = view(&mut link, within).await?;
         if before != from.to_string() {
@@ -64,7 +64,7 @@ pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
     loop {
         let cleared = in_time(FORGET_DEADLINE, async {
             let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
-            link.query(Flavor::FORGET_EVICTED, FORGET_DEADLINE).await?;
+            link.query(sql::FORGET_EVICTED, FORGET_DEADLINE).await?;
             Ok(())
         })
         .await;
@@ -105,16 +105,15 @@ async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(
     let until = Instant::now() + within;
     let left = || until.saturating_duration_since(Instant::now());
     let mut link = Link::connect(address, login, within).await?;
-    let flavor = Flavor::of(&link.greeting.version);
-    link.query(flavor.wait_for_group(), left()).await?;
-    let word = link.query(flavor.barrier(), left()).await?;
+    link.query(sql::WAIT_FOR_GROUP, left()).await?;
+    let word = link.query(sql::BARRIER, left()).await?;
     if word.text(0, 0) != Some("0") {
         return Err(Failed::because("it is read only"));
     }
     if word.text(0, 1) != Some("1") {
         return Err(Failed::because("wsrep_on is OFF there: what it writes would not reach the others"));
     }
-    let member = link.query(flavor.still_member(), left()).await?;
+    let member = link.query(sql::STILL_MEMBER, left()).await?;
     let says = |name: &str, wanted: &str| {
         member.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted))
     };
@@ -126,8 +125,7 @@ async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(
 
 /// The number of the node's present view.
 async fn view(link: &mut Link, within: Duration) -> Result<String, Failed> {
-    let flavor = Flavor::of(&link.greeting.version);
-    let rows = link.query(flavor.view(), within).await?;
+    let rows = link.query(sql::VIEW, within).await?;
     Ok(rows.value_of("wsrep_cluster_conf_id").unwrap_or_default().to_owned())
 }
 

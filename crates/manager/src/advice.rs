@@ -6,10 +6,12 @@
 //!   - the account table needs SELECT on mysql.global_priv (else 1142); no global privilege opens it short of SELECT on everything;
 //!   - `SET GLOBAL wsrep_provider_options = 'evs.evict=...'` needs SUPER (else 1227): BINLOG ADMIN, REPLICATION SLAVE ADMIN,
 //!     CONNECTION ADMIN and READ_ONLY ADMIN do not do, and MariaDB has no SYSTEM_VARIABLES_ADMIN;
+//!   - which tables have no transactions is shown by information_schema only with TRIGGER (tables, views, triggers) and EXECUTE (stored
+//!     functions) on everything, see [`topology::catalogue`];
 //!   - CONNECTION ADMIN lets the probe in when the clients have used up max_connections.
 
 /// What the monitor account needs; `USER` and `HOST` to be filled in.
-pub const GRANTS: &str = "GRANT SUPER, CONNECTION ADMIN ON *.* TO 'USER'@'HOST'; GRANT SELECT ON mysql.global_priv TO 'USER'@'HOST';";
+pub const GRANTS: &str = "GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'USER'@'HOST'; GRANT SELECT ON mysql.global_priv TO 'USER'@'HOST';";
 
 /// [`GRANTS`] for that user, from any host.
 pub fn grants_for(user: &str) -> String {
@@ -21,6 +23,7 @@ pub fn grants_for(user: &str) -> String {
 pub(crate) enum Topic {
     Login,
     Accounts,
+    Tables,
     Evict,
     Forget,
 }
@@ -59,6 +62,18 @@ pub(crate) fn accounts(node: &str, user: &str, errno: u16, message: &str) -> Str
     }
 }
 
+pub(crate) fn tables_hidden(node: &str, user: &str) -> String {
+    format!(
+        "{node} does not show {user:?} which tables have no transactions, so a write that loses its node may end as \"outcome unknown\" where \
+         it could be sent again: run there: {}",
+        grants_for(user)
+    )
+}
+
+pub(crate) fn tables(node: &str, why: &str) -> String {
+    format!("{node} did not say which tables have no transactions: {why}")
+}
+
 pub(crate) fn evict(node: &str, user: &str) -> String {
     format!(
         "{node} does not let {user:?} evict a dead node (1227), so a death stalls the cluster for evs.suspect_timeout: run there: {}",
@@ -81,7 +96,7 @@ mod tests {
     fn the_grants_name_the_user() {
         assert_eq!(
             grants_for("o'neil"),
-            "GRANT SUPER, CONNECTION ADMIN ON *.* TO 'o''neil'@'%'; GRANT SELECT ON mysql.global_priv TO 'o''neil'@'%';"
+            "GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'o''neil'@'%'; GRANT SELECT ON mysql.global_priv TO 'o''neil'@'%';"
         );
     }
 }

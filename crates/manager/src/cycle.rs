@@ -12,6 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
 use topology::brain::Brain;
 use topology::fact::{ConnectFailure, Fact, Outcome};
+use topology::galera;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
 use topology::routes::Routes;
 use topology::view::{ClusterView, Level};
@@ -22,11 +23,14 @@ use crate::advice::{self, Topic};
 use crate::journal::JournalRow;
 use crate::probe::{Note, Wish};
 use crate::store::{Saved, Store, Work};
+use crate::tables::{self, Names};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(20);
 /// The view is not older than this.
 const VIEW_AGE_MAX: Duration = Duration::from_millis(200);
+/// A catalogue of many thousand tables takes seconds to read.
+const TABLES_DEADLINE: Duration = Duration::from_secs(20);
 /// For reading the account table, and for writing what is left at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
@@ -149,7 +153,7 @@ impl Cycle {
                         member.clone_from(address);
                     }
                 }
-                Fact::Status { node, status: Box::new(reading.status), asked }
+                Fact::Status { node, status: reading.status.into(), asked }
             }
         }
     }
@@ -165,38 +169,7 @@ impl Cycle {
                 Action::Confirm { node } => self.wish(node, Wish::Confirm),
                 Action::Probe { node } => self.wish(node, Wish::Probe),
                 Action::Persist { term, writer, sessions_max } => self.persist(term, writer, &sessions_max),
-                Action::Evict { victim, gcomm_uuid, via, view, within } => {
-                    let (address, login) = (self.address(via), self.login.clone());
-                    let forbidden = advice::evict(self.name(via), &self.login.user);
-                    acts.spawn(async move {
-                        match act::evict(&address, &login, &gcomm_uuid, view, within).await {
-                            Ok(()) => (
-                                Fact::Outcome(Outcome::Evicted { victim, via }),
-                                Some((via, Topic::Evict, None)),
-                            ),
-                            Err(Failed { errno, why }) => {
-                                let advice = (errno == 1227).then_some((via, Topic::Evict, Some(forbidden)));
-                                (Fact::Outcome(Outcome::EvictFailed { victim, why }), advice)
-                            }
-                        }
-                    });
-                }
-                Action::Pace { node, brisk } => {
-                    if let Some((pace, _)) = self.paces.get(usize::from(node.0)) {
-                        pace.send_replace(brisk);
-                    }
-                }
-                Action::Forget { node } => {
-                    let (address, login, name) =
-                        (self.address(node), self.login.clone(), self.name(node).to_owned());
-                    acts.spawn(async move {
-                        let text = match act::forget(&address, &login).await {
-                            Ok(()) => None,
-                            Err(Failed { why, .. }) => Some(advice::forget(&name, &why)),
-                        };
-                        (Fact::Tick, Some((node, Topic::Forget, text)))
-                    });
-                }
+                Action::Galera(action) => self.tend_group(acts, action),
                 Action::Barrier { node, term, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
                     acts.spawn(async move {
@@ -220,8 +193,20 @@ impl Cycle {
                         }
                     });
                 }
-                // Nobody reads them yet: until then any name may be among them.
-                Action::ReadTables { .. } => {}
+                Action::ReadTables { node } => {
+                    let (address, login) = (self.address(node), self.login.clone());
+                    let name = self.name(node).to_owned();
+                    acts.spawn(async move {
+                        let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
+                            Ok(Names::Known(names)) => (Fact::Untransactional { node, names }, None),
+                            Ok(Names::Hidden) => {
+                                (Fact::Tick, Some(advice::tables_hidden(&name, &login.user)))
+                            }
+                            Err(Failed { why, .. }) => (Fact::Tick, Some(advice::tables(&name, &why))),
+                        };
+                        (fact, Some((node, Topic::Tables, text)))
+                    });
+                }
                 Action::Answer { id, reply } => {
                     if let Some(answer) = desk.answers.remove(&id) {
                         desk.replies.push((answer, reply));
@@ -232,6 +217,44 @@ impl Cycle {
         }
         for sentence in sentences {
             self.say(desk.term, sentence);
+        }
+    }
+
+    /// What only a Galera cluster needs.
+    fn tend_group(&self, acts: &mut JoinSet<Done>, action: galera::Action) {
+        match action {
+            galera::Action::Evict { victim, gcomm_uuid, via, view, within } => {
+                let (address, login) = (self.address(via), self.login.clone());
+                let forbidden = advice::evict(self.name(via), &self.login.user);
+                acts.spawn(async move {
+                    match act::evict(&address, &login, &gcomm_uuid, view, within).await {
+                        Ok(()) => (
+                            Fact::Outcome(galera::Outcome::Evicted { victim, via }.into()),
+                            Some((via, Topic::Evict, None)),
+                        ),
+                        Err(Failed { errno, why }) => {
+                            let advice = (errno == 1227).then_some((via, Topic::Evict, Some(forbidden)));
+                            (Fact::Outcome(galera::Outcome::EvictFailed { victim, why }.into()), advice)
+                        }
+                    }
+                });
+            }
+            galera::Action::Pace { node, brisk } => {
+                if let Some((pace, _)) = self.paces.get(usize::from(node.0)) {
+                    pace.send_replace(brisk);
+                }
+            }
+            galera::Action::Forget { node } => {
+                let (address, login, name) =
+                    (self.address(node), self.login.clone(), self.name(node).to_owned());
+                acts.spawn(async move {
+                    let text = match act::forget(&address, &login).await {
+                        Ok(()) => None,
+                        Err(Failed { why, .. }) => Some(advice::forget(&name, &why)),
+                    };
+                    (Fact::Tick, Some((node, Topic::Forget, text)))
+                });
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! ```text
 //!   probe (a task per node) ──Note──┐                          ┌──> routes, view   (watch: newest wins)
 //!   facts from the proxy ───────────┼──> cycle: owns the Brain ┼──> store, journal (own thread, SQLite)
-//!   orders ─────────────────────────┘        ^                 └──> act: evict, barrier, accounts
+//!   orders ─────────────────────────┘        ^                 └──> act: evict, barrier, accounts, tables
 //!                                            └────── outcomes, as facts ──────┘
 //! ```
 //!
@@ -21,6 +21,7 @@ mod probe;
 mod settings;
 mod start;
 mod store;
+mod tables;
 
 pub use advice::{GRANTS, grants_for};
 pub use journal::{Journal, JournalRow};

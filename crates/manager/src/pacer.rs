@@ -9,7 +9,7 @@ use std::time::Duration;
 use link::{Link, LinkError, Login};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use topology::flavor::{Flavor, join_period};
+use topology::galera::sql;
 
 /// How long one try may take, how long to wait before the next, and how many there are for putting a value back.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -46,11 +46,10 @@ impl Pacer {
         let mut own = None;
         let done = timeout(DEADLINE, async {
             let mut link = Link::connect(&self.address, &self.login, DEADLINE).await?;
-            let flavor = Flavor::of(&link.greeting.version);
-            let options = link.query(flavor.provider_options(), DEADLINE).await?;
-            own = options.text(0, 0).and_then(join_period).and_then(|period| flavor.set_join_period(period));
+            let options = link.query(sql::PROVIDER_OPTIONS, DEADLINE).await?;
+            own = options.text(0, 0).and_then(sql::join_period).and_then(sql::set_join_period);
             if own.is_some() {
-                link.query(Flavor::BRISK, DEADLINE).await?;
+                link.query(sql::BRISK, DEADLINE).await?;
             }
             Ok::<(), LinkError>(())
         })

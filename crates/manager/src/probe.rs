@@ -21,8 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Now};
-use topology::flavor::Flavor;
-use topology::reading::{self, Reading};
+use topology::galera::{self, Reading, sql};
 use topology::routes::ServerGreeting;
 
 /// A lack of this host's own is said again after this long.
@@ -237,14 +236,13 @@ impl Probe {
     }
 
     fn ask(&self, mut link: Link) -> Kept {
-        let flavor = Flavor::of(&link.greeting.version);
         // The misses are counted outside; this only keeps a forgotten question from living for ever.
         let deadline = self.interval * (self.misses_max + 1);
         let answer = Box::pin(async move {
             let answer = async {
-                let status = link.query(flavor.status(), deadline).await?;
-                let variables = link.query(flavor.variables(), deadline).await?;
-                Ok(reading::galera(|name| status.value_of(name), |name| variables.value_of(name)))
+                let status = link.query(sql::STATUS, deadline).await?;
+                let variables = link.query(sql::VARIABLES, deadline).await?;
+                Ok(galera::read(|name| status.value_of(name), |name| variables.value_of(name)))
             };
             let answer = answer.await;
             (link, answer)

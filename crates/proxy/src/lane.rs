@@ -1,27 +1,20 @@
 //! The way to one node, as the sessions on it share it: a few atomics on the hot path, a registry of links to cut.
 //!
-//! A transaction (or a statement outside one) holds a [`Lease`] from its start to its end. A session that has something left to read
-//! from the node before it can go elsewhere holds a [`Saver`]. A lane that drains takes no new lease; when its last lease and its last
-//! saver have ended, the door may say that it is quiet. A lane that is shut cuts its links, and is cut when each session has let go of
-//! its own; it never opens again (its node comes back as a new lane of a higher epoch).
-//!
-//! What may start when, and when all links are gone, is counted in `occupancy` and `links`; here are the sockets and the door.
+//! A transaction (or a statement outside one) holds a [`Lease`] from its start to its end. A lane that drains takes no new
+//! lease; when its last one ends it is quiet. A lane that is shut cuts its links; it never opens again (its node comes back as
+//! a new lane of a higher epoch).
 
-mod links;
-mod occupancy;
-mod sync;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use topology::NodeId;
-use topology::routes::LaneState;
+use topology::routes::{Cut, LaneState};
 
-use self::links::Links;
-use self::occupancy::{Occupancy, Phase};
 use crate::door::DoorHandle;
+use crate::occupancy::{Occupancy, State};
 
 const NO_LIMIT: u32 = u32::MAX;
 
@@ -36,13 +29,42 @@ pub struct Lane {
     /// See [`topology::routes::Lane::epoch`].
     pub epoch: u64,
     occupancy: Occupancy,
-    links: Links<socket2::Socket>,
     sessions: AtomicU32,
     sessions_max: AtomicU32,
+    /// The number of the last alarm that a session raised here, and of the last that the manager has answered.
     alarms: AtomicU64,
-    /// For whoever waits for a change of it.
-    state: watch::Sender<LaneState>,
+    looked: AtomicU64,
+    links: Mutex<HashMap<u64, Cutter>>,
+    next_link: AtomicU64,
+    /// Links were cut while it drained.
+    was_cut: AtomicBool,
+    /// What sessions wait for; see [`Change`].
+    change: watch::Sender<Change>,
     door: DoorHandle,
+}
+
+/// Cuts a link from outside the session that uses it.
+pub struct Cutter(socket2::Socket);
+
+impl Cutter {
+    /// Of this link.
+    pub fn of(stream: &TcpStream) -> std::io::Result<Self> {
+        Ok(Self(socket2::SockRef::from(stream).try_clone()?))
+    }
+
+    fn cut(&self) {
+        // A link that broke by itself meanwhile refuses, and that is as good.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// What a session may wait for. (The hot path reads atomics instead.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The lane's state.
+    pub state: State,
+    /// What is to be broken off.
+    pub cut: Cut,
 }
 
 impl Lane {
@@ -54,122 +76,135 @@ impl Lane {
             address: lane.address.clone(),
             epoch: lane.epoch,
             occupancy: Occupancy::new(),
-            links: Links::new(),
             sessions: AtomicU32::new(0),
             sessions_max: AtomicU32::new(NO_LIMIT),
             alarms: AtomicU64::new(0),
-            state: watch::Sender::new(LaneState::Open),
+            looked: AtomicU64::new(0),
+            links: Mutex::default(),
+            next_link: AtomicU64::new(0),
+            was_cut: AtomicBool::new(false),
+            change: watch::Sender::new(Change { state: State::Open, cut: Cut::Nothing }),
             door,
         };
-        new.set(lane.state, lane.sessions_max);
+        new.set(lane);
         Arc::new(new)
     }
 
-    /// Takes up what new routes say of it. A lane that was shut stays so, and one that is quiet stays quiet when it is told to drain
-    /// again. Only the door calls this.
-    pub fn set(&self, state: LaneState, sessions_max: Option<u32>) {
-        self.sessions_max.store(sessions_max.unwrap_or(NO_LIMIT), SeqCst);
-        match state {
-            LaneState::Open => self.occupancy.reopen(),
-            LaneState::Draining => self.occupancy.drain(),
+    /// Takes up what new routes say of it.
+    pub fn set(&self, lane: &topology::routes::Lane) {
+        self.sessions_max.store(lane.sessions_max.unwrap_or(NO_LIMIT), SeqCst);
+        self.looked.fetch_max(lane.looked, SeqCst);
+        match lane.state {
+            LaneState::Open => self.occupancy.set(State::Open),
+            LaneState::Draining => self.occupancy.set(State::Draining),
             LaneState::Shut => return self.shut(),
         }
-        self.tell(state);
-    }
-
-    /// Cuts every link, now and for good. The door is told to look when the last session has let go of its own. Only the door calls
-    /// this.
-    pub fn shut(&self) {
-        self.occupancy.shut();
-        self.tell(LaneState::Shut);
-        // The session on it reads the end of the stream and sees that the lane is shut. A link that broke by itself meanwhile
-        // refuses, and that is as good.
-        let is_cut = self.links.close(|link| _ = link.shutdown(std::net::Shutdown::Both));
-        if is_cut {
-            self.door.quiet();
+        let cut = if lane.state == LaneState::Draining { lane.cut } else { Cut::Nothing };
+        self.announce(cut);
+        if cut == Cut::All {
+            self.was_cut.store(true, SeqCst);
+            self.cut_links();
         }
     }
 
-    /// Whether nothing runs here any more, nor is left to be read. From this yes on nothing starts, until the lane is opened again.
-    /// `false` while it is open or shut. Only the door calls this; it is told to look when the answer may have become yes.
-    #[allow(dead_code)] // the door still looks at the leases alone
-    pub fn quiet(&self) -> bool {
-        self.occupancy.quiet()
+    /// Tells those who wait.
+    fn announce(&self, cut: Cut) {
+        let change = Change { state: self.occupancy.state(), cut };
+        self.change.send_if_modified(|old| std::mem::replace(old, change) != change);
     }
 
-    /// The lane is shut, every link is cut, and every session on it has let go of its own: nothing can be sent on any of them.
-    #[allow(dead_code)] // the door does not say it yet
-    pub fn is_cut(&self) -> bool {
-        self.links.is_gone()
+    /// Cuts every link, now and for good.
+    pub fn shut(&self) {
+        self.occupancy.set(State::Shut);
+        self.announce(Cut::All);
+        self.cut_links();
     }
 
-    fn tell(&self, state: LaneState) {
-        self.state.send_if_modified(|told| {
-            // Shut is the end.
-            let is_new = *told != state && *told != LaneState::Shut;
-            if is_new {
-                *told = state;
-            }
-            is_new
-        });
+    fn cut_links(&self) {
+        let links = std::mem::take(&mut *self.links.lock().unwrap_or_else(PoisonError::into_inner));
+        for link in links.into_values() {
+            // The session on it reads the end of the stream and sees that the lane is shut.
+            link.cut();
+        }
     }
 
     /// Its state by name.
     pub fn state_name(&self) -> &'static str {
-        match self.occupancy.phase() {
-            Phase::Open => "open",
-            Phase::Draining | Phase::Quiet => "draining",
-            Phase::Shut => "shut",
+        match self.occupancy.state() {
+            State::Open => "open",
+            State::Draining => "draining",
+            State::Shut => "shut",
         }
     }
 
     /// Takes new transactions.
     pub fn is_open(&self) -> bool {
-        self.occupancy.phase() == Phase::Open
+        self.occupancy.state() == State::Open
     }
 
     /// Running transactions may end, none may start.
     pub fn is_draining(&self) -> bool {
-        matches!(self.occupancy.phase(), Phase::Draining | Phase::Quiet)
+        self.occupancy.state() == State::Draining
     }
 
     /// Never to be used again.
     pub fn is_shut(&self) -> bool {
-        self.occupancy.phase() == Phase::Shut
+        self.occupancy.state() == State::Shut
+    }
+
+    /// Its links were cut, whether it is shut or an operator broke off what ran on it.
+    pub fn is_cut(&self) -> bool {
+        self.is_shut() || self.was_cut.load(SeqCst)
+    }
+
+    /// Nothing runs on it, and nobody has anything left to read from its node.
+    pub fn is_quiet(&self) -> bool {
+        self.occupancy.is_quiet()
+    }
+
+    /// No link stands on it.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.load(SeqCst) == 0
+    }
+
+    /// To wait for changes of its state.
+    pub fn watch(&self) -> watch::Receiver<Change> {
+        self.change.subscribe()
     }
 
     /// Resolves when the lane is shut.
     pub async fn until_shut(&self) {
-        self.until(|state| state == LaneState::Shut).await;
+        self.until(|change| change.state == State::Shut).await;
     }
 
-    /// Resolves when the lane takes no new transactions: it drains, or is shut.
-    #[allow(dead_code)] // for sessions that have something to save
+    /// Resolves when it no longer takes transactions.
     pub async fn until_not_open(&self) {
-        self.until(|state| state != LaneState::Open).await;
+        self.until(|change| change.state != State::Open).await;
     }
 
-    async fn until(&self, is: impl Fn(LaneState) -> bool) {
-        let mut state = self.state.subscribe();
+    /// Resolves when at least `what` is to be broken off.
+    pub async fn until_cut(&self, what: Cut) {
+        self.until(|change| change.cut >= what).await;
+    }
+
+    async fn until(&self, fits: impl FnMut(&Change) -> bool) {
         // An error means that the sender, and so the lane, is gone: as good as shut.
-        let _ = state.wait_for(|state| is(*state)).await;
+        let _ = self.watch().wait_for(fits).await;
     }
 
-    /// A number for an alarm about this node, from 1 on and growing ([`topology::routes::Lane::looked`] answers it).
-    #[allow(dead_code)] // alarms have no number yet
-    pub fn alarm(&self) -> u64 {
+    /// A number for an alarm that a session raises.
+    pub fn next_alarm(&self) -> u64 {
         self.alarms.fetch_add(1, SeqCst) + 1
+    }
+
+    /// The node was asked after this alarm, and said that it is well.
+    pub fn has_looked(&self, alarm: u64) -> bool {
+        self.looked.load(SeqCst) >= alarm
     }
 
     /// Leases held now.
     pub fn leases(&self) -> usize {
         self.occupancy.leases()
-    }
-
-    /// Savers held now.
-    #[allow(dead_code)] // there is none yet
-    pub fn savers(&self) -> usize {
-        self.occupancy.savers()
     }
 
     /// Sessions with a link on this lane now.
@@ -189,23 +224,22 @@ impl Lane {
 
     /// Starts a transaction here, unless the lane takes none.
     pub fn lease(self: &Arc<Self>) -> Option<Lease> {
-        self.occupancy.lease().then(|| Lease { lane: self.clone() })
-    }
-
-    /// Keeps the lane from being said to be quiet, for something that is to be read from the node first. Also while it drains; `None`
-    /// when it was said to be quiet, or is shut. Never refused to whoever holds a lease or another saver of a lane that is not shut: a
-    /// session that will have to read something takes this before it gives its lease back.
-    #[allow(dead_code)] // for sessions that have something to save
-    pub fn saver(self: &Arc<Self>) -> Option<Saver> {
-        self.occupancy.saver().then(|| Saver { lane: self.clone() })
+        let may_begin = self.occupancy.begin_lease();
+        let lease = Lease { lane: self.clone() };
+        may_begin.then_some(lease)
     }
 
     /// Registers a link, so that it is cut when the lane is shut. `None` when it is shut already.
-    pub fn register(self: &Arc<Self>, stream: &TcpStream) -> std::io::Result<Option<Registration>> {
-        let copy = socket2::SockRef::from(stream).try_clone()?;
-        let Some(number) = self.links.register(copy) else { return Ok(None) };
+    pub fn register(self: &Arc<Self>, link: Cutter) -> Option<Registration> {
+        let number = self.next_link.fetch_add(1, SeqCst);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock: `shut` sets the state first and takes the links after.
+        if self.is_shut() {
+            return None;
+        }
+        links.insert(number, link);
         self.sessions.fetch_add(1, SeqCst);
-        Ok(Some(Registration { lane: self.clone(), number }))
+        Some(Registration { lane: self.clone(), number })
     }
 }
 
@@ -219,39 +253,36 @@ impl Lease {
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
+
+    /// A session has something on the node that is to be read before the lane is quiet.
+    pub fn save_later(&self) -> Saver {
+        self.lane.occupancy.begin_saving();
+        Saver { lane: self.lane.clone() }
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.lane.occupancy.end_lease() {
-            self.lane.door.quiet();
+            self.lane.door.look();
         }
     }
 }
 
-/// Something is to be read from a lane's node as long as this lives.
-#[allow(dead_code)] // for sessions that have something to save
+/// A session has something to read from its node as long as this lives: the lane is not quiet.
 pub struct Saver {
     lane: Arc<Lane>,
 }
 
-#[allow(dead_code)] // as above
-impl Saver {
-    /// Which lane.
-    pub fn lane(&self) -> &Arc<Lane> {
-        &self.lane
-    }
-}
-
 impl Drop for Saver {
     fn drop(&mut self) {
-        if self.lane.occupancy.end_saver() {
-            self.lane.door.quiet();
+        if self.lane.occupancy.end_saving() {
+            self.lane.door.look();
         }
     }
 }
 
-/// A link stands on a lane as long as this lives. To be dropped after the link itself: once it is, the lane may be said to be cut.
+/// A link stands on a lane as long as this lives.
 pub struct Registration {
     lane: Arc<Lane>,
     number: u64,
@@ -266,15 +297,10 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if self.lane.links.release(self.number) {
-            self.lane.door.quiet();
-        }
+        self.lane.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
         let before = self.lane.sessions.fetch_sub(1, SeqCst);
-        if before == self.lane.sessions_max.load(SeqCst) {
-            self.lane.door.room();
+        if before == self.lane.sessions_max.load(SeqCst) || (before == 1 && self.lane.is_shut()) {
+            self.lane.door.look();
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

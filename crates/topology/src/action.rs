@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::galera;
 use crate::order::{OrderId, OrderReply};
 use crate::routes::Routes;
 use crate::view::Level;
@@ -31,32 +32,8 @@ pub enum Action {
         /// Of each node: the limit of its sessions.
         sessions_max: Vec<Option<u32>>,
     },
-    /// Strike `victim` from the group; answered by `Evicted` when `via` is in a new view, or by `EvictFailed`.
-    Evict {
-        /// Who.
-        victim: NodeId,
-        /// Its name in the group, as it was when it was last heard of.
-        gcomm_uuid: String,
-        /// The survivor that is to do it.
-        via: NodeId,
-        /// The number of the view in which `via` last named the victim. In another one nothing is ordered: it may have left by itself.
-        view: u64,
-        /// Give up after this long.
-        within: Duration,
-    },
-    /// Have the node repeat its part of the talk about the next view every 0.1 s, or at its own pace again; answered by nothing, and
-    /// the newest wish for a node counts. See [`crate::flavor::Flavor::BRISK`].
-    Pace {
-        /// Which node.
-        node: NodeId,
-        /// Every 0.1 s; else its own pace.
-        brisk: bool,
-    },
-    /// Clear the node's list of evicted members; answered by nothing. See [`crate::flavor::Flavor::FORGET_EVICTED`].
-    Forget {
-        /// Which node.
-        node: NodeId,
-    },
+    /// Something to do to a Galera cluster.
+    Galera(galera::Action),
     /// Ask `node` whether it is writable and has applied all the group has; answered by `BarrierPassed` or `BarrierFailed`.
     Barrier {
         /// Which node.

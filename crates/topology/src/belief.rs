@@ -5,8 +5,9 @@
 use std::collections::VecDeque;
 
 use crate::detector::Counts;
-use crate::fact::{GaleraStatus, Now};
+use crate::fact::Now;
 use crate::health::{Finding, Serves};
+use crate::kind::Status;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::view::NodeState;
 
@@ -65,19 +66,15 @@ pub(crate) struct Belief {
     pub greeting: Option<ServerGreeting>,
     /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
     pub rejected: Option<(u16, String)>,
-    pub status: Option<GaleraStatus>,
+    pub status: Option<Status>,
     pub answered_at: Option<Now>,
-    /// The last one heard; still known when the node is gone.
-    pub gcomm_uuid: String,
-    /// A Primary view has named the node's address, so that its absence from one means something.
-    pub listed_once: bool,
     pub counts: Counts,
     /// New connections that failed in a row while the kept link stood, and how the last one did.
     pub shut_out: u32,
     pub shut_out_why: String,
     /// When the present trouble began.
     pub lost_at: Option<Now>,
-    /// It said itself that it stops: it leaves the group alone.
+    /// It said itself that it stops: nobody has to help it leave.
     pub leaving_since: Option<Now>,
     pub doubt: Option<Doubt>,
     pub doubt_cleared: Option<Now>,
@@ -86,17 +83,6 @@ pub(crate) struct Belief {
     /// While new connections fail, the next is tried then.
     pub confirm_after: Now,
     pub probe_asked: Option<Now>,
-    /// Since it was lost, a survivor's view was without it: there is nothing to strike any more, until it served again.
-    pub left_view: bool,
-    /// The gcomm uuid that was struck from the group.
-    pub evicted_uuid: String,
-    pub evict_tries: u32,
-    pub evict_after: Now,
-    /// It was told to be brisk, see [`crate::pace`].
-    pub brisk: bool,
-    /// It misses probes while others answer, and when that last began.
-    pub late: bool,
-    pub late_last: Option<Now>,
     /// An operator took the traffic off it: until then it is not surprising that it stops.
     pub stop_expected_until: Now,
 
@@ -128,8 +114,6 @@ impl Belief {
             rejected: None,
             status: None,
             answered_at: None,
-            gcomm_uuid: String::new(),
-            listed_once: false,
             counts: Counts::default(),
             shut_out: 0,
             shut_out_why: String::new(),
@@ -140,13 +124,6 @@ impl Belief {
             confirm_asked: None,
             confirm_after: Now::ZERO,
             probe_asked: None,
-            left_view: false,
-            evicted_uuid: String::new(),
-            evict_tries: 0,
-            evict_after: Now::ZERO,
-            brisk: false,
-            late: false,
-            late_last: None,
             stop_expected_until: Now::ZERO,
             verdict: Verdict::unchecked(),
             since: now,
@@ -210,10 +187,5 @@ impl Belief {
     /// Its last word came after `moment`.
     pub fn answered_since(&self, moment: Now) -> bool {
         self.answered_at.is_some_and(|at| at > moment)
-    }
-
-    /// Its last word puts it in a Primary component.
-    pub fn primary(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.cluster_status.eq_ignore_ascii_case("Primary"))
     }
 }

@@ -12,14 +12,15 @@ use crate::detector::Stall;
 use crate::disk::{Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
-use crate::health::Serves;
 use crate::order::{OrderDone, OrderId, OrderRefused};
-use crate::problem::{GroupView, judge, seconds};
+use crate::problem::seconds;
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::view::{Decision, Level, NodeState};
 use crate::{NodeId, Term};
 
+/// So long after an operator took the traffic off a node, its stop is expected.
+const STOP_EXPECTED: Duration = Duration::from_secs(600);
 /// Decisions kept for the view.
 const DECISIONS_MAX: usize = 50;
 
@@ -46,7 +47,6 @@ pub(crate) struct Core {
     pub now: Now,
     pub stall: Stall,
     pub nodes: Vec<Belief>,
-    pub group: Option<GroupView>,
     pub term: Term,
     /// The writer of the last decision, also while its lane is held.
     pub writer: Option<NodeId>,
@@ -54,13 +54,6 @@ pub(crate) struct Core {
     pub saving: Option<Saving>,
     /// Why no lane is open, when none is.
     pub hold: String,
-    /// Members of the group that the configuration does not have (an arbitrator, a node of somebody else), counted when all that it
-    /// has were last in one view.
-    pub strangers: usize,
-    /// An eviction in flight: victim, since.
-    pub evicting: Option<(NodeId, Now)>,
-    /// When the last one ended: the next needs a status that is newer.
-    pub evict_ended: Option<Now>,
     /// Of the routes that were published last.
     pub version: u64,
     pub out: Vec<Action>,
@@ -93,15 +86,11 @@ impl Core {
             now,
             stall: Stall::new(now),
             nodes,
-            group: None,
             term,
             writer,
             disk: Disk::new(term),
             saving: None,
             hold: "no node has been checked yet".into(),
-            strangers: 0,
-            evicting: None,
-            evict_ended: None,
             version: 0,
             out: Vec::new(),
             decisions: VecDeque::new(),
@@ -257,95 +246,7 @@ impl Core {
         }
     }
 
-    // ---- judgement
-
-    /// Judges every node anew; says what changed.
-    pub fn judge_all(&mut self) {
-        self.group = self.newest_view();
-        self.count_strangers();
-        self.question_absent();
-        for id in ids(&self.nodes) {
-            let verdict = judge(self.node(id), &self.settings, self.group.as_ref(), self.now);
-            let now = self.now;
-            let node = self.node_mut(id);
-            // A definite verdict ends the doubt: it was confirmed.
-            if verdict.serves == Serves::No && verdict.problem != "unchecked" {
-                node.doubt = None;
-            }
-            if verdict == node.verdict {
-                continue;
-            }
-            let changed = verdict.problem != node.verdict.problem;
-            let lost = verdict.serves == Serves::No && node.verdict.serves != Serves::No;
-            if verdict.state != node.verdict.state {
-                node.since = now;
-            }
-            if lost {
-                node.lost_at.get_or_insert(now);
-            }
-            node.verdict = verdict;
-            if changed && self.node(id).verdict.problem != "unchecked" {
-                let node = self.node(id);
-                let level =
-                    if lost || node.verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };
-                let text = format!("{} is {}: {}", node.name, node.verdict.state.word(), node.verdict.reason);
-                self.say(level, text);
-            }
-        }
-    }
-
-    fn newest_view(&self) -> Option<GroupView> {
-        self.nodes
-            .iter()
-            .filter(|node| node.linked && node.doubt.is_none() && node.primary() && node.counts.misses == 0)
-            .filter_map(|node| node.status.as_ref().map(|status| (node, status)))
-            .max_by_key(|(_, status)| (status.conf_id, !status.members.is_empty()))
-            .map(|(node, status)| GroupView {
-                told_by: node.name.clone(),
-                conf_id: status.conf_id,
-                cluster_uuid: status.cluster_uuid.clone(),
-                members: status.members.clone(),
-                since: match &self.group {
-                    Some(old)
-                        if (old.conf_id, &old.cluster_uuid) == (status.conf_id, &status.cluster_uuid) =>
-                    {
-                        old.since
-                    }
-                    _ => self.now,
-                },
-            })
-    }
-
-    fn count_strangers(&mut self) {
-        let mut views = self.nodes.iter().map(|node| {
-            let status = node.status.as_ref().filter(|_| node.linked && node.primary())?;
-            Some((status.conf_id, &status.cluster_uuid, status.cluster_size as usize))
-        });
-        let Some(Some(first)) = views.next() else { return };
-        if views.all(|view| view == Some(first)) {
-            self.strangers = first.2.saturating_sub(self.nodes.len());
-        }
-    }
-
-    /// A node that the newest view does not have gets nothing new until it has said which view it is in.
-    fn question_absent(&mut self) {
-        let Some(group) = &self.group else { return };
-        let absent: Vec<NodeId> = ids(&self.nodes)
-            .filter(|id| {
-                let node = self.node(*id);
-                node.verdict.serves != Serves::No
-                    && node.linked
-                    && node.doubt.is_none()
-                    && group.lacks(node)
-                    && !node.answered_since(group.since)
-            })
-            .collect();
-        let why = format!("{}'s view {} does not have it", group.told_by, group.conf_id);
-        for id in absent {
-            self.doubt(id, why.clone(), false);
-            self.ask_probe(id);
-        }
-    }
+    // ---- who is heard
 
     /// Somebody other than `id` gave a sign of life after `moment`: then the silence is the node's, not ours.
     pub fn another_answered_since(&self, id: NodeId, moment: Now) -> bool {
@@ -361,6 +262,18 @@ impl Core {
         let node = self.node(id);
         node.verdict.state == NodeState::Silent
             && node.counts.missed_since.is_some_and(|since| !self.another_answered_since(id, since))
+    }
+
+    // ---- expectations
+
+    /// An operator took the traffic off the node.
+    pub fn stop_expected(&mut self, id: NodeId) {
+        self.node_mut(id).stop_expected_until = self.now + STOP_EXPECTED;
+    }
+
+    /// It takes traffic again: no stop is expected any more.
+    pub fn stop_unexpected(&mut self, id: NodeId) {
+        self.node_mut(id).stop_expected_until = Duration::ZERO;
     }
 
     /// Every node's state in one clause, for sentences that explain why nobody can be chosen.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::account::Account;
+use crate::galera;
+use crate::kind::Status;
 use crate::order::{Order, OrderId};
 use crate::routes::ServerGreeting;
 use crate::{NodeId, Term};
@@ -23,7 +25,7 @@ pub enum Fact {
     ConnectFailed { node: NodeId, how: ConnectFailure },
     // ---- the status query
     /// The node answered the question that was sent at `asked`.
-    Status { node: NodeId, status: Box<GaleraStatus>, asked: Now },
+    Status { node: NodeId, status: Status, asked: Now },
     /// The node did not answer within the deadline of a probe, which was sent at `asked`.
     ProbeMissed { node: NodeId, asked: Now },
     /// The account table, read from `node`.
@@ -93,51 +95,6 @@ pub enum ConnectFailure {
     Protocol { what: String },
 }
 
-/// One answer to the status query, as the node said it. Missing values stay `None`: "not said" is not "off".
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct GaleraStatus {
-    /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
-    pub local_state: Option<u8>,
-    /// wsrep_local_state_comment.
-    pub local_state_comment: String,
-    /// wsrep_cluster_status: "Primary", "non-Primary", "Disconnected".
-    pub cluster_status: String,
-    /// wsrep_cluster_size, members in this node's view.
-    pub cluster_size: u32,
-    /// wsrep_cluster_conf_id: grows with each membership change.
-    pub conf_id: u64,
-    /// wsrep_cluster_state_uuid.
-    pub cluster_uuid: String,
-    /// wsrep_gcomm_uuid: the node's name in the group, new at each start; what `evs.evict` takes.
-    pub gcomm_uuid: String,
-    /// wsrep_incoming_addresses: `host:port` of each member of the view.
-    pub members: Vec<String>,
-    /// wsrep_ready.
-    pub ready: bool,
-    /// wsrep_connected.
-    pub connected: bool,
-    /// wsrep_desync.
-    pub desync: bool,
-    /// wsrep_reject_queries is not NONE.
-    pub reject_queries: bool,
-    /// wsrep_sst_donor_rejects_queries.
-    pub sst_donor_rejects: bool,
-    /// read_only (any value but OFF/0).
-    pub read_only: bool,
-    /// pxc_maint_mode where it exists: DISABLED, SHUTDOWN, MAINTENANCE.
-    pub pxc_maint_mode: Option<String>,
-    /// wsrep_local_recv_queue, writesets received and not yet applied.
-    pub recv_queue: u64,
-    /// wsrep_last_committed.
-    pub last_committed: u64,
-    /// wsrep_flow_control_paused_ns.
-    pub flow_control_paused_ns: u64,
-    /// wsrep_flow_control_active / _requested where they exist.
-    pub flow_control_active: bool,
-    /// Threads_connected.
-    pub threads_connected: u32,
-}
-
 /// What came of an action the brain asked for.
 #[allow(missing_docs)] // as above
 #[derive(Clone, Debug)]
@@ -146,10 +103,8 @@ pub enum Outcome {
     Persisted { term: Term },
     /// They could not be written.
     PersistFailed { term: Term, why: String },
-    /// `evs.evict` was accepted by `via`.
-    Evicted { victim: NodeId, via: NodeId },
-    /// No survivor took it.
-    EvictFailed { victim: NodeId, why: String },
+    /// Of what was to be done to a Galera cluster.
+    Galera(galera::Outcome),
     /// The node has applied all that the group had when asked, and is writable, in its own words.
     BarrierPassed { node: NodeId, term: Term },
     /// It has not, or would not say so in time.

@@ -1,49 +1,24 @@
-//! What can be wrong with a node beside its own words ([`crate::health`] has the table of those): each row has a name, what it makes
-//! of the node, how it is recognised and the sentence that says so. The first row that matches speaks; no row means the node is well.
+//! What can be wrong with a node beside its own words and those of its cluster ([`crate::kind`]): each row has a name, what it makes of
+//! the node, how it is recognised and the sentence that says so. The first row that matches speaks; no row means the node is well.
 //!
-//! Enters: a node's belief and the newest view of the group. Leaves: a verdict.
+//! ```text
+//!   gone (dead, silent, ...) > what the cluster says > waning (drained, ...)     a graver word of its own beats a lesser one of these
+//! ```
+//!
+//! Enters: a node's belief and what its cluster says against it. Leaves: a verdict.
 
 use std::time::Duration;
 
 use crate::belief::{Belief, Verdict};
-use crate::fact::{GaleraStatus, Now};
 use crate::health::{self, Finding, Serves};
+use crate::kind::Status;
 use crate::settings::Settings;
 use crate::view::NodeState;
-
-/// The newest Primary view that any node told of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GroupView {
-    pub told_by: String,
-    pub conf_id: u64,
-    pub cluster_uuid: String,
-    pub members: Vec<String>,
-    /// When this view was first heard of.
-    pub since: Now,
-}
-
-impl GroupView {
-    /// The view is newer than the node's own, and does not have it.
-    pub fn lacks(&self, node: &Belief) -> bool {
-        let Some(status) = &node.status else { return false };
-        node.listed_once
-            && !self.members.is_empty()
-            && self.conf_id > status.conf_id
-            && self.cluster_uuid == status.cluster_uuid
-            && !self.members.contains(&node.address)
-    }
-}
-
-/// A node that others' view does not have is waited for so long, to say which view it is in.
-const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
 
 /// What a row may look at.
 struct Sight<'a> {
     node: &'a Belief,
-    status: &'a GaleraStatus,
     settings: &'a Settings,
-    group: Option<&'a GroupView>,
-    now: Now,
 }
 
 struct Problem {
@@ -54,8 +29,15 @@ struct Problem {
     sentence: fn(&Sight) -> String,
 }
 
+impl Problem {
+    fn found(&self, sight: &Sight) -> Finding {
+        let sentence = (self.sentence)(sight);
+        Finding { problem: self.name, state: self.state, serves: self.serves, sentence }
+    }
+}
+
 /// A length of time as sentences say it.
-pub(crate) fn seconds(time: std::time::Duration) -> String {
+pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
@@ -101,36 +83,6 @@ const GONE: &[Problem] = &[
         matches: |s| s.node.status.is_none(),
         sentence: |_| "not yet checked, which counts as down".into(),
     },
-    Problem {
-        name: "evicted",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        matches: |s| {
-            let uuid = &s.node.evicted_uuid;
-            !uuid.is_empty() && *uuid == s.node.gcomm_uuid && !is(&s.status.cluster_status, "Primary")
-        },
-        sentence: |_| "was evicted from the group while it did not answer: restart it".into(),
-    },
-    Problem {
-        name: "left",
-        state: NodeState::Refused,
-        serves: Serves::No,
-        // Its own last word may be older than that view: it is asked, and has a moment to say which view it is in.
-        matches: |s| {
-            s.group.is_some_and(|group| {
-                group.lacks(s.node)
-                    && (s.node.leaving_since.is_some()
-                        || s.node.answered_since(group.since)
-                        || s.now > group.since + LEFT_WORD_WAIT)
-            })
-        },
-        sentence: |s| match s.group {
-            Some(group) => {
-                format!("left the group: {}'s view {} does not have it", group.told_by, group.conf_id)
-            }
-            None => String::new(),
-        },
-    },
 ];
 
 /// What is said of a node that works, before its own lesser words.
@@ -151,91 +103,77 @@ const WANING: &[Problem] = &[
     },
 ];
 
-/// What `node` is, and why.
-pub(crate) fn judge(node: &Belief, settings: &Settings, group: Option<&GroupView>, now: Now) -> Verdict {
-    let nothing = GaleraStatus::default();
-    let status = node.status.as_ref().unwrap_or(&nothing);
-    let sight = Sight { node, status, settings, group, now };
-    let others = GONE.iter().chain(WANING).find(|problem| (problem.matches)(&sight)).map(|problem| Finding {
-        problem: problem.name,
-        state: problem.state,
-        serves: problem.serves,
-        sentence: (problem.sentence)(&sight),
-    });
-    let (state, serves, problem, reason) = match health::graver(others.clone(), health::examine(status)) {
+/// What `node` is, and why. `cluster`: what the other nodes say against it.
+pub(crate) fn judge(node: &Belief, settings: &Settings, cluster: Option<Finding>) -> Verdict {
+    let sight = Sight { node, settings };
+    let first = |table: &[Problem]| {
+        table.iter().find(|problem| (problem.matches)(&sight)).map(|problem| problem.found(&sight))
+    };
+    let others = first(GONE).or(cluster).or_else(|| first(WANING));
+    let own = node.status.as_ref().and_then(Status::examine);
+    let (state, serves, problem, reason) = match health::graver(others.clone(), own) {
         Some(found) => (found.state, found.serves, found.problem, found.sentence),
         None => (NodeState::Synced, Serves::Well, "none", "synced and writable".into()),
     };
     Verdict { state, serves, problem, reason, others }
 }
 
-fn is(text: &str, word: &str) -> bool {
-    text.eq_ignore_ascii_case(word)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::galera::GaleraStatus;
     use crate::settings::{NodeSettings, Writers};
 
     fn good() -> GaleraStatus {
         GaleraStatus {
             local_state: Some(4),
             cluster_status: "Primary".into(),
-            conf_id: 3,
             ready: true,
             connected: true,
             ..GaleraStatus::default()
         }
     }
 
-    fn verdict(change: impl FnOnce(&mut Belief, &mut GaleraStatus)) -> (&'static str, NodeState, Serves) {
+    /// What a node is after `change`, when the cluster says `cluster` against it.
+    fn verdict(
+        cluster: Option<&'static str>,
+        change: impl FnOnce(&mut Belief, &mut GaleraStatus),
+    ) -> (&'static str, NodeState, Serves) {
         let node = NodeSettings { name: "db1".into(), address: "h:1".into(), priority: 0 };
         let settings = Settings::new("shop", Writers::One, vec![node]);
         let mut belief = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
         let mut status = good();
         change(&mut belief, &mut status);
-        belief.status = Some(status);
-        let group = GroupView {
-            told_by: "db2".into(),
-            conf_id: 4,
-            cluster_uuid: String::new(),
-            members: vec!["h:2".into()],
-            since: Duration::ZERO,
-        };
-        let verdict = judge(&belief, &settings, Some(&group), Duration::from_secs(1));
+        belief.status = Some(status.into());
+        let cluster = cluster.map(|problem| health::refused(problem, "left the group".into()));
+        let verdict = judge(&belief, &settings, cluster);
         (verdict.problem, verdict.state, verdict.serves)
     }
 
     #[test]
     fn each_row_speaks_for_its_own_trouble() {
-        use NodeState::{Dead, Donor, Draining, Joining, Refused, Silent, Synced};
-        assert_eq!(verdict(|_, _| ()), ("none", Synced, Serves::Well));
-        assert_eq!(verdict(|b, _| b.counts.refusals = 2), ("dead", Dead, Serves::No));
-        assert_eq!(verdict(|b, _| b.counts.misses = 3), ("silent", Silent, Serves::No));
-        assert_eq!(verdict(|b, _| b.rejected = Some((1045, "no".into()))), ("rejected", Refused, Serves::No));
-        assert_eq!(verdict(|b, _| b.listed_once = true), ("left", Refused, Serves::No));
+        use NodeState::{Dead, Draining, Refused, Silent, Synced};
+        assert_eq!(verdict(None, |_, _| ()), ("none", Synced, Serves::Well));
+        assert_eq!(verdict(None, |b, _| b.counts.refusals = 2), ("dead", Dead, Serves::No));
+        assert_eq!(verdict(None, |b, _| b.counts.misses = 3), ("silent", Silent, Serves::No));
         assert_eq!(
-            verdict(|_, s| s.cluster_status = "non-Primary".into()),
-            ("non_primary", Refused, Serves::No)
+            verdict(None, |b, _| b.rejected = Some((1045, "no".into()))),
+            ("rejected", Refused, Serves::No)
         );
-        assert_eq!(verdict(|_, s| s.local_state = Some(1)), ("joining", Joining, Serves::No));
-        assert_eq!(verdict(|_, s| s.local_state = None), ("state", Refused, Serves::No));
-        assert_eq!(verdict(|_, s| s.ready = false), ("not_ready", Refused, Serves::No));
-        assert_eq!(verdict(|_, s| s.reject_queries = true), ("reject_queries", Refused, Serves::No));
-        assert_eq!(verdict(|_, s| s.read_only = true), ("read_only", Refused, Serves::No));
-        assert_eq!(verdict(|_, s| s.local_state = Some(2)), ("donor", Donor, Serves::Stays));
-        let donor_rejects = |_: &mut Belief, s: &mut GaleraStatus| {
-            s.local_state = Some(2);
-            s.sst_donor_rejects = true;
+        assert_eq!(verdict(None, |b, _| b.shut_out = 2), ("shut_out", Refused, Serves::Leaves));
+        assert_eq!(verdict(None, |b, _| b.sessions_max = Some(0)), ("drained", Draining, Serves::Leaves));
+    }
+
+    #[test]
+    fn the_cluster_speaks_before_what_only_wanes_and_its_own_graver_word_beats_that() {
+        let drained = |b: &mut Belief, _: &mut GaleraStatus| b.sessions_max = Some(0);
+        assert_eq!(verdict(Some("left"), drained).0, "left");
+        assert_eq!(verdict(Some("left"), |b, _| b.counts.refusals = 2).0, "dead");
+        let drained_and_read_only = |b: &mut Belief, s: &mut GaleraStatus| {
+            b.sessions_max = Some(0);
+            s.read_only = true;
         };
-        assert_eq!(verdict(donor_rejects), ("donor_rejects", Donor, Serves::No));
-        assert_eq!(verdict(|_, s| s.desync = true), ("desync", Refused, Serves::Leaves));
-        assert_eq!(
-            verdict(|_, s| s.pxc_maint_mode = Some("SHUTDOWN".into())),
-            ("maintenance", Draining, Serves::Leaves)
-        );
-        assert_eq!(verdict(|b, _| b.shut_out = 2), ("shut_out", Refused, Serves::Leaves));
-        assert_eq!(verdict(|b, _| b.sessions_max = Some(0)), ("drained", Draining, Serves::Leaves));
+        assert_eq!(verdict(None, drained_and_read_only).0, "read_only");
+        assert_eq!(verdict(Some("left"), drained_and_read_only).0, "left");
     }
 }

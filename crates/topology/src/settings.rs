@@ -7,6 +7,9 @@
 use std::time::Duration;
 
 use crate::NodeId;
+use crate::galera;
+pub use crate::galera::EvictPolicy;
+use crate::kind::Kind;
 
 /// Who takes writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -16,20 +19,6 @@ pub enum Writers {
     One,
     /// Every healthy node.
     All,
-}
-
-/// When a lost node is struck from the group, so that the survivors' writes do not wait for Galera's own timeouts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EvictPolicy {
-    /// When it is proven dead: its link ended, and it refused or reset connections since. A node that was alive after all comes
-    /// back by itself in seconds, but what it was doing is lost; so proof comes first.
-    #[default]
-    Proven,
-    /// Also when it is only silent.
-    Silent,
-    /// Never: Galera decides by itself (5 to 10 s with its default settings).
-    Never,
 }
 
 /// One node of the configuration.
@@ -48,12 +37,14 @@ pub struct NodeSettings {
 pub struct Settings {
     /// The cluster's name, for people.
     pub cluster: String,
+    /// What holds its nodes together.
+    pub kind: Kind,
     /// Who takes writes.
     pub writers: Writers,
     /// The nodes; a [`NodeId`] is a place in this list.
     pub nodes: Vec<NodeSettings>,
-    /// When a lost node is evicted.
-    pub evict: EvictPolicy,
+    /// What concerns a Galera cluster only.
+    pub galera: galera::Settings,
     /// Time between two status queries of a node, and the deadline of each. Silence is declared after
     /// `misses_max` x `probe_interval`.
     pub probe_interval: Duration,
@@ -64,8 +55,6 @@ pub struct Settings {
     pub events: bool,
     /// Refused or reset connections in a row that make a node dead.
     pub refusals_max: u32,
-    /// How long a node that stops in good order may take to leave the group before it may be evicted.
-    pub leave_grace: Duration,
     /// How long one try of the barrier (the new writer's own word that it has applied everything) may take.
     pub barrier_deadline: Duration,
     /// Wait after a failed barrier; doubles with each, up to [`Settings::BACKOFF_MAX`].
@@ -76,8 +65,6 @@ pub struct Settings {
     pub accounts_gap_min: Duration,
     /// How long the store may take to write a decision.
     pub persist_deadline: Duration,
-    /// How long an eviction may take, from asking for it until the survivors' view has changed.
-    pub evict_deadline: Duration,
 }
 
 impl Settings {
@@ -91,20 +78,19 @@ impl Settings {
     pub fn new(cluster: impl Into<String>, writers: Writers, nodes: Vec<NodeSettings>) -> Self {
         Self {
             cluster: cluster.into(),
+            kind: Kind::default(),
             writers,
             nodes,
-            evict: EvictPolicy::default(),
+            galera: galera::Settings::default(),
             probe_interval: Duration::from_millis(200),
             misses_max: 3,
             events: true,
             refusals_max: 2,
-            leave_grace: Duration::from_secs(1),
             barrier_deadline: Duration::from_secs(3),
             barrier_backoff: Duration::from_millis(100),
             accounts_interval: Duration::from_secs(30),
             accounts_gap_min: Duration::from_secs(1),
             persist_deadline: Duration::from_secs(5),
-            evict_deadline: Duration::from_secs(10),
         }
     }
 
@@ -137,7 +123,7 @@ impl Settings {
             ("barrier_backoff", self.barrier_backoff, millisecond),
             ("accounts_interval", self.accounts_interval, 100 * millisecond),
             ("persist_deadline", self.persist_deadline, 10 * millisecond),
-            ("evict_deadline", self.evict_deadline, 10 * millisecond),
+            ("evict_deadline", self.galera.evict_deadline, 10 * millisecond),
         ] {
             if value < least {
                 return Err(format!("{name} is {value:?}: at least {least:?} is needed"));

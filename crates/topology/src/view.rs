@@ -4,8 +4,8 @@
 //! Made by [`crate::brain::Brain::view`]. The brain decides nothing from it; whoever else wants to know whether a node may take
 //! traffic asks [`ClusterView::ask`], which knows what the brain knows and asks the same table.
 
-use crate::fact::GaleraStatus;
 use crate::health::{self, Finding, Question, Serves, refused};
+use crate::kind::Status;
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::{NodeId, Term};
@@ -91,7 +91,7 @@ pub struct NodeView {
     /// What an operator should do about it, one sentence each.
     pub advice: Vec<String>,
     /// The last answer to the status query.
-    pub facts: Option<GaleraStatus>,
+    pub facts: Option<Status>,
 }
 
 /// What a node may be.
@@ -174,8 +174,7 @@ impl NodeView {
         if let Some(doubt) = self.doubted() {
             return Err(doubt);
         }
-        let nothing = GaleraStatus::default();
-        let own = health::admit(self.facts.as_ref().unwrap_or(&nothing), rules).err();
+        let own = self.facts.as_ref().and_then(|facts| facts.admit(rules).err());
         let is_forgiven = |others: &Finding| rules.drained && others.problem == health::DRAINED;
         let others = self.others.clone().filter(|others| !is_forgiven(others));
         health::graver(others, own).map_or(Ok(()), Err)

@@ -9,8 +9,10 @@ use proptest::prelude::*;
 use topology::NodeId;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
-use topology::health::{Question, Rules, Serves, admit};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::GaleraStatus;
+use topology::galera::words::admit;
+use topology::health::{Question, Rules, Serves};
 use topology::order::{Order, OrderId};
 use topology::routes::ServerGreeting;
 use topology::settings::{NodeSettings, Settings, Writers};
@@ -47,7 +49,7 @@ fn up(node: u8) -> Fact {
 }
 
 fn said(node: u8, status: GaleraStatus) -> Fact {
-    Fact::Status { node: NodeId(node), status: Box::new(status), asked: Duration::ZERO }
+    Fact::Status { node: NodeId(node), status: status.into(), asked: Duration::ZERO }
 }
 
 fn good() -> GaleraStatus {

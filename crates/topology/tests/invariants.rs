@@ -6,7 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::{self, GaleraStatus};
 use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
@@ -76,7 +77,7 @@ impl World {
             priority: 0,
         };
         let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
-        settings.evict = evict;
+        settings.galera.evict = evict;
         let writer = (restored.0 > 0).then_some(NodeId(1));
         let restored_state =
             Restored { term: restored, writer, sessions_max: vec![None; usize::from(NODES)] };
@@ -132,7 +133,7 @@ impl World {
                 }
             }
             Action::Persist { term, .. } => self.persists.push_back(term),
-            Action::Evict { victim, via, .. } => {
+            Action::Galera(galera::Action::Evict { victim, via, .. }) => {
                 assert!(self.evicts.is_empty(), "two evictions at once");
                 assert_ne!(victim, via);
                 // Every view in this test has three members: two must be left.
@@ -152,8 +153,7 @@ impl World {
             | Action::Probe { .. }
             | Action::ReadAccounts { .. }
             | Action::ReadTables { .. }
-            | Action::Forget { .. }
-            | Action::Pace { .. } => {}
+            | Action::Galera(galera::Action::Forget { .. } | galera::Action::Pace { .. }) => {}
         }
     }
 
@@ -169,7 +169,7 @@ impl World {
                 Fact::LinkUp { node: NodeId(node), greeting }
             }
             Event::Status(node, kind) => {
-                Fact::Status { node: NodeId(node), status: Box::new(status(node, kind)), asked: self.now }
+                Fact::Status { node: NodeId(node), status: status(node, kind).into(), asked: self.now }
             }
             Event::Ended(node, how) => {
                 let how = [LinkEnd::Closed, LinkEnd::Goodbye { errno: 1053 }, LinkEnd::Silent]
@@ -209,11 +209,12 @@ impl World {
             Event::Evicted(done) => {
                 let Some(victim) = self.evicts.pop_front() else { return };
                 let why = String::from("no");
-                Fact::Outcome(if done {
-                    Outcome::Evicted { victim, via: victim }
+                let outcome = if done {
+                    galera::Outcome::Evicted { victim, via: victim }
                 } else {
-                    Outcome::EvictFailed { victim, why }
-                })
+                    galera::Outcome::EvictFailed { victim, why }
+                };
+                Fact::Outcome(outcome.into())
             }
             Event::Barrier(node, passed) => {
                 let Some(term) = self.barriers.remove(&node) else { return };
@@ -246,7 +247,7 @@ impl World {
         for _ in 0..1500 {
             self.now += Duration::from_millis(20);
             for (place, action) in self.brain.on(self.now, Fact::Tick).into_iter().enumerate() {
-                if matches!(action, Action::Evict { .. }) {
+                if matches!(action, Action::Galera(galera::Action::Evict { .. })) {
                     self.evicts.clear();
                 }
                 self.demand(place, action);

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, GaleraStatus, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::{self, GaleraStatus};
 use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, Routes, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
@@ -109,7 +110,7 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         priority: given.get("first").map_or(0, |first| u32::from(first == name)),
     };
     let mut settings = Settings::new("shop", writers, names.iter().map(node).collect());
-    settings.evict = match given.get("evict") {
+    settings.galera.evict = match given.get("evict") {
         Some(&"silent") => EvictPolicy::Silent,
         Some(&"never") => EvictPolicy::Never,
         _ => EvictPolicy::Proven,
@@ -119,7 +120,7 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
     }
     settings.events = given.get("events") != Some(&"off");
     if let Some(time) = given.get("leave_grace") {
-        settings.leave_grace = seconds(time)?;
+        settings.galera.leave_grace = seconds(time)?;
     }
     settings.check()?;
     let place = |name: &str| settings.node(name).ok_or(format!("no node {name}"));
@@ -176,11 +177,11 @@ impl Stage {
             }
             "evicted" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
-                Fact::Outcome(Outcome::Evicted { victim, via: victim })
+                Fact::Outcome(galera::Outcome::Evicted { victim, via: victim }.into())
             }
             "evict-failed" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
-                Fact::Outcome(Outcome::EvictFailed { victim, why: words[2..].join(" ") })
+                Fact::Outcome(galera::Outcome::EvictFailed { victim, why: words[2..].join(" ") }.into())
             }
             "order" => self.order(&words[2..])?,
             "run" => return self.run(&words[2..]),
@@ -251,7 +252,7 @@ impl Stage {
     }
 
     fn status(&self, node: NodeId) -> Fact {
-        Fact::Status { node, status: Box::new(self.statuses[usize::from(node.0)].clone()), asked: self.now }
+        Fact::Status { node, status: self.statuses[usize::from(node.0)].clone().into(), asked: self.now }
     }
 
     fn change(&mut self, name: &str, changes: &[&str]) -> Result<(), String> {
@@ -373,17 +374,19 @@ impl Stage {
                 }
                 format!("persist term {term} writer {writer}{}", limits.concat())
             }
-            Action::Evict { victim, gcomm_uuid, via, .. } => {
+            Action::Galera(galera::Action::Evict { victim, gcomm_uuid, via, .. }) => {
                 let line = format!("evict {} ({gcomm_uuid}) via {}", name(victim), name(via));
                 if auto("evict") {
-                    answer = Some(Fact::Outcome(Outcome::Evicted { victim, via }));
+                    answer = Some(Fact::Outcome(galera::Outcome::Evicted { victim, via }.into()));
                 } else {
                     self.evicts.push_back(victim);
                 }
                 line
             }
-            Action::Forget { node } => format!("forget the evicted on {}", name(node)),
-            Action::Pace { node, brisk } => {
+            Action::Galera(galera::Action::Forget { node }) => {
+                format!("forget the evicted on {}", name(node))
+            }
+            Action::Galera(galera::Action::Pace { node, brisk }) => {
                 format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
             }
             Action::Barrier { node, term, .. } => {

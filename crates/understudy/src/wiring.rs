@@ -170,11 +170,11 @@ fn manager_settings(settings: &Settings, password: String) -> manager::Settings 
     };
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
-    cluster.evict = settings.monitor.evict;
+    cluster.galera.evict = settings.monitor.evict;
     cluster.probe_interval = settings.monitor.interval;
     cluster.misses_max = settings.monitor.misses_max;
     cluster.events = settings.monitor.events;
-    cluster.leave_grace = settings.monitor.stop_grace;
+    cluster.galera.leave_grace = settings.monitor.stop_grace;
     manager::Settings {
         cluster,
         monitor: manager::Monitor {
@@ -196,6 +196,8 @@ fn proxy_settings(settings: &Settings) -> proxy::Settings {
         connect_timeout: proxy.connect_timeout,
         login_timeout: proxy.login_timeout,
         retain_bytes_max: proxy.retain_bytes_max,
+        resends_max: proxy.resends_max,
+        suspect_time: proxy.suspect_time,
         client_connections_max: proxy.client_connections_max,
         writers_all: settings.writers == topology::settings::Writers::All,
     }

@@ -16,9 +16,9 @@ pub const APP_SCHEMA: &str = "sbtest";
 /// What the monitor account may do: what a manager needs, not everything, so that a missing grant shows here first.
 ///
 /// `SUPER` covers `SET GLOBAL wsrep_provider_options` (eviction); `mysql` is read to learn client accounts; the schema of its
-/// own name holds marker rows.
+/// own name holds marker rows. `TRIGGER` and `EXECUTE` show it which tables have no transactions.
 const MONITOR_GRANTS: &str = "SUPER, PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, SLAVE MONITOR, \
-     REPLICATION SLAVE ADMIN";
+     REPLICATION SLAVE ADMIN, TRIGGER, EXECUTE";
 
 /// Run once, in the template every node is copied from.
 pub fn statements() -> Vec<String> {

@@ -20,6 +20,7 @@ use crate::disk::{Ticket, Written};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::health::Serves;
+use crate::kind::Group;
 use crate::problem::seconds;
 use crate::routes::LaneState;
 use crate::settings::Settings;
@@ -100,11 +101,11 @@ impl All {
     }
 
     /// Brings lanes and actions in line with what is true now.
-    pub fn step(&mut self, core: &mut Core) {
+    pub fn step(&mut self, core: &mut Core, group: &mut Group) {
         self.write(core);
         let ids: Vec<NodeId> = ids(&core.nodes).collect();
         for id in &ids {
-            self.node(core, *id);
+            self.node(core, group, *id);
         }
         self.finish_drain(core);
         if core.any_open() {
@@ -119,7 +120,7 @@ impl All {
         }
     }
 
-    fn node(&mut self, core: &mut Core, id: NodeId) {
+    fn node(&mut self, core: &mut Core, group: &mut Group, id: NodeId) {
         let now = core.now;
         let place = usize::from(id.0);
         self.entries[place].barrier.expire(now);
@@ -139,7 +140,7 @@ impl All {
             return;
         }
         match node.verdict.serves {
-            Serves::No => self.lost(core, id),
+            Serves::No => self.lost(core, group, id),
             Serves::Leaves if node.lane == LaneState::Shut => self.entries[place] = Entry::default(),
             Serves::Leaves if node.drained() => self.drained(core, id),
             Serves::Leaves => self.leaves(core, id),
@@ -152,7 +153,7 @@ impl All {
     }
 
     /// A node that must not be used any more.
-    fn lost(&mut self, core: &mut Core, id: NodeId) {
+    fn lost(&mut self, core: &mut Core, group: &mut Group, id: NodeId) {
         self.entries[usize::from(id.0)] = Entry::default();
         let lane = core.node(id).lane;
         if lane == LaneState::Shut {
@@ -167,13 +168,7 @@ impl All {
         }
         core.set_lane(id, LaneState::Shut);
         let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
-        let how = match core.warrant().filter(|warrant| warrant.victim == id) {
-            Some(warrant) => {
-                core.evict(&warrant);
-                format!("evicting it through {}; ", core.name(warrant.via))
-            }
-            None => String::new(),
-        };
+        let how = group.strike(core, id);
         self.term = core.next_term();
         self.ticket = Some(core.persist(self.term, None));
         self.round_since = core.now;

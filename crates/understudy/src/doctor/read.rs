@@ -160,6 +160,12 @@ async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
             for_what: "evicting a dead node from the group (SET GLOBAL wsrep_provider_options)",
         });
     }
+    if !may("ALL PRIVILEGES") && !(may("TRIGGER") && may("EXECUTE")) {
+        lacks.push(Lack {
+            privilege: "TRIGGER, EXECUTE ON *.*",
+            for_what: "knowing which tables have no transactions, so that a statement that lost its node is not called unknown without need",
+        });
+    }
     Ok(lacks)
 }
 

@@ -316,7 +316,8 @@ fn answer(found: Result<(), Finding>, good: &str, age: Duration) -> Answer {
 mod tests {
     use topology::NodeId;
     use topology::brain::{Brain, Restored};
-    use topology::fact::{Fact, GaleraStatus, LinkEnd};
+    use topology::fact::{Fact, LinkEnd};
+    use topology::galera::GaleraStatus;
     use topology::routes::ServerGreeting;
     use topology::settings::{NodeSettings, Writers};
 
@@ -347,7 +348,7 @@ mod tests {
         for node in [NodeId(0), NodeId(1)] {
             let greeting = ServerGreeting { version: "x".into(), capabilities: 0, charset: 45 };
             brain.on(now, Fact::LinkUp { node, greeting });
-            brain.on(now, Fact::Status { node, status: Box::new(status.clone()), asked: now });
+            brain.on(now, Fact::Status { node, status: status.clone().into(), asked: now });
         }
         and_then(&mut brain, now);
         let (_, view) = watch::channel(Arc::new(brain.view(now)));

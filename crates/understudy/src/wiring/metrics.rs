@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use proxy::Stats;
 use topology::health::Question;
+use topology::kind::Status;
 use topology::routes::LaneState;
 use topology::view::{ClusterView, Gate};
 
@@ -55,7 +56,7 @@ fn nodes(page: &mut Page, view: &ClusterView) {
         "Writesets received and not yet applied (wsrep_local_recv_queue).",
     );
     for node in &view.nodes {
-        if let Some(facts) = &node.facts {
+        if let Some(facts) = node.facts.as_ref().and_then(Status::galera) {
             page.value("understudy_node_recv_queue", &[("node", &node.name)], facts.recv_queue);
         }
     }

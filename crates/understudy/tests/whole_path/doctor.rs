@@ -21,7 +21,10 @@ pub fn lacks(scene: &Scene) {
     let said = with_config(&scene.config(), &["doctor"]).with(1);
     let problem = "PROBLEM  db1, db2, db3: the monitor account watch lacks SELECT ON mysql.global_priv";
     assert!(said.contains(problem), "{said}");
-    assert!(said.contains("run  GRANT SUPER, CONNECTION ADMIN ON *.* TO 'watch'@'%'"), "{said}");
+    assert!(
+        said.contains("run  GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'watch'@'%'"),
+        "{said}"
+    );
 }
 
 /// With everything in order: what was read, what it decides, what is proposed and why.

@@ -1,8 +1,64 @@
-//! From the rows that a server gives to what they say. A value that is not said, or not understood, stays unsaid.
+//! What a member says of itself, and how it is read from the rows that it gives. A value that is not said, or not understood, stays
+//! unsaid.
 //!
 //! Pure: the shell brings a way to look a value up by its name, so that no row's position matters.
 
-use crate::fact::GaleraStatus;
+/// One answer to the status query, as the node said it. Missing values stay `None`: "not said" is not "off".
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct GaleraStatus {
+    /// wsrep_local_state: 1 Joining, 2 Donor/Desynced, 3 Joined, 4 Synced; 0 otherwise.
+    pub local_state: Option<u8>,
+    /// wsrep_local_state_comment.
+    pub local_state_comment: String,
+    /// wsrep_cluster_status: "Primary", "non-Primary", "Disconnected".
+    pub cluster_status: String,
+    /// wsrep_cluster_size, members in this node's view.
+    pub cluster_size: u32,
+    /// wsrep_cluster_conf_id: grows with each membership change.
+    pub conf_id: u64,
+    /// wsrep_cluster_state_uuid.
+    pub cluster_uuid: String,
+    /// wsrep_gcomm_uuid: the node's name in the group, new at each start; what `evs.evict` takes.
+    pub gcomm_uuid: String,
+    /// wsrep_incoming_addresses: `host:port` of each member of the view.
+    pub members: Vec<String>,
+    /// wsrep_ready.
+    pub ready: bool,
+    /// wsrep_connected.
+    pub connected: bool,
+    /// wsrep_desync.
+    pub desync: bool,
+    /// wsrep_reject_queries is not NONE.
+    pub reject_queries: bool,
+    /// wsrep_sst_donor_rejects_queries.
+    pub sst_donor_rejects: bool,
+    /// read_only (any value but OFF/0).
+    pub read_only: bool,
+    /// pxc_maint_mode where it exists: DISABLED, SHUTDOWN, MAINTENANCE.
+    pub pxc_maint_mode: Option<String>,
+    /// wsrep_local_recv_queue, writesets received and not yet applied.
+    pub recv_queue: u64,
+    /// wsrep_last_committed.
+    pub last_committed: u64,
+    /// wsrep_flow_control_paused_ns.
+    pub flow_control_paused_ns: u64,
+    /// wsrep_flow_control_active / _requested where they exist.
+    pub flow_control_active: bool,
+    /// Threads_connected.
+    pub threads_connected: u32,
+}
+
+impl GaleraStatus {
+    /// A ready member of the Primary component, by its own word.
+    pub fn is_whole(&self) -> bool {
+        self.ready && self.is_primary()
+    }
+
+    /// Its component has the majority.
+    pub fn is_primary(&self) -> bool {
+        self.cluster_status.eq_ignore_ascii_case("Primary")
+    }
+}
 
 /// A status, and the name under which the node itself appears among the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +69,8 @@ pub struct Reading {
     pub incoming: Option<String>,
 }
 
-/// Reads the answers to [`crate::flavor::Flavor::status`] and [`crate::flavor::Flavor::variables`]; each argument gives the value of a
-/// name.
-pub fn galera<'a>(
+/// Reads the answers to [`super::sql::STATUS`] and [`super::sql::VARIABLES`]; each argument gives the value of a name.
+pub fn read<'a>(
     status: impl Fn(&str) -> Option<&'a str>,
     variables: impl Fn(&str) -> Option<&'a str>,
 ) -> Reading {
@@ -57,38 +112,6 @@ pub fn galera<'a>(
     Reading { status, incoming }
 }
 
-/// One source that a server replicates from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Channel {
-    /// Connection_name (MariaDB) or Channel_Name (MySQL); mostly empty.
-    pub name: String,
-    /// `host:port` of the source.
-    pub source: String,
-    /// The thread that fetches runs, and is connected.
-    pub io_running: bool,
-    /// The thread that applies runs.
-    pub sql_running: bool,
-    /// Seconds_Behind_Master / Seconds_Behind_Source; `None` while it is not known.
-    pub lag_s: Option<u64>,
-    /// The last error of either thread; empty when there is none.
-    pub error: String,
-}
-
-/// Reads one row of [`crate::flavor::Flavor::replication`]; `value` gives the value of a column. Old and new names are known.
-pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
-    let either = |new: &str, old: &str| value(new).or_else(|| value(old)).unwrap_or("");
-    let yes = |text: &str| text.eq_ignore_ascii_case("Yes");
-    let errors = [value("Last_IO_Error"), value("Last_SQL_Error")];
-    Channel {
-        name: either("Channel_Name", "Connection_name").into(),
-        source: format!("{}:{}", either("Source_Host", "Master_Host"), either("Source_Port", "Master_Port")),
-        io_running: yes(either("Replica_IO_Running", "Slave_IO_Running")),
-        sql_running: yes(either("Replica_SQL_Running", "Slave_SQL_Running")),
-        lag_s: either("Seconds_Behind_Source", "Seconds_Behind_Master").parse().ok(),
-        error: errors.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or("").into(),
-    }
-}
-
 /// MariaDB 12 has more values for read_only than ON; whatever is not a way to say "off" is on.
 fn is_on(value: &str) -> bool {
     !["OFF", "0", "FALSE", "NO", ""].iter().any(|off| value.eq_ignore_ascii_case(off))
@@ -114,7 +137,7 @@ mod tests {
             ("wsrep_flow_control_active", "false"),
         ];
         let variables = [("wsrep_reject_queries", "NONE"), ("read_only", "NO_LOCK")];
-        let reading = galera(among(&status), among(&variables));
+        let reading = read(among(&status), among(&variables));
         assert_eq!(reading.incoming.as_deref(), Some("10.0.0.1:3306"));
         assert_eq!(reading.status.conf_id, u64::MAX);
         assert!(reading.status.ready && reading.status.read_only);
@@ -127,42 +150,8 @@ mod tests {
 
     #[test]
     fn nothing_said_is_nothing_claimed() {
-        let reading = galera(|_| None, |_| None);
+        let reading = read(|_| None, |_| None);
         assert_eq!(reading.status, GaleraStatus::default());
         assert_eq!(reading.incoming, None);
-        assert_eq!(channel(|_| None), Channel { source: ":".into(), ..Channel::default() });
-    }
-
-    #[test]
-    fn a_replica_of_either_family_is_read() {
-        let mariadb = [
-            ("Connection_name", "east"),
-            ("Master_Host", "db1"),
-            ("Master_Port", "3306"),
-            ("Slave_IO_Running", "Yes"),
-            ("Slave_SQL_Running", "Yes"),
-            ("Seconds_Behind_Master", "2"),
-        ];
-        let mysql = [
-            ("Channel_Name", "east"),
-            ("Source_Host", "db1"),
-            ("Source_Port", "3306"),
-            ("Replica_IO_Running", "Connecting"),
-            ("Replica_SQL_Running", "Yes"),
-            ("Last_IO_Error", "cannot connect"),
-        ];
-        let read = channel(among(&mariadb));
-        let want = Channel {
-            name: "east".into(),
-            source: "db1:3306".into(),
-            io_running: true,
-            sql_running: true,
-            lag_s: Some(2),
-            error: String::new(),
-        };
-        assert_eq!(read, want);
-        let read = channel(among(&mysql));
-        let error = "cannot connect".to_owned();
-        assert_eq!(read, Channel { io_running: false, lag_s: None, error, ..want });
     }
 }

@@ -1,0 +1,159 @@
+//! Orders of an operator: those that only wait for the disk are carried out here, the others are handed to the plan.
+//!
+//! Invariant: one order at a time, and every order gets exactly one answer.
+
+use std::time::Duration;
+
+use super::{Brain, Plan};
+use crate::NodeId;
+use crate::core::{Running, Saving};
+use crate::disk::Written;
+use crate::judgement::judge_all;
+use crate::order::{Order, OrderId};
+use crate::routes::LaneState;
+use crate::settings::Settings;
+use crate::view::Level;
+
+impl Brain {
+    // ---- orders
+
+    pub(super) fn order(&mut self, id: OrderId, order: Order) {
+        let since = self.core.now;
+        let node = match &order {
+            Order::Switchover { to, .. } => *to,
+            Order::Drain { node, .. } | Order::Undrain { node } | Order::SetSessionsMax { node, .. } => {
+                Some(*node)
+            }
+        };
+        if let Some(node) = node
+            && !self.core.known(node)
+        {
+            let names: Vec<&str> = self.core.nodes.iter().map(|node| node.name.as_str()).collect();
+            let text = format!("there is no such node; the nodes are {}", names.join(", "));
+            self.core.refuse(id, "unknown_node", text);
+            return;
+        }
+        if let Some(saving) = &self.core.saving {
+            let text =
+                format!("another order is running: {}; try again when it has ended", saving.running.what);
+            self.core.refuse(id, "busy", text);
+            return;
+        }
+        // Beliefs may be newer than the last judgement.
+        judge_all(&mut self.core, &mut self.group);
+        let running = |what: String| Running { id, since, what };
+        match order {
+            Order::Switchover { to, budget, .. } => match &mut self.plan {
+                Plan::One(plan) => {
+                    let what = match to {
+                        Some(to) => format!("switchover to {} was ordered", self.core.name(to)),
+                        None => "a switchover was ordered".to_owned(),
+                    };
+                    plan.switchover(&mut self.core, running(what), to, budget);
+                }
+                Plan::All(_) => self.core.refuse(
+                    id,
+                    "no_writer",
+                    "all nodes write (writers = \"all\"), so there is no writer to move: drain the node instead",
+                ),
+            },
+            Order::Drain { node, budget, .. } => self.drain(id, node, budget),
+            Order::SetSessionsMax { node, sessions_max: Some(0) } => self.drain(id, node, Settings::HANDOVER_BUDGET),
+            Order::Undrain { node } => self.limit(id, node, None, true),
+            Order::SetSessionsMax { node, sessions_max } => self.limit(id, node, sessions_max, false),
+        }
+    }
+
+    fn drain(&mut self, id: OrderId, node: NodeId, budget: Duration) {
+        let core = &mut self.core;
+        let name = core.name(node).to_owned();
+        let running = Running { id, since: core.now, what: format!("drain of {name} was ordered") };
+        if core.node(node).drained() && core.node(node).lane == LaneState::Shut {
+            core.answer_done(&running, format!("{name} already is drained"));
+            return;
+        }
+        match &mut self.plan {
+            Plan::One(plan) => {
+                if plan.drain(core, &running, node, budget) {
+                    return;
+                }
+                if let Some(doing) = plan.doing(core) {
+                    core.refuse(id, "busy", format!("a {doing} is running: try again when it has ended"));
+                    return;
+                }
+                let done = format!("{name} is drained: it is not the writer, and will not become it");
+                self.change(running, node, Some(0), done);
+            }
+            Plan::All(plan) => plan.drain(core, running, node, budget),
+        }
+    }
+
+    fn limit(&mut self, id: OrderId, node: NodeId, sessions_max: Option<u32>, undrain: bool) {
+        let doing = self.doing();
+        let core = &mut self.core;
+        let name = core.name(node).to_owned();
+        let what =
+            format!("{} of {name} was ordered", if undrain { "undrain" } else { "a limit of sessions" });
+        let running = Running { id, since: core.now, what };
+        if let Some(doing) = doing {
+            core.refuse(id, "busy", format!("a {doing} is running: try again when it has ended"));
+            return;
+        }
+        let before = core.node(node).sessions_max;
+        let sessions_max = if undrain { core.node(node).sessions_max_before } else { sessions_max };
+        if undrain && before != Some(0) || before == sessions_max {
+            let text = if undrain {
+                format!("{name} was not drained")
+            } else {
+                format!("{name} already has that limit")
+            };
+            core.answer_done(&running, text);
+            return;
+        }
+        let done = match sessions_max {
+            Some(limit) if undrain => format!("{name} takes sessions again, at most {limit}"),
+            Some(limit) => format!("{name} takes at most {limit} sessions"),
+            None if undrain => format!("{name} takes sessions again"),
+            None => format!("{name} has no limit of sessions any more"),
+        };
+        self.change(running, node, sessions_max, done);
+    }
+
+    /// A change that takes effect at once and is answered when it is on disk.
+    fn change(&mut self, running: Running, node: NodeId, sessions_max: Option<u32>, done: String) {
+        let core = &mut self.core;
+        let before = core.node(node).sessions_max;
+        core.node_mut(node).limit(sessions_max);
+        let (term, writer) = (core.disk.asked.max(core.term), core.writer);
+        let ticket = core.persist(term, writer);
+        core.saving = Some(Saving { running, ticket, done, node, before });
+    }
+
+    pub(super) fn save(&mut self) {
+        let core = &mut self.core;
+        let Some(saving) = core.saving.take() else { return };
+        match core.disk.state(saving.ticket) {
+            (Written::Pending, _) => core.saving = Some(saving),
+            (Written::Done, _) => {
+                if core.node(saving.node).drained() {
+                    core.stop_expected(saving.node);
+                } else {
+                    core.stop_unexpected(saving.node);
+                }
+                core.say(Level::Info, saving.done.clone());
+                core.answer_done(&saving.running, saving.done);
+            }
+            (Written::Failed, why) => {
+                let text =
+                    format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
+                core.node_mut(saving.node).sessions_max = saving.before;
+                // A write that was given up may yet happen: what holds is written after it.
+                let (term, writer) = (core.disk.asked.max(core.term), core.writer);
+                core.persist(term, writer);
+                core.say(Level::Error, text.clone());
+                core.refuse(saving.running.id, "store", text);
+                judge_all(core, &mut self.group);
+            }
+        }
+    }
+}

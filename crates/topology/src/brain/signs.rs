@@ -1,0 +1,234 @@
+//! Signs of life and death: what each thing seen of a node changes in what is believed of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Brain;
+use crate::NodeId;
+use crate::fact::{ConnectFailure, Fact, LinkEnd, Now};
+use crate::health::Serves;
+use crate::kind::Status;
+use crate::routes::{LaneState, ServerGreeting};
+
+/// After traffic raised a false alarm, its next one within this time asks the node but holds nobody: statements that broke with the
+/// first alarm report late.
+const ALARM_GAP: Duration = Duration::from_millis(100);
+
+/// While a node's new connections fail, the next one is tried after this long.
+const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
+
+/// From this many missed probes in a row on, an open node takes nothing new: what is sent to a frozen node hangs.
+const MISSES_HELD: u32 = 2;
+
+impl Brain {
+    // ---- signs of life and death
+
+    pub(super) fn link_up(&mut self, id: NodeId, greeting: ServerGreeting) {
+        self.core.alive();
+        let node = self.core.node_mut(id);
+        if node.verdict.serves == Serves::No {
+            // What it said in its former life says nothing about this one.
+            node.status = None;
+        }
+        node.linked = true;
+        node.linked_once = true;
+        node.shut_out = 0;
+        node.confirm_asked = None;
+        node.rejected = None;
+        node.counts.answered();
+        if let Some(doubt) = &mut node.doubt {
+            doubt.wants_link = false;
+        }
+        node.greeting = Some(greeting);
+        self.greeting = narrow(self.core.nodes.iter().filter_map(|node| node.greeting.as_ref()));
+    }
+
+    pub(super) fn link_ended(&mut self, id: NodeId, how: &LinkEnd) {
+        let (now, events) = (self.core.now, self.core.settings.events);
+        let node = self.core.node_mut(id);
+        let stood = node.linked;
+        node.linked = false;
+        node.probe_asked = None;
+        if !events && *how != LinkEnd::Silent {
+            return;
+        }
+        let why = match how {
+            LinkEnd::Closed => "its link was closed without a word".to_owned(),
+            LinkEnd::Goodbye { errno } => {
+                // 1927 is an operator's KILL of our own connection, nothing else.
+                if *errno != 1927 {
+                    node.leaving_since.get_or_insert(now);
+                }
+                format!("it ended the link with error {errno}")
+            }
+            LinkEnd::Silent => {
+                // Given up because it did not answer: a miss like any other, and no news.
+                self.miss(id);
+                return;
+            }
+        };
+        if stood {
+            self.core.doubt(id, why, true);
+            self.core.ask_confirm(id);
+        }
+    }
+
+    pub(super) fn connect_failed(&mut self, id: NodeId, how: ConnectFailure) {
+        let (now, enough) = (self.core.now, self.core.settings.refusals_max);
+        let node = self.core.node_mut(id);
+        node.confirm_asked = None;
+        if node.linked {
+            self.shut_out(id, &how);
+            return;
+        }
+        let node = self.core.node_mut(id);
+        node.probe_asked = None;
+        match how {
+            ConnectFailure::Refused | ConnectFailure::Reset => {
+                // The host answers, so our network works.
+                self.core.last_sign = now;
+                let node = self.core.node_mut(id);
+                node.counts.refuse(now, enough);
+                node.lost_at.get_or_insert(now);
+                if node.linked_once && node.counts.refusals < enough {
+                    self.core.ask_confirm(id);
+                }
+            }
+            ConnectFailure::Rejected { errno, message } => {
+                node.counts.answered();
+                node.rejected = Some((errno, message));
+            }
+            ConnectFailure::Protocol { what } => {
+                node.counts.answered();
+                node.rejected = Some((0, what));
+            }
+            ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => self.miss(id),
+        }
+    }
+
+    /// A new connection failed while the kept link stands. That is no sign of death, whatever it is (a filter for new connections, a full
+    /// queue of them, a name server that hangs): the link's own answers tell whether the node lives.
+    fn shut_out(&mut self, id: NodeId, how: &ConnectFailure) {
+        let (now, enough) = (self.core.now, self.core.settings.refusals_max);
+        let node = self.core.node_mut(id);
+        node.confirm_after = now + SHUT_OUT_GAP;
+        if let ConnectFailure::Rejected { .. } = how {
+            // The server speaks: it lives, and it is full, or does not want us.
+            if let Some(doubt) = &mut node.doubt {
+                doubt.wants_link = false;
+            }
+            return;
+        }
+        node.shut_out = node.shut_out.saturating_add(1);
+        node.shut_out_why = failure(how);
+        if node.shut_out >= enough
+            && let Some(doubt) = &mut node.doubt
+        {
+            // No more new ones are waited for: the kept link's next answer ends the doubt.
+            doubt.wants_link = false;
+        }
+    }
+
+    pub(super) fn miss(&mut self, id: NodeId) {
+        let core = &mut self.core;
+        let (now, interval) = (core.now, core.settings.probe_interval);
+        let held = MISSES_HELD.min(core.settings.misses_max);
+        core.node_mut(id).probe_asked = None;
+        if now < core.stall.forgive_until {
+            return;
+        }
+        let node = core.node_mut(id);
+        node.counts.miss(now, interval);
+        let misses = node.counts.misses;
+        if let Some(since) = node.counts.missed_since {
+            node.lost_at.get_or_insert(since);
+        }
+        let open = node.lane == LaneState::Open;
+        let since = node.counts.missed_since.unwrap_or_default();
+        // When nobody answers, it is rather us: nothing is held for that.
+        if open && misses >= held && core.another_answered_since(id, since) {
+            core.doubt(id, format!("it did not answer {misses} probes"), false);
+        }
+    }
+
+    pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
+        self.core.alive();
+        self.group.heard(&self.core, id, &status);
+        let now = self.core.now;
+        let node = self.core.node_mut(id);
+        let was_whole = node.status.as_ref().is_some_and(Status::is_whole);
+        node.probe_asked = None;
+        node.rejected = None;
+        node.counts.answered();
+        node.answered_at = Some(now);
+        if status.is_whole() {
+            node.lost_at = None;
+            node.leaving_since = None;
+        } else if was_whole {
+            // It told us itself before it went: an orderly stop looks like this (or a node cut off from the majority).
+            node.leaving_since.get_or_insert(now);
+        }
+        if status.serves() {
+            node.looked_after(asked);
+        }
+        node.status = Some(status);
+        if node.doubt.as_ref().is_some_and(|doubt| !doubt.wants_link) {
+            node.doubt = None;
+            node.doubt_cleared = Some(now);
+        }
+    }
+
+    /// Traffic saw something: the node is asked at once, and held until it answers; but a burst asks once.
+    pub(super) fn alarm(&mut self, id: NodeId, why: String, wants_link: bool) {
+        let core = &mut self.core;
+        let node = core.node(id);
+        if node.verdict.serves == Serves::No {
+            return;
+        }
+        // Known already: that new connections fail is no news, and no reason to hold again.
+        let known = wants_link && node.shut_out >= core.settings.refusals_max;
+        let late = known || node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
+        if node.lane == LaneState::Shut || late {
+            core.ask_probe(id);
+            return;
+        }
+        core.doubt(id, why, wants_link);
+        if wants_link {
+            core.ask_confirm(id);
+        } else {
+            core.ask_probe(id);
+        }
+    }
+
+    /// An alarm is answered by the node's own word, also when alarms raise no doubt.
+    pub(super) fn note_alarm(&mut self, fact: &Fact) {
+        if let Fact::TrafficLost { node, epoch, alarm, .. }
+        | Fact::TrafficRefused { node, epoch, alarm, .. } = fact
+        {
+            let now = self.core.now;
+            self.core.node_mut(*node).alarmed(*epoch, *alarm, now);
+        }
+    }
+}
+
+/// How it failed, for sentences.
+pub(super) fn failure(how: &ConnectFailure) -> String {
+    match how {
+        ConnectFailure::Refused => "refused".into(),
+        ConnectFailure::Reset => "reset".into(),
+        ConnectFailure::Closed => "closed".into(),
+        ConnectFailure::TimedOut => "timed out".into(),
+        ConnectFailure::Unreachable => "unreachable".into(),
+        ConnectFailure::Rejected { errno, .. } => format!("rejected with error {errno}"),
+        ConnectFailure::Protocol { what } => format!("not the protocol: {what}"),
+    }
+}
+
+/// What all nodes seen can do, under the name of the first.
+fn narrow<'a>(mut greetings: impl Iterator<Item = &'a ServerGreeting>) -> Option<Arc<ServerGreeting>> {
+    let mut all = greetings.next()?.clone();
+    for other in greetings {
+        all.capabilities &= other.capabilities;
+    }
+    Some(Arc::new(all))
+}

@@ -1,0 +1,59 @@
+//! What people see: one snapshot of all that is held true.
+
+use super::Brain;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::health::Serves;
+use crate::view::{ClusterView, Gate, NodeView};
+
+impl Brain {
+    // ---- for people
+
+    /// A snapshot of everything held true at `now`. `advice`, the calendar and the journal are the shell's to fill in.
+    pub fn view(&self, now: Now) -> ClusterView {
+        let core = &self.core;
+        let ago = |at: Now| now.saturating_sub(at).as_millis() as u64;
+        let nodes = ids(&core.nodes)
+            .zip(&core.nodes)
+            .map(|(id, node)| NodeView {
+                id,
+                name: node.name.clone(),
+                address: node.address.clone(),
+                state: node.verdict.state,
+                reason: match &node.doubt {
+                    Some(doubt) => format!("is being confirmed: {}", doubt.why),
+                    None => node.verdict.reason.clone(),
+                },
+                serves: node.verdict.serves,
+                problem: (node.verdict.serves != Serves::Well).then_some(node.verdict.problem),
+                doubt: node.doubt.as_ref().map(|doubt| doubt.why.clone()),
+                others: node.verdict.others.clone(),
+                since_ms: ago(node.since),
+                lane: node.lane,
+                epoch: node.epoch,
+                sessions_max: node.sessions_max,
+                writer: core.writer == Some(id),
+                priority: node.priority,
+                linked: node.linked,
+                misses: node.counts.misses,
+                answered_ms_ago: node.answered_at.map(ago),
+                advice: Vec::new(),
+                facts: node.status.clone(),
+            })
+            .collect();
+        ClusterView {
+            cluster: core.settings.cluster.clone(),
+            writers: core.settings.writers,
+            term: core.term,
+            version: core.version,
+            writer: core.writer.map(|id| core.name(id).to_owned()),
+            gate: if core.any_open() { Gate::Open } else { Gate::Held },
+            hold_because: (!core.any_open()).then(|| core.hold.clone()),
+            order: core.saving.as_ref().map(|saving| saving.running.what.clone()).or_else(|| self.doing()),
+            nodes,
+            decisions: core.decisions.iter().cloned().collect(),
+            now_ms: now.as_millis() as u64,
+            started_unix_ms: 0,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Galera Cluster: what its members say, what their group does by itself when one is lost, and what may be asked of it.
+//!
+//! ```text
+//!   sql ──(the shell asks)──> status ──> words   what a member says against itself: a table of rules
+//!                                  └───> view    the newest view of the group: who has left, who is a stranger
+//!                                          ├──> evict   a member that is proven dead is struck from the group
+//!                                          └──> pace    the others talk faster while a member is on its way out
+//! ```
+//!
+//! The general brain comes in through [`crate::kind`] only.
+
+mod evict;
+mod pace;
+mod settings;
+pub mod sql;
+mod status;
+mod view;
+pub mod words;
+
+use std::time::Duration;
+
+pub use self::settings::{EvictPolicy, Settings};
+pub use self::status::{GaleraStatus, Reading, read};
+use self::view::GroupView;
+use crate::NodeId;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+
+/// What the brain asks the shell to do to a group.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Strike `victim` from the group; answered by `Evicted` when `via` is in a new view, or by `EvictFailed`.
+    Evict {
+        /// Who.
+        victim: NodeId,
+        /// Its name in the group, as it was when it was last heard of.
+        gcomm_uuid: String,
+        /// The survivor that is to do it.
+        via: NodeId,
+        /// The number of the view in which `via` last named the victim. In another one nothing is ordered: it may have left by itself.
+        view: u64,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Have the node repeat its part of the talk about the next view every 0.1 s, or at its own pace again; answered by nothing, and
+    /// the newest wish for a node counts. See [`sql::BRISK`].
+    Pace {
+        /// Which node.
+        node: NodeId,
+        /// Every 0.1 s; else its own pace.
+        brisk: bool,
+    },
+    /// Clear the node's list of evicted members; answered by nothing. See [`sql::FORGET_EVICTED`].
+    Forget {
+        /// Which node.
+        node: NodeId,
+    },
+}
+
+/// What came of an [`Action`].
+#[allow(missing_docs)] // the fields say what they are by their names and types
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// `evs.evict` was accepted by `via`.
+    Evicted { victim: NodeId, via: NodeId },
+    /// No survivor took it.
+    EvictFailed { victim: NodeId, why: String },
+}
+
+impl Outcome {
+    /// The node it is about.
+    pub fn node(&self) -> NodeId {
+        match self {
+            Self::Evicted { victim, .. } | Self::EvictFailed { victim, .. } => *victim,
+        }
+    }
+}
+
+/// All that is held true of the group beside what is held true of each node.
+#[derive(Clone, Debug)]
+pub(crate) struct Galera {
+    members: Vec<Member>,
+    view: Option<GroupView>,
+    /// Members of the group that the configuration does not have (an arbitrator, a node of somebody else), counted when all that it
+    /// has were last in one view.
+    strangers: usize,
+    /// An eviction in flight: victim, since.
+    evicting: Option<(NodeId, Now)>,
+    /// When the last one ended: the next needs a status that is newer.
+    evict_ended: Option<Now>,
+}
+
+/// What is held true of a node as a member of the group.
+#[derive(Clone, Debug, Default)]
+struct Member {
+    /// The last one heard; still known when the node is gone.
+    gcomm_uuid: String,
+    /// A Primary view has named the node's address, so that its absence from one means something.
+    listed_once: bool,
+    /// Since it was lost, a survivor's view was without it: there is nothing to strike any more, until it served again.
+    left_view: bool,
+    /// The gcomm uuid that was struck from the group.
+    evicted_uuid: String,
+    evict_tries: u32,
+    evict_after: Now,
+    /// It was told to be brisk, see [`pace`].
+    brisk: bool,
+    /// It misses probes while others answer, and when that last began.
+    late: bool,
+    late_last: Option<Now>,
+}
+
+impl Galera {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            members: vec![Member::default(); nodes],
+            view: None,
+            strangers: 0,
+            evicting: None,
+            evict_ended: None,
+        }
+    }
+
+    fn member(&self, id: NodeId) -> &Member {
+        &self.members[usize::from(id.0)]
+    }
+
+    fn member_mut(&mut self, id: NodeId) -> &mut Member {
+        &mut self.members[usize::from(id.0)]
+    }
+
+    /// The node said this.
+    pub fn heard(&mut self, core: &Core, id: NodeId, status: &GaleraStatus) {
+        if status.is_whole() {
+            for node in ids(&core.nodes) {
+                self.member_mut(node).listed_once |= status.members.contains(&core.node(node).address);
+            }
+        }
+        let member = self.member_mut(id);
+        if !status.gcomm_uuid.is_empty() && status.gcomm_uuid != member.gcomm_uuid {
+            member.gcomm_uuid.clone_from(&status.gcomm_uuid);
+            member.evict_tries = 0;
+        }
+    }
+
+    /// After the plan has done its part: evictions that it did not order itself, and each node's pace.
+    pub fn act(&mut self, core: &mut Core) {
+        self.evict_bystander(core);
+        self.pace(core);
+    }
+
+    /// What came of an action.
+    pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
+        match outcome {
+            Outcome::Evicted { victim, .. } => self.evict_ended(core, victim, None),
+            Outcome::EvictFailed { victim, why } => self.evict_ended(core, victim, Some(&why)),
+        }
+    }
+}

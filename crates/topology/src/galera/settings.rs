@@ -1,0 +1,38 @@
+//! What may be set about a Galera cluster, and about no other.
+
+use std::time::Duration;
+
+/// When a lost node is struck from the group, so that the survivors' writes do not wait for Galera's own timeouts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EvictPolicy {
+    /// When it is proven dead: its link ended, and it refused or reset connections since. A node that was alive after all comes
+    /// back by itself in seconds, but what it was doing is lost; so proof comes first.
+    #[default]
+    Proven,
+    /// Also when it is only silent.
+    Silent,
+    /// Never: Galera decides by itself (5 to 10 s with its default settings).
+    Never,
+}
+
+/// How the group is helped when it loses a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// When a lost node is evicted.
+    pub evict: EvictPolicy,
+    /// How long a node that stops in good order may take to leave the group before it may be evicted.
+    pub leave_grace: Duration,
+    /// How long an eviction may take, from asking for it until the survivors' view has changed.
+    pub evict_deadline: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            evict: EvictPolicy::default(),
+            leave_grace: Duration::from_secs(1),
+            evict_deadline: Duration::from_secs(10),
+        }
+    }
+}

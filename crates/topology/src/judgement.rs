@@ -1,0 +1,41 @@
+//! Judges every node anew, and says what changed.
+
+use crate::core::Core;
+use crate::election::ids;
+use crate::health::Serves;
+use crate::kind::Group;
+use crate::problem::judge;
+use crate::view::{Level, NodeState};
+
+/// After this each verdict is in line with what is believed.
+pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
+    group.look_around(core);
+    for id in ids(&core.nodes) {
+        let verdict = judge(core.node(id), &core.settings, group.against(core, id));
+        let now = core.now;
+        let node = core.node_mut(id);
+        // A definite verdict ends the doubt: it was confirmed.
+        if verdict.serves == Serves::No && verdict.problem != "unchecked" {
+            node.doubt = None;
+        }
+        if verdict == node.verdict {
+            continue;
+        }
+        let changed = verdict.problem != node.verdict.problem;
+        let lost = verdict.serves == Serves::No && node.verdict.serves != Serves::No;
+        if verdict.state != node.verdict.state {
+            node.since = now;
+        }
+        if lost {
+            node.lost_at.get_or_insert(now);
+        }
+        node.verdict = verdict;
+        let verdict = &node.verdict;
+        if changed && verdict.problem != "unchecked" {
+            let level = if lost || verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };
+            let text = format!("{} is {}: {}", node.name, verdict.state.word(), verdict.reason);
+            core.say(level, text);
+        }
+    }
+    group.judged(core);
+}

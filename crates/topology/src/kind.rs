@@ -1,0 +1,168 @@
+//! The seam between the brain and what is peculiar to one kind of cluster.
+//!
+//! The brain knows nodes, lanes, terms, doubts and orders. What a node's word means, what the nodes of a cluster know of each other, and
+//! what may be asked of them beside taking statements, is the kind's. A second kind is a second arm in each `match` here, and a module
+//! beside [`crate::galera`].
+//!
+//! ```text
+//!   brain:  take in ──> judge ───────────────────────────────> plan ────────> act ──> ask ──> publish
+//!   kind:     heard      look_around, against, judged            strike        act     is_unclear
+//! ```
+
+use crate::NodeId;
+use crate::action::Action;
+use crate::core::Core;
+use crate::fact::Outcome;
+use crate::galera::{self, Galera, GaleraStatus};
+use crate::health::{Finding, Rules, Serves};
+
+/// What holds the nodes of a cluster together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Galera Cluster: every node has everything, the group decides who is in it.
+    #[default]
+    Galera,
+}
+
+/// What a node said of itself when it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Status {
+    /// As a member of a Galera cluster.
+    Galera(Box<GaleraStatus>),
+}
+
+impl From<GaleraStatus> for Status {
+    fn from(status: GaleraStatus) -> Self {
+        Self::Galera(Box::new(status))
+    }
+}
+
+impl Status {
+    /// The word of a Galera member.
+    pub fn galera(&self) -> Option<&GaleraStatus> {
+        match self {
+            Self::Galera(status) => Some(status),
+        }
+    }
+
+    /// It is a full part of its cluster, and not on its way out of it.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Galera(status) => status.is_whole(),
+        }
+    }
+
+    /// The first thing that it says against itself.
+    pub fn examine(&self) -> Option<Finding> {
+        match self {
+            Self::Galera(status) => galera::words::examine(status),
+        }
+    }
+
+    /// It may take statements, by its own word.
+    pub fn serves(&self) -> bool {
+        self.examine().is_none_or(|finding| finding.serves != Serves::No)
+    }
+
+    /// The first thing that it says against itself, less what `rules` forgive.
+    ///
+    /// # Errors
+    /// That.
+    pub fn admit(&self, rules: Rules) -> Result<(), Finding> {
+        match self {
+            Self::Galera(status) => galera::words::admit(status, rules),
+        }
+    }
+}
+
+/// What the nodes of the cluster are to each other.
+#[derive(Clone, Debug)]
+pub(crate) enum Group {
+    Galera(Galera),
+}
+
+impl Group {
+    pub fn new(kind: Kind, nodes: usize) -> Self {
+        match kind {
+            Kind::Galera => Self::Galera(Galera::new(nodes)),
+        }
+    }
+
+    /// The node said this; its belief still has what it said before.
+    pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status) {
+        match (self, status) {
+            (Self::Galera(group), Status::Galera(status)) => group.heard(core, id, status),
+        }
+    }
+
+    /// Before the nodes are judged.
+    pub fn look_around(&mut self, core: &mut Core) {
+        match self {
+            Self::Galera(group) => group.look_around(core),
+        }
+    }
+
+    /// What the others say against a node that answers.
+    pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        match self {
+            Self::Galera(group) => group.against(core, id),
+        }
+    }
+
+    /// After the nodes were judged.
+    pub fn judged(&mut self, core: &mut Core) {
+        match self {
+            Self::Galera(group) => group.note_departures(core),
+        }
+    }
+
+    /// The plan gives `lost` up: whatever spares the others the wait for it, if it is allowed at this moment. Gives its part of the
+    /// sentence.
+    pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
+        match self {
+            Self::Galera(group) => group.strike(core, lost),
+        }
+    }
+
+    /// After the plan has done its part.
+    pub fn act(&mut self, core: &mut Core) {
+        match self {
+            Self::Galera(group) => group.act(core),
+        }
+    }
+
+    /// Something waits for what the nodes have to say: they are asked until it is clear.
+    pub fn is_unclear(&self, core: &Core) -> bool {
+        match self {
+            Self::Galera(group) => group.eviction_pending(core),
+        }
+    }
+
+    /// What came of an action of this kind; those of another kind mean nothing.
+    pub fn outcome(&mut self, core: &mut Core, outcome: galera::Outcome) {
+        match self {
+            Self::Galera(group) => group.outcome(core, outcome),
+        }
+    }
+
+    /// Time passed.
+    pub fn tick(&mut self, core: &mut Core) {
+        match self {
+            Self::Galera(group) => group.tick(core),
+        }
+    }
+}
+
+impl From<galera::Action> for Action {
+    fn from(action: galera::Action) -> Self {
+        Self::Galera(action)
+    }
+}
+
+impl From<galera::Outcome> for Outcome {
+    fn from(outcome: galera::Outcome) -> Self {
+        Self::Galera(outcome)
+    }
+}

@@ -1,0 +1,287 @@
+//! `writers = "one"`: one sticky writer, its lane open, all others shut.
+//!
+//! ```text
+//!            all checked, or time up             barrier passed and term on disk
+//!   Starting ───────────────────────> Moving ───────────────────────────────────> Settled
+//!                                      ^  │ ^                                        │
+//!                                      │  │ └── writer does not serve: failover ─────┤
+//!                                      │  │ └── order, or writer leaves: handover ───┘
+//!                                      │  └── handover over budget: undone ──> Settled
+//!                                      └── candidate lost or barrier failed: the next one
+//! ```
+//!
+//! In a handover the old lane drains first and the barrier waits for its quiet; in a failover the old lane is shut at once, and
+//! write, eviction and barrier run side by side.
+//! Invariants: at most one lane is open; a new writer's lane opens only when its term is on disk and its barrier passed.
+
+mod moving;
+mod orders;
+
+use std::time::Duration;
+
+use self::moving::{Kind, Move};
+use super::Quiet;
+use crate::core::{Core, Running};
+use crate::election::{elect, elect_any, ids};
+use crate::fact::Now;
+use crate::health::Serves;
+use crate::kind::Group;
+use crate::routes::LaneState;
+use crate::settings::Settings;
+use crate::view::Level;
+use crate::{NodeId, Term};
+
+/// The best candidate's word is waited for so long after the loss, before the next best that has spoken is taken.
+const WORD_WAIT: Duration = Duration::from_millis(60);
+/// So long a node that is well, and just being asked, is preferred to one that is not.
+const SECOND_BEST_WAIT: Duration = Duration::from_millis(500);
+/// An undone handover that nobody ordered is tried again after this long.
+const HANDOVER_GAP: Duration = Duration::from_secs(30);
+
+pub(crate) struct One {
+    phase: Phase,
+    /// A handover nobody ordered waits until then.
+    not_before: Now,
+    /// The writer did not serve and nobody could follow it: when it comes back, it has to pass the barrier like any other.
+    shaken: bool,
+}
+
+enum Phase {
+    Starting { until: Now },
+    Settled,
+    Moving(Box<Move>),
+}
+
+impl One {
+    pub fn new(core: &Core) -> Self {
+        let patience = core.settings.probe_interval * (core.settings.misses_max + 1);
+        Self { phase: Phase::Starting { until: core.now + patience }, not_before: Now::ZERO, shaken: false }
+    }
+
+    /// What runs now.
+    pub fn doing(&self, core: &Core) -> Option<String> {
+        let Phase::Moving(run) = &self.phase else { return None };
+        let to = core.name(run.to);
+        Some(match (run.kind, run.from) {
+            (Kind::Handover { .. }, Some(from)) => {
+                format!("switchover from {} to {to}, term {}", core.name(from), run.term)
+            }
+            (Kind::Failover, Some(from)) => {
+                format!("failover from {} to {to}, term {}", core.name(from), run.term)
+            }
+            _ => format!("start with {to} as writer, term {}", run.term),
+        })
+    }
+
+    pub fn quiesced(&mut self, quiet: Quiet, core: &Core) {
+        if let Phase::Moving(run) = &mut self.phase
+            && run.from == Some(quiet.node)
+            && core.node(quiet.node).epoch == quiet.epoch
+            && core.term == quiet.term
+            && let Kind::Handover { quiet: seen, after, .. } = &mut run.kind
+            && quiet.version > *after
+        {
+            *seen = true;
+        }
+    }
+
+    pub fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
+        if let Phase::Moving(run) = &mut self.phase
+            && run.to == node
+            && run.term == term
+        {
+            run.barrier.answered(failed);
+        }
+    }
+
+    /// Brings lanes and actions in line with what is true now.
+    pub fn step(&mut self, core: &mut Core, group: &mut Group) {
+        // A step may lead to the next at once (a failed candidate to another); each is a state of its own, so a few are enough.
+        for _ in 0..4 {
+            let again = match std::mem::replace(&mut self.phase, Phase::Settled) {
+                Phase::Starting { until } => self.starting(core, until),
+                Phase::Settled => self.settled(core, group),
+                Phase::Moving(run) => self.moving(core, group, run),
+            };
+            if !again {
+                break;
+            }
+        }
+    }
+
+    fn starting(&mut self, core: &mut Core, until: Now) -> bool {
+        let waiting = core.nodes.iter().any(|node| node.verdict.problem == "unchecked");
+        let sitting = core.writer.filter(|id| core.node(*id).sound() && !core.node(*id).drained());
+        // The restored writer is kept without waiting for the others; a new one is chosen when all have been heard, or time is up.
+        let choice = sitting.or_else(|| {
+            let heard = !waiting || core.now >= until;
+            heard.then(|| elect_any(&core.nodes, |_| true)).flatten()
+        });
+        let Some(to) = choice else {
+            self.phase = Phase::Starting { until };
+            if !waiting || core.now >= until {
+                let text = format!("no node can write: {}", core.why_nobody());
+                core.hold(Level::Error, text);
+            }
+            return false;
+        };
+        let stays = core.writer == Some(to) && core.term > Term(0);
+        let term = if stays { core.term } else { core.next_term() };
+        let name = core.name(to).to_owned();
+        let because = match core.writer {
+            Some(_) if stays => format!("{name} wrote before this start and is healthy"),
+            Some(old) => {
+                format!("{} wrote before this start and {}", core.name(old), core.node(old).verdict.reason)
+            }
+            None => "first start".to_owned(),
+        };
+        let because = format!("{because}: {name} is to write, term {term}");
+        core.hold(Level::Info, because);
+        let mut run = Move::new(core, None, to, term, Kind::Start);
+        if !stays {
+            run.ticket = Some(core.persist(term, Some(to)));
+        }
+        self.phase = Phase::Moving(Box::new(run));
+        true
+    }
+
+    fn settled(&mut self, core: &mut Core, group: &mut Group) -> bool {
+        self.phase = Phase::Settled;
+        let Some(writer) = core.writer else {
+            self.phase = Phase::Starting { until: core.now };
+            return true;
+        };
+        let node = core.node(writer);
+        if let Some(doubt) = &node.doubt {
+            // Running transactions may end, nothing new starts: a false alarm costs one round trip and no error.
+            let text = format!("{} is being confirmed as writer: {}", node.name, doubt.why);
+            core.hold = text;
+            core.set_lane(writer, LaneState::Draining);
+            return false;
+        }
+        if self.shaken && node.verdict.serves != Serves::No {
+            self.shaken = false;
+            let text = format!(
+                "{} is back, and still the writer: it is asked whether it has applied everything",
+                node.name
+            );
+            core.hold(Level::Info, text);
+            let run = Move::new(core, None, writer, core.term, Kind::Start);
+            self.phase = Phase::Moving(Box::new(run));
+            return true;
+        }
+        match node.verdict.serves {
+            Serves::Well | Serves::Stays => {
+                self.open(core, writer);
+                false
+            }
+            Serves::Leaves => {
+                let other = elect(&core.nodes, None, |id| id != writer);
+                match other.filter(|_| core.now >= self.not_before) {
+                    Some(to) => {
+                        let because = format!("{} {}", node.name, node.verdict.reason);
+                        self.hand_over(core, to, Settings::HANDOVER_BUDGET, None, None, &because);
+                        true
+                    }
+                    None => {
+                        self.open(core, writer);
+                        false
+                    }
+                }
+            }
+            Serves::No => self.fail_over(core, group, writer),
+        }
+    }
+
+    fn open(&mut self, core: &mut Core, writer: NodeId) {
+        if core.node(writer).lane != LaneState::Open {
+            core.set_lane(writer, LaneState::Open);
+            core.settled();
+        }
+    }
+
+    /// The writer does not serve: the next one, if there is one.
+    fn fail_over(&mut self, core: &mut Core, group: &mut Group, writer: NodeId) -> bool {
+        if core.silent_alone(writer) {
+            let text =
+                "no node answers any more: it is rather our own network than all of them; nothing is moved"
+                    .to_owned();
+            core.note(Level::Error, text);
+            return false;
+        }
+        // The successor must have spoken after the loss: what took the writer may have taken it, too.
+        let lost = core.node(writer).lost_at.unwrap_or(core.now);
+        let mut to = successor(core, lost, |id| id != writer);
+        if to.is_some_and(|best| !core.node(best).answered_since(lost)) {
+            let waiting = core.now.saturating_sub(lost) < WORD_WAIT;
+            let spoke = |id| id != writer && core.node(id).answered_since(lost);
+            to = if waiting { None } else { successor(core, lost, spoke) };
+            if to.is_none() {
+                core.hold = format!(
+                    "{} {}: its successor is being asked",
+                    core.name(writer),
+                    core.node(writer).verdict.reason
+                );
+                core.set_lane(writer, LaneState::Draining);
+                return false;
+            }
+        }
+        let Some(to) = to else {
+            let text = format!("no node can write: {}", core.why_nobody());
+            core.hold(Level::Error, text);
+            core.set_lane(writer, LaneState::Draining);
+            self.shaken = true;
+            return false;
+        };
+        self.shaken = false;
+        let term = core.next_term();
+        let because = format!("{} {}", core.name(writer), core.node(writer).verdict.reason);
+        let how = group.strike(core, writer);
+        let text = format!("{because}: {how}{} is to write, term {term}", core.name(to));
+        core.hold = text.clone();
+        core.set_lane(writer, LaneState::Shut);
+        core.say(Level::Warn, text);
+        let mut run = Move::new(core, Some(writer), to, term, Kind::Failover);
+        run.ticket = Some(core.persist(term, Some(to)));
+        self.phase = Phase::Moving(Box::new(run));
+        true
+    }
+
+    fn hand_over(
+        &mut self,
+        core: &mut Core,
+        to: NodeId,
+        budget: Duration,
+        order: Option<Running>,
+        undrain: Option<(NodeId, Option<u32>)>,
+        because: &str,
+    ) {
+        let from = core.writer;
+        let term = core.next_term();
+        let text = format!("{because}: {} is to write, term {term}", core.name(to));
+        core.hold = text.clone();
+        core.say(Level::Info, text);
+        if let Some(from) = from {
+            core.set_lane(from, LaneState::Draining);
+        }
+        let until = core.now + budget;
+        let mut run =
+            Move::new(core, from, to, term, Kind::Handover { until, quiet: false, after: core.version });
+        run.order = order;
+        run.answer_by = until;
+        run.undrain = undrain;
+        run.ticket = Some(core.persist(term, Some(to)));
+        self.phase = Phase::Moving(Box::new(run));
+    }
+}
+
+/// Who follows a writer lost at `lost`. One that only stays (a donor) or should leave is taken when no node is well, or when the
+/// well ones have not spoken up in a while.
+fn successor(core: &Core, lost: Now, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    let well = elect(&core.nodes, None, &allowed);
+    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).verdict.serves == Serves::Well);
+    if well.is_some() || (coming && core.now.saturating_sub(lost) < SECOND_BEST_WAIT) {
+        return well;
+    }
+    elect_any(&core.nodes, allowed)
+}

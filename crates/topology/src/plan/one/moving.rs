@@ -1,0 +1,269 @@
+//! A move of the writer, from the decision to the open lane; or back, or on to another candidate.
+//!
+//! ```text
+//!   write the decision ─┐
+//!   old lane quiet ─────┼─> barrier passed ─> finish        candidate lost, barrier failed ─> the next one
+//!   (a handover only)   │                                   a handover over its budget ─────> undone
+//! ```
+
+use super::{HANDOVER_GAP, One, Phase};
+use crate::core::{Core, Running};
+use crate::disk::{Ticket, Written};
+use crate::election::{elect_any, ids};
+use crate::fact::Now;
+use crate::health::Serves;
+use crate::kind::Group;
+use crate::plan::{Barrier, back_off};
+use crate::problem::seconds;
+use crate::routes::LaneState;
+use crate::view::Level;
+use crate::{NodeId, Term};
+
+#[derive(Clone, Debug)]
+pub(super) struct Move {
+    /// Where statements went until now; `None` at the start.
+    pub from: Option<NodeId>,
+    pub to: NodeId,
+    pub term: Term,
+    pub kind: Kind,
+    pub ticket: Option<Ticket>,
+    /// A failed write is tried again then.
+    pub write_after: Now,
+    pub barrier: Barrier,
+    pub tries: u32,
+    pub since: Now,
+    pub order: Option<Running>,
+    /// The order is answered by then, whatever has become of it.
+    pub answer_by: Now,
+    /// The limit of sessions to restore when a drain is undone.
+    pub undrain: Option<(NodeId, Option<u32>)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Start,
+    Failover,
+    /// Planned: the old lane drains until `until`.
+    Handover {
+        until: Now,
+        quiet: bool,
+        /// Only a quiet seen under routes later than these counts: an earlier draining may have been quiet, too.
+        after: u64,
+    },
+}
+
+impl Move {
+    pub fn new(core: &Core, from: Option<NodeId>, to: NodeId, term: Term, kind: Kind) -> Self {
+        Self {
+            from,
+            to,
+            term,
+            kind,
+            ticket: None,
+            write_after: core.now,
+            barrier: Barrier::Idle,
+            tries: 0,
+            since: core.now,
+            order: None,
+            answer_by: core.now,
+            undrain: None,
+        }
+    }
+}
+
+impl One {
+    pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
+        let now = core.now;
+        run.barrier.expire(now);
+        // The old writer died while it was handing over: no more waiting for its transactions.
+        if let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from)
+            && core.node(from).verdict.serves == Serves::No
+            && !core.silent_alone(from)
+        {
+            let because = format!(
+                "{} {} in the middle of the switchover: it becomes a failover",
+                core.name(from),
+                core.node(from).verdict.reason
+            );
+            let how = group.strike(core, from);
+            core.say(
+                Level::Warn,
+                format!("{because}; {how}{} is to write, term {}", core.name(run.to), run.term),
+            );
+            core.hold = because;
+            core.set_lane(from, LaneState::Shut);
+            run.kind = Kind::Failover;
+        }
+        if let Kind::Handover { until, .. } = run.kind
+            && now >= until
+        {
+            return self.undo(core, *run, "over_budget", None);
+        }
+        if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == Kind::Failover) {
+            let text = format!(
+                "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
+                run.from.map_or("the writer", |from| core.name(from))
+            );
+            core.refuse(order.id, "over_budget", text);
+        }
+        // The candidate is not what it was.
+        let candidate = core.node(run.to);
+        let gone = candidate.verdict.serves == Serves::No
+            || (matches!(run.kind, Kind::Handover { .. }) && candidate.verdict.serves == Serves::Leaves);
+        if gone {
+            let why = candidate.verdict.reason.clone();
+            if core.silent_alone(run.to) {
+                // We hear nobody: keep waiting for this one.
+                self.phase = Phase::Moving(run);
+                return false;
+            }
+            return self.next_candidate(core, *run, &why);
+        }
+        // A failed write: tried again, and without it nothing opens.
+        if let Some(ticket) = run.ticket {
+            let (written, why) = core.disk.state(ticket);
+            if written == Written::Failed {
+                let why = why.to_owned();
+                if matches!(run.kind, Kind::Handover { .. }) {
+                    core.say(Level::Error, format!("the decision could not be written to disk: {why}"));
+                    return self.undo(core, *run, "store", None);
+                }
+                let text = format!(
+                    "{} cannot write yet, the decision could not be written to disk: {why}",
+                    core.name(run.to)
+                );
+                core.hold(Level::Error, text);
+                run.ticket = None;
+                run.write_after = now + back_off(&core.settings, 4);
+            }
+        }
+        if run.ticket.is_none() && core.disk.written < run.term && now >= run.write_after {
+            run.ticket = Some(core.persist(run.term, Some(run.to)));
+        }
+        if let Barrier::Failed { why } = &run.barrier {
+            let why = why.clone();
+            return self.next_candidate(core, *run, &format!("did not pass the barrier: {why}"));
+        }
+        let quiet = !matches!(run.kind, Kind::Handover { quiet: false, .. });
+        if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
+            run.barrier = Barrier::asked(now, &core.settings);
+            core.barrier(run.to, run.term);
+        }
+        let on_disk = core.disk.written >= run.term;
+        if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
+            self.finish(core, *run);
+            return true;
+        }
+        self.phase = Phase::Moving(run);
+        false
+    }
+
+    fn finish(&mut self, core: &mut Core, run: Move) {
+        for id in ids(&core.nodes) {
+            if id != run.to {
+                core.set_lane(id, LaneState::Shut);
+            }
+        }
+        core.adopt(run.term);
+        core.writer = Some(run.to);
+        core.set_lane(run.to, LaneState::Open);
+        core.settled();
+        self.phase = Phase::Settled;
+        let took = core.now.saturating_sub(run.since);
+        let mut text = format!(
+            "{} writes, term {}: it has applied everything, {} after the decision",
+            core.name(run.to),
+            run.term,
+            seconds(took)
+        );
+        if let Some(from) = run.from.filter(|_| run.order.is_some()) {
+            core.stop_expected(from);
+        }
+        core.stop_unexpected(run.to);
+        if let Some((drained, _)) = run.undrain {
+            text = format!("{} is drained; {text}", core.name(drained));
+        }
+        core.say(Level::Info, text.clone());
+        if let Some(order) = run.order {
+            core.answer_done(&order, text);
+        }
+    }
+
+    /// The chosen one cannot: another, or the same one later, or (in a handover) back.
+    fn next_candidate(&mut self, core: &mut Core, mut run: Move, why: &str) -> bool {
+        let name = core.name(run.to).to_owned();
+        let failed = run.to;
+        if matches!(run.kind, Kind::Handover { .. }) {
+            core.say(Level::Warn, format!("{name} cannot take over, it {why}"));
+            return self.undo(core, run, "not_writable", Some(why));
+        }
+        let from = run.from;
+        let other = elect_any(&core.nodes, |id| id != failed && Some(id) != from)
+            .or_else(|| elect_any(&core.nodes, |id| id != failed));
+        let again = core.node(failed).sound();
+        let Some(to) = other.or(again.then_some(failed)) else {
+            let text = format!("no node can write: {}", core.why_nobody());
+            core.hold(Level::Error, text);
+            run.barrier = Barrier::Idle;
+            // The decision stands; it is carried out as soon as anybody can.
+            self.phase = Phase::Moving(Box::new(run));
+            return false;
+        };
+        run.tries += 1;
+        let wait = back_off(&core.settings, run.tries);
+        let term = if to == failed { run.term } else { core.next_term() };
+        let text = format!(
+            "{name} {why}: {} is to write, term {term}, asked again in {}",
+            core.name(to),
+            seconds(wait)
+        );
+        core.hold(Level::Warn, text);
+        if to != failed {
+            run.to = to;
+            run.term = term;
+            run.ticket = Some(core.persist(term, Some(to)));
+        }
+        run.barrier = Barrier::After(core.now + wait);
+        self.phase = Phase::Moving(Box::new(run));
+        false
+    }
+
+    /// A handover that must not go on: the old writer goes on, and nobody sees an error.
+    fn undo(&mut self, core: &mut Core, run: Move, code: &'static str, why: Option<&str>) -> bool {
+        let Some(from) = run.from else {
+            self.phase = Phase::Starting { until: core.now };
+            return true;
+        };
+        if let Some((node, before)) = run.undrain {
+            core.node_mut(node).sessions_max = before;
+        }
+        // What is on disk, or on its way there, names the writer that did not become one.
+        let term = core.next_term();
+        core.persist(term, Some(from));
+        let took = seconds(core.now.saturating_sub(run.since));
+        let quiet = matches!(run.kind, Kind::Handover { quiet: true, .. });
+        let why = match code {
+            "over_budget" if quiet => {
+                format!("{} had not applied everything after {took}", core.name(run.to))
+            }
+            "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
+            "store" => "the decision could not be written to disk".to_owned(),
+            _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).verdict.reason)),
+        };
+        let text = format!(
+            "{why}: the switchover to {} is undone, {} goes on writing",
+            core.name(run.to),
+            core.name(from)
+        );
+        core.say(Level::Warn, text.clone());
+        self.not_before = core.now + HANDOVER_GAP;
+        self.phase = Phase::Settled;
+        if core.node(from).doubt.is_none() && core.node(from).verdict.serves != Serves::No {
+            self.open(core, from);
+        }
+        if let Some(order) = &run.order {
+            core.refuse(order.id, code, text);
+        }
+        true
+    }
+}

@@ -1,0 +1,84 @@
+//! What an operator may ask for while there is one writer: whether an order may start, and to whom it leads.
+
+use std::time::Duration;
+
+use super::{One, Phase};
+use crate::NodeId;
+use crate::core::{Core, Running};
+use crate::election::elect;
+
+impl One {
+    /// Moves the writer, if that may be tried now.
+    pub fn switchover(&mut self, core: &mut Core, order: Running, to: Option<NodeId>, budget: Duration) {
+        let Some(writer) = self.may_order(core, &order) else { return };
+        if to == Some(writer) {
+            let text = format!("{} already is the writer, term {}", core.name(writer), core.term);
+            core.answer_done(&order, text);
+            return;
+        }
+        let Some(to) = self.pick(core, &order, writer, to, "not_writable") else { return };
+        let because = order.what.clone();
+        self.hand_over(core, to, budget, Some(order), None, &because);
+    }
+
+    /// Drains a node; the writer is moved away first. `false` when it is not the writer: nothing has to be moved.
+    pub fn drain(&mut self, core: &mut Core, order: &Running, node: NodeId, budget: Duration) -> bool {
+        if core.writer != Some(node) {
+            return false;
+        }
+        let Some(writer) = self.may_order(core, order) else { return true };
+        let Some(to) = self.pick(core, order, writer, None, "last_node") else { return true };
+        let before = core.node(node).sessions_max;
+        core.node_mut(node).limit(Some(0));
+        let because = order.what.clone();
+        self.hand_over(core, to, budget, Some(order.clone()), Some((node, before)), &because);
+        true
+    }
+
+    /// Whether an order may start; else it is refused.
+    fn may_order(&self, core: &mut Core, order: &Running) -> Option<NodeId> {
+        if let Some(doing) = self.doing(core) {
+            core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
+            return None;
+        }
+        let Some(writer) = core.writer.filter(|_| matches!(self.phase, Phase::Settled)) else {
+            let text = format!("there is no writer yet: {}", core.why_nobody());
+            core.refuse(order.id, "busy", text);
+            return None;
+        };
+        if !core.node(writer).sound() {
+            let text =
+                format!("the writer {} is not healthy just now: {}", core.name(writer), core.why_nobody());
+            core.refuse(order.id, "busy", text);
+            return None;
+        }
+        Some(writer)
+    }
+
+    fn pick(
+        &self,
+        core: &mut Core,
+        order: &Running,
+        writer: NodeId,
+        to: Option<NodeId>,
+        code: &'static str,
+    ) -> Option<NodeId> {
+        let picked = elect(&core.nodes, None, |id| id != writer && to.is_none_or(|to| to == id));
+        if picked.is_none() {
+            let text = match to {
+                Some(to) => match &core.node(to).doubt {
+                    Some(doubt) => format!("{} is being confirmed ({}): try again", core.name(to), doubt.why),
+                    None => format!(
+                        "{} cannot become the writer: it is {}: {}",
+                        core.name(to),
+                        core.node(to).verdict.state.word(),
+                        core.node(to).verdict.reason
+                    ),
+                },
+                None => format!("no other node can become the writer: {}", core.why_nobody()),
+            };
+            core.refuse(order.id, code, text);
+        }
+        picked
+    }
+}

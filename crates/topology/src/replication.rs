@@ -1,0 +1,82 @@
+//! What a server says of its sources, when it replicates from any. A value that is not said stays unsaid.
+//!
+//! Pure: the shell brings a way to look a column up by its name, so that no column's position matters.
+
+/// One source that a server replicates from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Channel {
+    /// Connection_name (MariaDB) or Channel_Name (MySQL); mostly empty.
+    pub name: String,
+    /// `host:port` of the source.
+    pub source: String,
+    /// The thread that fetches runs, and is connected.
+    pub io_running: bool,
+    /// The thread that applies runs.
+    pub sql_running: bool,
+    /// Seconds_Behind_Master / Seconds_Behind_Source; `None` while it is not known.
+    pub lag_s: Option<u64>,
+    /// The last error of either thread; empty when there is none.
+    pub error: String,
+}
+
+/// Reads one row of [`crate::flavor::Flavor::replication`]; `value` gives the value of a column. Old and new names are known.
+pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
+    let either = |new: &str, old: &str| value(new).or_else(|| value(old)).unwrap_or("");
+    let yes = |text: &str| text.eq_ignore_ascii_case("Yes");
+    let errors = [value("Last_IO_Error"), value("Last_SQL_Error")];
+    Channel {
+        name: either("Channel_Name", "Connection_name").into(),
+        source: format!("{}:{}", either("Source_Host", "Master_Host"), either("Source_Port", "Master_Port")),
+        io_running: yes(either("Replica_IO_Running", "Slave_IO_Running")),
+        sql_running: yes(either("Replica_SQL_Running", "Slave_SQL_Running")),
+        lag_s: either("Seconds_Behind_Source", "Seconds_Behind_Master").parse().ok(),
+        error: errors.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or("").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among<'a>(pairs: &'a [(&str, &'a str)]) -> impl Fn(&str) -> Option<&'a str> {
+        move |name| pairs.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+    }
+
+    #[test]
+    fn nothing_said_is_nothing_claimed() {
+        assert_eq!(channel(|_| None), Channel { source: ":".into(), ..Channel::default() });
+    }
+
+    #[test]
+    fn a_replica_of_either_family_is_read() {
+        let mariadb = [
+            ("Connection_name", "east"),
+            ("Master_Host", "db1"),
+            ("Master_Port", "3306"),
+            ("Slave_IO_Running", "Yes"),
+            ("Slave_SQL_Running", "Yes"),
+            ("Seconds_Behind_Master", "2"),
+        ];
+        let mysql = [
+            ("Channel_Name", "east"),
+            ("Source_Host", "db1"),
+            ("Source_Port", "3306"),
+            ("Replica_IO_Running", "Connecting"),
+            ("Replica_SQL_Running", "Yes"),
+            ("Last_IO_Error", "cannot connect"),
+        ];
+        let read = channel(among(&mariadb));
+        let want = Channel {
+            name: "east".into(),
+            source: "db1:3306".into(),
+            io_running: true,
+            sql_running: true,
+            lag_s: Some(2),
+            error: String::new(),
+        };
+        assert_eq!(read, want);
+        let read = channel(among(&mysql));
+        let error = "cannot connect".to_owned();
+        assert_eq!(read, Channel { io_running: false, lag_s: None, error, ..want });
+    }
+}
