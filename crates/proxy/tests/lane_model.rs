@@ -4,9 +4,9 @@
 //!
 //! Invariants:
 //! - a lane that drains takes no lease;
-//! - from the door's "quiet" on, until the lane is reopened, no lease and no saver is held;
+//! - from the door's "quiet" on, until the lane is opened again, no lease and no saver is held;
 //! - a lane that drains becomes quiet: the door is told to look after its last look was in vain;
-//! - a saver is not refused to whoever holds a lease;
+//! - a lane that was shut takes nothing, whatever it is told later;
 //! - after the register of links is closed, every link in it is cut, and no later one stands;
 //! - "gone" is told once, when all links are cut and let go of.
 
@@ -31,7 +31,7 @@ use loom::sync::mpsc::{Receiver, Sender, channel};
 use loom::thread;
 
 use links::Links;
-use occupancy::{Occupancy, Phase};
+use occupancy::{Occupancy, State};
 
 /// Runs `model` in every order that takes a thread off the processor at most `preemptions` times where it need not leave it (`None`: in
 /// every order). `LOOM_MAX_PREEMPTIONS` sets another limit for a longer search.
@@ -52,28 +52,24 @@ impl Lane {
         Arc::new(Self { occupancy: Occupancy::new(), is_said_quiet: AtomicBool::new(false) })
     }
 
-    /// A transaction, if one may start: all the time the lane is not said to be quiet. Whether it started.
-    fn transaction(&self, door: &Sender<()>, and: impl FnOnce()) -> bool {
-        if !self.occupancy.lease() {
+    /// A transaction, if one may begin: the lane is not said to be quiet before it has ended. With `saves`, it leaves something to be
+    /// read, and the lane is not said to be quiet before that is read, either. Whether it began.
+    fn transaction(&self, door: &Sender<()>, saves: bool) -> bool {
+        if !self.occupancy.begin_lease() {
             return false;
         }
         self.assert_busy();
-        and();
-        self.assert_busy();
+        if saves {
+            self.occupancy.begin_saving();
+        }
         if self.occupancy.end_lease() {
             door.send(()).unwrap();
         }
-        true
-    }
-
-    /// The same for something to be read before the session leaves.
-    fn save(&self, door: &Sender<()>) -> bool {
-        if !self.occupancy.saver() {
-            return false;
-        }
-        self.assert_busy();
-        if self.occupancy.end_saver() {
-            door.send(()).unwrap();
+        if saves {
+            self.assert_busy();
+            if self.occupancy.end_saving() {
+                door.send(()).unwrap();
+            }
         }
         true
     }
@@ -85,65 +81,39 @@ impl Lane {
     /// The door's part: drains, and looks when it is told to, until the lane is quiet. A word to look that never comes is a deadlock,
     /// or the end of the channel.
     fn drain(&self, letters: &Receiver<()>) {
-        self.occupancy.drain();
-        assert!(!self.occupancy.lease(), "a draining lane takes no lease");
-        while !self.occupancy.quiet() {
+        self.occupancy.set(State::Draining);
+        assert!(!self.occupancy.begin_lease(), "a draining lane takes no lease");
+        while !self.occupancy.is_quiet() {
             letters.recv().expect("nobody is left, and the lane is not quiet");
         }
         self.is_said_quiet.store(true, SeqCst);
     }
 }
 
-#[test]
-fn nothing_runs_on_a_lane_that_is_said_to_be_quiet() {
-    check(Some(4), || {
-        let (lane, (door, letters)) = (Lane::new(), channel());
-        let sessions: Vec<_> = (0..2)
-            .map(|_| {
-                let (lane, door) = (lane.clone(), door.clone());
-                thread::spawn(move || {
-                    lane.transaction(&door, || {});
-                })
-            })
-            .collect();
-        drop(door);
-        lane.drain(&letters);
-        assert_eq!((lane.occupancy.leases(), lane.occupancy.savers()), (0, 0));
-        assert!(!lane.occupancy.lease() && !lane.occupancy.saver(), "quiet means that nothing starts");
-        for session in sessions {
-            session.join().unwrap();
-        }
+/// Two sessions with a transaction each, while the door drains the lane.
+fn drained_under(saves: [bool; 2]) {
+    let (lane, (door, letters)) = (Lane::new(), channel());
+    let sessions = saves.map(|saves| {
+        let (lane, door) = (lane.clone(), door.clone());
+        thread::spawn(move || lane.transaction(&door, saves))
     });
+    drop(door);
+    lane.drain(&letters);
+    assert_eq!(lane.occupancy.leases(), 0);
+    for session in sessions {
+        session.join().unwrap();
+    }
+    assert!(lane.occupancy.is_quiet(), "for good");
 }
 
 #[test]
-fn who_holds_a_lease_may_save_and_the_lane_is_not_quiet_before() {
-    check(Some(3), || {
-        let (lane, (door, letters)) = (Lane::new(), channel());
-        let leaving = {
-            let (lane, door) = (lane.clone(), door.clone());
-            thread::spawn(move || {
-                // The saver begins before the lease ends, and outlives it.
-                let has_run = lane.transaction(&door, || {
-                    assert!(lane.occupancy.saver(), "refused although the lane is busy");
-                });
-                if has_run {
-                    lane.assert_busy();
-                    if lane.occupancy.end_saver() {
-                        door.send(()).unwrap();
-                    }
-                }
-            })
-        };
-        let late = {
-            let (lane, door) = (lane.clone(), door.clone());
-            thread::spawn(move || lane.save(&door))
-        };
-        drop(door);
-        lane.drain(&letters);
-        leaving.join().unwrap();
-        late.join().unwrap();
-    });
+fn nothing_runs_on_a_lane_that_is_said_to_be_quiet() {
+    check(Some(4), || drained_under([false, false]));
+}
+
+#[test]
+fn a_lane_is_not_quiet_before_all_that_is_to_be_saved_is_read() {
+    check(Some(3), || drained_under([true, false]));
 }
 
 #[test]
@@ -152,16 +122,16 @@ fn a_lane_whose_drain_is_undone_takes_leases_and_can_drain_again() {
         let (lane, (door, letters)) = (Lane::new(), channel());
         let session = {
             let (lane, door) = (lane.clone(), door.clone());
-            thread::spawn(move || lane.transaction(&door, || {}))
+            thread::spawn(move || lane.transaction(&door, true))
         };
-        lane.occupancy.drain();
-        if lane.occupancy.quiet() {
+        lane.occupancy.set(State::Draining);
+        if lane.occupancy.is_quiet() {
             lane.is_said_quiet.store(true, SeqCst);
         }
         // Undone: what was said no longer holds before the lane takes anything.
         lane.is_said_quiet.store(false, SeqCst);
-        lane.occupancy.reopen();
-        assert!(lane.transaction(&door, || {}), "it is open again");
+        lane.occupancy.set(State::Open);
+        assert!(lane.transaction(&door, false), "it is open again");
         drop(door);
         lane.drain(&letters);
         session.join().unwrap();
@@ -169,23 +139,19 @@ fn a_lane_whose_drain_is_undone_takes_leases_and_can_drain_again() {
 }
 
 #[test]
-fn nothing_starts_on_a_lane_that_is_shut_whatever_it_was_told_before() {
+fn nothing_begins_on_a_lane_that_is_shut_whatever_it_is_told() {
     check(None, || {
         let (lane, (door, _letters)) = (Lane::new(), channel());
         let session = {
             let (lane, door) = (lane.clone(), door.clone());
-            thread::spawn(move || {
-                lane.transaction(&door, || {});
-                lane.save(&door);
-            })
+            thread::spawn(move || lane.transaction(&door, true))
         };
-        lane.occupancy.drain();
-        lane.occupancy.shut();
-        assert!(!lane.occupancy.lease() && !lane.occupancy.saver() && !lane.occupancy.quiet());
-        lane.occupancy.reopen();
-        assert_eq!(lane.occupancy.phase(), Phase::Shut);
+        lane.occupancy.set(State::Draining);
+        lane.occupancy.set(State::Shut);
+        lane.occupancy.set(State::Open);
+        assert!(!lane.occupancy.begin_lease());
         session.join().unwrap();
-        assert_eq!((lane.occupancy.leases(), lane.occupancy.savers()), (0, 0));
+        assert!(lane.occupancy.state() == State::Shut && lane.occupancy.is_quiet());
     });
 }
 
@@ -236,8 +202,10 @@ fn a_shut_lane_has_cut_every_link_and_takes_no_other() {
             let (links, coming) = (links.clone(), coming.clone());
             thread::spawn(move || coming.register(&links))
         };
-        links.close(drop);
+        // By force first, as an operator may, while it still takes links.
+        links.cut(drop);
         assert!(standing.is_over.load(SeqCst), "cut");
+        links.close(drop);
         arrival.join().unwrap();
         assert!(coming.is_over.load(SeqCst), "in time and cut, or too late and refused");
         assert!(Session::new().register(&links).is_none());

@@ -41,8 +41,8 @@ impl<L> Links<L> {
         Self { register: Mutex::new(register) }
     }
 
-    /// Takes a link in; its number, for [`Links::release`], which must follow. `None` when the register is closed: the link must not be
-    /// used.
+    /// Takes a link in; its number, for [`Links::release`], which must follow. `None` when the register is closed: the link must
+    /// not be used.
     pub fn register(&self, copy: L) -> Option<u64> {
         let mut register = self.lock();
         if register.state != State::Open {
@@ -63,8 +63,14 @@ impl<L> Links<L> {
         register.is_gone()
     }
 
-    /// Takes no more links and cuts those that stand; whether all are gone with it. Only the first call does anything, and only one
-    /// party may call it.
+    /// Cuts those that stand now; others may follow.
+    pub fn cut(&self, cut: impl Fn(L)) {
+        let copies = std::mem::take(&mut self.lock().copies);
+        copies.into_values().for_each(cut);
+    }
+
+    /// Takes no more links and cuts those that stand; whether all are gone with it. Only the first call does anything, and it must have
+    /// returned before anything else is cut here or closed.
     pub fn close(&self, cut: impl Fn(L)) -> bool {
         let copies = {
             let mut register = self.lock();

@@ -1,45 +1,42 @@
-//! What runs on a lane, and whether more may start: one number, so that each change of it is a single step.
+//! Who uses a lane, and whether it may still be used: one number, so that each change of it is a single step.
 //!
-//! ```text
-//!            drain              quiet, when there is no lease and no saver
-//!   Open ────────────> Draining ──────────────────────────────────────────> Quiet
-//!    ▲                    │                                                   │
-//!    └────── reopen ──────┴───────────────────────────────────────────────────┘        shut, from any of them: Shut, for good
+//! A lease may begin while the lane is open. A saver (something on the node that is to be read before the lane is quiet) may begin under a
+//! lease. A lane that drains is quiet when there is neither: then nothing can begin until it is opened again, and whoever looks sees all of
+//! it at once, not one count after the other. Whoever ends the last lease or saver of a draining lane is told so, and tells the door to
+//! look; the door alone changes the state.
 //!
-//!   a lease may start in   Open
-//!   a saver may start in   Open, Draining
-//! ```
-//!
-//! The door alone drains, reopens, shuts and says that the lane is quiet; sessions start and end leases and savers. Since the phase and
-//! the counts are the same number, a lease cannot start between the door's look at the counts and its word: that look *is* the step to
-//! Quiet. Whoever ends the last of a draining lane is told so, and tells the door to look again.
-//!
-//! No I/O. `tests/lane_model.rs` runs this file under a model checker.
+//! Invariants: nothing begins on a lane from the moment it was seen draining and quiet until it is opened again; a lane that is shut never
+//! opens again. `tests/lane_model.rs` runs this file under a model checker.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use super::sync::AtomicU64;
 
-/// The lowest two bits are the phase, the next 31 count savers, the others leases.
-const PHASE: u64 = 0b11;
-const OPEN: u64 = 0;
-const DRAINING: u64 = 1;
-const QUIET: u64 = 2;
-const SHUT: u64 = 3;
+/// The lowest two bits are the state, the next 31 count savers, the others leases.
+const STATE: u64 = 0b11;
 const SAVER: u64 = 1 << 2;
 const LEASE: u64 = 1 << 33;
 
-/// What a lane is for at the moment.
+/// What a lane lets happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Leases may start.
-    Open,
-    /// No lease may start; what runs may end, and savers may still start.
-    Draining,
-    /// Nothing runs, and nothing starts.
-    Quiet,
-    /// Never to be used again.
-    Shut,
+#[repr(u64)]
+pub enum State {
+    /// Transactions may begin.
+    Open = 0,
+    /// None may begin, those that run may end.
+    Draining = 1,
+    /// It is over.
+    Shut = 2,
+}
+
+impl State {
+    fn of(word: u64) -> Self {
+        match word & STATE {
+            0 => Self::Open,
+            1 => Self::Draining,
+            _ => Self::Shut,
+        }
+    }
 }
 
 /// See the head of this file.
@@ -48,19 +45,40 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Open, with nothing on it.
+    /// Of an open lane that nobody uses.
     pub fn new() -> Self {
-        Self { word: AtomicU64::new(OPEN) }
+        Self { word: AtomicU64::new(State::Open as u64) }
     }
 
-    /// What the lane is for now.
-    pub fn phase(&self) -> Phase {
-        match self.word.load(Acquire) & PHASE {
-            OPEN => Phase::Open,
-            DRAINING => Phase::Draining,
-            QUIET => Phase::Quiet,
-            _ => Phase::Shut,
-        }
+    /// The state.
+    pub fn state(&self) -> State {
+        State::of(self.word.load(Acquire))
+    }
+
+    /// Changes the state; what is shut stays so.
+    pub fn set(&self, state: State) {
+        self.change(|word| (State::of(word) != State::Shut).then_some(word & !STATE | state as u64));
+    }
+
+    /// A transaction begins, unless none may. Whoever hears yes says [`Occupancy::end_lease`] when it has ended.
+    pub fn begin_lease(&self) -> bool {
+        self.change(|word| (State::of(word) == State::Open).then(|| word + LEASE))
+    }
+
+    /// It has ended; true when the lane has become quiet by it.
+    pub fn end_lease(&self) -> bool {
+        self.end(LEASE)
+    }
+
+    /// A session has something on the node that it wants to read before the lane is quiet. To be said while the session holds a lease or
+    /// another saver, or the lane may be quiet already; [`Occupancy::end_saving`] must follow.
+    pub fn begin_saving(&self) {
+        self.word.fetch_add(SAVER, AcqRel);
+    }
+
+    /// It has read it, or has nothing there any more; true when the lane has become quiet by it.
+    pub fn end_saving(&self) -> bool {
+        self.end(SAVER)
     }
 
     /// Leases held now.
@@ -68,55 +86,14 @@ impl Occupancy {
         usize::try_from(self.word.load(Acquire) / LEASE).unwrap_or(usize::MAX)
     }
 
-    /// Savers held now.
-    pub fn savers(&self) -> usize {
-        usize::try_from(self.word.load(Acquire) % LEASE / SAVER).unwrap_or(usize::MAX)
-    }
-
-    /// Starts a lease, if the lane takes one; then [`Occupancy::end_lease`] must follow.
-    pub fn lease(&self) -> bool {
-        self.change(|word| (word & PHASE == OPEN).then(|| word + LEASE))
-    }
-
-    /// Ends a lease; whether the door must look now, because nothing is left on a lane that drains.
-    pub fn end_lease(&self) -> bool {
-        self.end(LEASE)
-    }
-
-    /// Starts a saver, if the lane takes one; then [`Occupancy::end_saver`] must follow. Never refused to whoever holds a lease or
-    /// another saver, unless the lane is shut.
-    pub fn saver(&self) -> bool {
-        self.change(|word| matches!(word & PHASE, OPEN | DRAINING).then(|| word + SAVER))
-    }
-
-    /// Ends a saver; whether the door must look now, as above.
-    pub fn end_saver(&self) -> bool {
-        self.end(SAVER)
-    }
-
-    /// Takes no more leases. Nothing happens to a lane that drains already, is quiet or shut.
-    pub fn drain(&self) {
-        self.change(|word| (word & PHASE == OPEN).then(|| word - OPEN + DRAINING));
-    }
-
-    /// Takes leases again. Nothing happens to a lane that is shut.
-    pub fn reopen(&self) {
-        self.change(|word| matches!(word & PHASE, DRAINING | QUIET).then(|| word - (word & PHASE) + OPEN));
-    }
-
-    /// Never takes anything again.
-    pub fn shut(&self) {
-        self.word.fetch_or(SHUT, AcqRel);
-    }
-
-    /// Whether nothing runs on a draining lane any more; from this yes on nothing starts, until it is reopened.
-    pub fn quiet(&self) -> bool {
-        // A draining lane with nothing on it is this very number.
-        self.change(|word| (word == DRAINING).then_some(QUIET)) || self.phase() == Phase::Quiet
+    /// Nothing runs, and nobody has anything to read. Final once the lane drains.
+    pub fn is_quiet(&self) -> bool {
+        self.word.load(Acquire) < SAVER
     }
 
     fn end(&self, unit: u64) -> bool {
-        self.word.fetch_sub(unit, AcqRel) - unit == DRAINING
+        // A draining lane with nothing on it is this very number.
+        self.word.fetch_sub(unit, AcqRel) - unit == State::Draining as u64
     }
 
     fn change(&self, next: impl Fn(u64) -> Option<u64>) -> bool {
