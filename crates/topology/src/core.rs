@@ -21,6 +21,8 @@ use crate::{NodeId, Term};
 
 /// So long after an operator took the traffic off a node, its stop is expected.
 const STOP_EXPECTED: Duration = Duration::from_secs(600);
+/// Nodes that are slow, but not silent, fall silent together now and then: said once in this time.
+const EXCUSED_SAID_GAP: Duration = Duration::from_secs(10);
 /// Decisions kept for the view.
 const DECISIONS_MAX: usize = 50;
 
@@ -60,6 +62,8 @@ pub(crate) struct Core {
     pub decisions: VecDeque<Decision>,
     /// When any node last gave a sign of life.
     pub last_sign: Now,
+    /// When it was last said that a common silence is left out.
+    excused_said: Option<Now>,
     /// Sentences that stay true for a while are said once.
     said_once: Option<String>,
 }
@@ -95,20 +99,28 @@ impl Core {
             out: Vec::new(),
             decisions: VecDeque::new(),
             last_sign: now,
+            excused_said: None,
             said_once: None,
         }
     }
 
-    /// A node gave a sign of life. When it is the first after a time in which nobody did, that silence was ours (our network, or our
-    /// host's), and says nothing about those who will speak a moment later.
+    /// A node gave a sign of life. When it is the first after a time in which nobody did, that silence was rather ours (our network, or
+    /// our host's), and is left out of that of those who may speak a moment later; once, until each has spoken.
     pub fn alive(&mut self) {
         let silence = self.now.saturating_sub(self.last_sign);
         self.last_sign = self.now;
-        let missed = self.nodes.iter().any(|node| node.counts.misses > 0);
-        if silence > self.settings.probe_interval * 2 && missed && self.nodes.len() > 1 {
+        let now = self.now;
+        let mut excused = false;
+        if silence > self.settings.probe_interval * 2 && self.nodes.len() > 1 {
             for node in &mut self.nodes {
-                node.counts.forgive();
+                let misses = node.counts.misses;
+                node.counts.excuse(now);
+                excused |= node.counts.misses < misses;
             }
+        }
+        let said = self.excused_said.is_some_and(|at| now.saturating_sub(at) < EXCUSED_SAID_GAP);
+        if excused && !said {
+            self.excused_said = Some(now);
             let text = format!(
                 "a node answers again after {} in which none did: missed probes of that time do not count",
                 seconds(silence)

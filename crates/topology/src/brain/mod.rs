@@ -128,12 +128,13 @@ impl Brain {
 
     fn notice_stall(&mut self) {
         let core = &mut self.core;
-        let interval = core.settings.probe_interval;
-        let Some(gap) = core.stall.woke(core.now, interval) else { return };
-        core.last_sign = core.now;
+        let Some(gap) = core.stall.woke(core.now) else { return };
+        core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
+            node.counts.leave_out(gap, core.now);
+            // The timers of all questions fire at once now, before the answers that came meanwhile are read.
             if node.counts.misses < core.settings.misses_max {
-                node.counts.forgive();
+                node.counts.excuse(core.now);
             }
         }
         core.say(
@@ -155,7 +156,7 @@ impl Brain {
             Fact::LinkEnded { node, how } => self.link_ended(node, &how),
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
             Fact::Status { node, status, asked } => self.status(node, status, asked),
-            Fact::ProbeMissed { node, .. } => self.miss(node),
+            Fact::ProbeMissed { node, asked } => self.miss(node, asked),
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {

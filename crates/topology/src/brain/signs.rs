@@ -25,6 +25,7 @@ impl Brain {
 
     pub(super) fn link_up(&mut self, id: NodeId, greeting: ServerGreeting) {
         self.core.alive();
+        let now = self.core.now;
         let node = self.core.node_mut(id);
         if node.verdict.serves == Serves::No {
             // What it said in its former life says nothing about this one.
@@ -35,7 +36,7 @@ impl Brain {
         node.shut_out = 0;
         node.confirm_asked = None;
         node.rejected = None;
-        node.counts.answered();
+        node.counts.answered(now);
         if let Some(doubt) = &mut node.doubt {
             doubt.wants_link = false;
         }
@@ -63,7 +64,7 @@ impl Brain {
             }
             LinkEnd::Silent => {
                 // Given up because it did not answer: a miss like any other, and no news.
-                self.miss(id);
+                self.miss(id, now);
                 return;
             }
         };
@@ -95,14 +96,17 @@ impl Brain {
                 }
             }
             ConnectFailure::Rejected { errno, message } => {
-                node.counts.answered();
+                node.counts.answered(now);
                 node.rejected = Some((errno, message));
             }
             ConnectFailure::Protocol { what } => {
-                node.counts.answered();
+                node.counts.answered(now);
                 node.rejected = Some((0, what));
             }
-            ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => self.miss(id),
+            ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => {
+                // Some deadline has passed, at the least the one of a probe.
+                self.miss(id, now.saturating_sub(self.core.settings.probe_interval));
+            }
         }
     }
 
@@ -129,17 +133,17 @@ impl Brain {
         }
     }
 
-    pub(super) fn miss(&mut self, id: NodeId) {
+    pub(super) fn miss(&mut self, id: NodeId, asked: Now) {
         let core = &mut self.core;
         let (now, interval) = (core.now, core.settings.probe_interval);
         let held = MISSES_HELD.min(core.settings.misses_max);
         core.node_mut(id).probe_asked = None;
-        if now < core.stall.forgive_until {
+        let node = core.node_mut(id);
+        node.counts.miss(now, asked, interval);
+        let misses = node.counts.misses;
+        if misses == 0 {
             return;
         }
-        let node = core.node_mut(id);
-        node.counts.miss(now, interval);
-        let misses = node.counts.misses;
         if let Some(since) = node.counts.missed_since {
             node.lost_at.get_or_insert(since);
         }
@@ -159,7 +163,7 @@ impl Brain {
         let was_whole = node.status.as_ref().is_some_and(Status::is_whole);
         node.probe_asked = None;
         node.rejected = None;
-        node.counts.answered();
+        node.counts.answered(now);
         node.answered_at = Some(now);
         if status.is_whole() {
             node.lost_at = None;
