@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::action::{Action, Sentence};
 use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
-use crate::disk::{Disk, Ticket};
+use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::order::{OrderDone, OrderId, OrderRefused};
@@ -92,7 +92,7 @@ impl Core {
             nodes,
             term,
             writer,
-            disk: Disk::new(term),
+            disk: Disk::new(Choice { term, writer }),
             saving: None,
             hold: "no node has been checked yet".into(),
             version: 0,
@@ -205,15 +205,26 @@ impl Core {
         }
     }
 
-    pub fn persist(&mut self, term: Term, writer: Option<NodeId>) -> Ticket {
+    /// Has a new decision written. One that is not newer than the last is not: a term has one writer.
+    pub fn decide(&mut self, term: Term, writer: Option<NodeId>) -> Ticket {
+        if term > self.disk.choice.term {
+            self.disk.choice = Choice { term, writer };
+        }
+        self.persist()
+    }
+
+    /// Has the newest decision written with the limits of sessions as they are now. It may not be in force yet: what is written under
+    /// its term names its writer, never the one still in force.
+    pub fn persist(&mut self) -> Ticket {
         let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
+        let Choice { term, writer } = self.disk.choice;
         self.out.push(Action::Persist { term, writer, sessions_max });
-        self.disk.ask(term, self.now)
+        self.disk.ask(self.now)
     }
 
     /// The number of the next decision.
     pub fn next_term(&self) -> Term {
-        Term(self.disk.asked.0.max(self.term.0) + 1)
+        Term(self.disk.choice.term.0.max(self.term.0) + 1)
     }
 
     pub fn barrier(&mut self, node: NodeId, term: Term) {

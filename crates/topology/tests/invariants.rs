@@ -62,6 +62,8 @@ struct World {
     published: Term,
     version: u64,
     epochs: BTreeMap<u8, u64>,
+    /// Of each decision: its writer.
+    chosen: BTreeMap<Term, Option<NodeId>>,
     persists: VecDeque<Term>,
     evicts: VecDeque<NodeId>,
     barriers: BTreeMap<u8, Term>,
@@ -90,6 +92,7 @@ impl World {
             published: Term(0),
             version: 0,
             epochs: BTreeMap::new(),
+            chosen: BTreeMap::from([(restored, writer.filter(|_| writers == Writers::One))]),
             persists: VecDeque::new(),
             evicts: VecDeque::new(),
             barriers: BTreeMap::new(),
@@ -132,7 +135,12 @@ impl World {
                     assert!(lane.epoch >= before, "an epoch went back");
                 }
             }
-            Action::Persist { term, .. } => self.persists.push_back(term),
+            Action::Persist { term, writer, .. } => {
+                let first = *self.chosen.entry(term).or_insert(writer);
+                assert_eq!(first, writer, "another writer under term {term}");
+                assert!(term >= self.published, "an older decision is written over term {}", self.published);
+                self.persists.push_back(term);
+            }
             Action::Galera(galera::Action::Evict { victim, via, .. }) => {
                 assert!(self.evicts.is_empty(), "two evictions at once");
                 assert_ne!(victim, via);

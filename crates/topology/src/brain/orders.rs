@@ -124,8 +124,7 @@ impl Brain {
         let core = &mut self.core;
         let before = core.node(node).sessions_max;
         core.node_mut(node).limit(sessions_max);
-        let (term, writer) = (core.disk.asked.max(core.term), core.writer);
-        let ticket = core.persist(term, writer);
+        let ticket = core.persist();
         core.saving = Some(Saving { running, ticket, done, node, before });
     }
 
@@ -148,8 +147,7 @@ impl Brain {
                     format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
                 core.node_mut(saving.node).sessions_max = saving.before;
                 // A write that was given up may yet happen: what holds is written after it.
-                let (term, writer) = (core.disk.asked.max(core.term), core.writer);
-                core.persist(term, writer);
+                core.persist();
                 core.say(Level::Error, text.clone());
                 core.refuse(saving.running.id, "store", text);
                 judge_all(core, &mut self.group);

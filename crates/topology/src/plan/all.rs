@@ -170,7 +170,7 @@ impl All {
         let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
         let how = group.strike(core, id);
         self.term = core.next_term();
-        self.ticket = Some(core.persist(self.term, None));
+        self.ticket = Some(core.decide(self.term, None));
         self.round_since = core.now;
         let text =
             format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
@@ -271,7 +271,7 @@ impl All {
             }
         }
         if self.ticket.is_none() && core.disk.written < self.term && core.now >= self.write_after {
-            self.ticket = Some(core.persist(self.term, None));
+            self.ticket = Some(core.decide(self.term, None));
         }
     }
 
@@ -296,7 +296,7 @@ impl All {
         }
         let before = core.node(node).sessions_max;
         core.node_mut(node).limit(Some(0));
-        let ticket = core.persist(self.term, None);
+        let ticket = core.decide(self.term, None);
         if core.node(node).lane == LaneState::Open {
             core.set_lane(node, LaneState::Draining);
         }
@@ -325,7 +325,7 @@ impl All {
         };
         if let Some((code, text)) = failed {
             core.node_mut(leaving.node).sessions_max = leaving.before;
-            core.persist(self.term, None);
+            core.decide(self.term, None);
             let node = core.node(leaving.node);
             if node.lane == LaneState::Draining && node.sound() {
                 core.set_lane(leaving.node, LaneState::Open);

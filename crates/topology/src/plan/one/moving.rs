@@ -138,7 +138,7 @@ impl One {
             }
         }
         if run.ticket.is_none() && core.disk.written < run.term && now >= run.write_after {
-            run.ticket = Some(core.persist(run.term, Some(run.to)));
+            run.ticket = Some(core.persist());
         }
         if let Barrier::Failed { why } = &run.barrier {
             let why = why.clone();
@@ -221,7 +221,7 @@ impl One {
         if to != failed {
             run.to = to;
             run.term = term;
-            run.ticket = Some(core.persist(term, Some(to)));
+            run.ticket = Some(core.decide(term, Some(to)));
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));
@@ -239,7 +239,7 @@ impl One {
         }
         // What is on disk, or on its way there, names the writer that did not become one.
         let term = core.next_term();
-        core.persist(term, Some(from));
+        self.going_on = Some(core.decide(term, Some(from)));
         let took = seconds(core.now.saturating_sub(run.since));
         let quiet = matches!(run.kind, Kind::Handover { quiet: true, .. });
         let why = match code {
