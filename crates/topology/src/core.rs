@@ -194,6 +194,16 @@ impl Core {
         }
     }
 
+    /// What still runs on a draining lane may be broken off. `true` when that is more than before.
+    pub fn set_cut(&mut self, id: NodeId, cut: Cut) -> bool {
+        let node = self.node_mut(id);
+        let more = node.lane == LaneState::Draining && cut > node.cut;
+        if more {
+            node.cut = cut;
+        }
+        more
+    }
+
     pub fn any_open(&self) -> bool {
         self.nodes.iter().any(|node| node.lane == LaneState::Open)
     }

@@ -20,7 +20,7 @@ mod orders;
 use std::time::Duration;
 
 use self::moving::{Kind, Move};
-use super::{Quiet, back_off};
+use super::{Budget, Quiet, back_off};
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
@@ -203,7 +203,8 @@ impl One {
                 match other.filter(|_| core.now >= self.not_before) {
                     Some(to) => {
                         let because = format!("{} {}", node.name, node.verdict.reason);
-                        self.hand_over(core, to, Settings::HANDOVER_BUDGET, None, None, &because);
+                        let budget = Budget::new(core.now, Settings::HANDOVER_BUDGET, false);
+                        self.hand_over(core, to, budget, None, None, &because);
                         true
                     }
                     None => {
@@ -274,7 +275,7 @@ impl One {
         &mut self,
         core: &mut Core,
         to: NodeId,
-        budget: Duration,
+        budget: Budget,
         order: Option<Running>,
         undrain: Option<(NodeId, Option<u32>)>,
         because: &str,
@@ -287,11 +288,10 @@ impl One {
         if let Some(from) = from {
             core.set_lane(from, LaneState::Draining);
         }
-        let until = core.now + budget;
         let mut run =
-            Move::new(core, from, to, term, Kind::Handover { until, quiet: false, after: core.version });
+            Move::new(core, from, to, term, Kind::Handover { budget, quiet: false, after: core.version });
         run.order = order;
-        run.answer_by = until;
+        run.answer_by = budget.over();
         run.undrain = undrain;
         run.ticket = Some(core.decide(term, Some(to)));
         self.phase = Phase::Moving(Box::new(run));

@@ -13,7 +13,7 @@ use crate::election::{elect_any, ids};
 use crate::fact::Now;
 use crate::health::Serves;
 use crate::kind::Group;
-use crate::plan::{Barrier, back_off};
+use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
 use crate::view::Level;
@@ -43,9 +43,9 @@ pub(super) struct Move {
 pub(super) enum Kind {
     Start,
     Failover,
-    /// Planned: the old lane drains until `until`.
+    /// Planned: the old lane drains.
     Handover {
-        until: Now,
+        budget: Budget,
         quiet: bool,
         /// Only a quiet seen under routes later than these counts: an earlier draining may have been quiet, too.
         after: u64,
@@ -94,10 +94,13 @@ impl One {
             core.set_lane(from, LaneState::Shut);
             run.kind = Kind::Failover;
         }
-        if let Kind::Handover { until, .. } = run.kind
-            && now >= until
-        {
-            return self.undo(core, *run, "over_budget", None);
+        if let Kind::Handover { budget, quiet, .. } = run.kind {
+            if now >= budget.over() {
+                return self.undo(core, *run, "over_budget", None);
+            }
+            if let Some(from) = run.from.filter(|_| !quiet) {
+                cut(core, from, budget, run.since);
+            }
         }
         if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == Kind::Failover) {
             let text = format!(
