@@ -268,14 +268,30 @@ impl Core {
         self.settings.probe_interval * (self.settings.misses_max + 1)
     }
 
-    /// Something may have happened to the node. Held (if it is open) until it answers.
+    /// Something may have happened to the node. Held (if it is open) until it answers what it is asked from now on.
     pub fn doubt(&mut self, id: NodeId, why: String, wants_link: bool) {
+        let asked_from = self.now;
+        self.hold_until_heard(id, Doubt { why, wants_link, asked_from });
+    }
+
+    /// The node does not answer. Held (if it is open) until it does, be it late.
+    pub fn doubt_silent(&mut self, id: NodeId, why: String) {
+        self.hold_until_heard(id, Doubt { why, wants_link: false, asked_from: Duration::ZERO });
+    }
+
+    fn hold_until_heard(&mut self, id: NodeId, new: Doubt) {
         let now = self.now;
         let node = self.node_mut(id);
         node.lost_at.get_or_insert(now);
         match &mut node.doubt {
-            Some(doubt) => doubt.wants_link |= wants_link,
-            None => node.doubt = Some(Doubt { why, wants_link }),
+            Some(doubt) => {
+                doubt.wants_link |= new.wants_link;
+                // Later ones do not put the end off: a node that is doubted all the time would never be let go.
+                if doubt.asked_from == Duration::ZERO {
+                    doubt.asked_from = new.asked_from;
+                }
+            }
+            None => node.doubt = Some(new),
         }
     }
 
@@ -286,7 +302,8 @@ impl Core {
         ids(&self.nodes).any(|other| {
             let node = self.node(other);
             other != id
-                && (node.answered_since(moment) || node.counts.refused_last.is_some_and(|at| at > moment))
+                && (node.answered_at.is_some_and(|at| at > moment)
+                    || node.counts.refused_last.is_some_and(|at| at > moment))
         })
     }
 

@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::signs::failure;
 use crate::account::Accounts;
 use crate::action::Action;
 use crate::core::Core;
@@ -171,15 +170,8 @@ impl Brain {
             }
             Fact::TablesChanged => self.tables_due.wanted = true,
             Fact::Cut { .. } | Fact::StatementLost { .. } => {}
-            Fact::TrafficLost { node, how, .. } => {
-                let why = format!("traffic lost its connection, {}", failure(&how));
-                self.alarm(node, why, true);
-            }
-            Fact::TrafficRefused { node, errno, .. } => {
-                let why = format!("traffic was refused with error {errno}");
-                // Any client can make a node say any error (SIGNAL): that it leaves is believed of its own status and link only.
-                self.alarm(node, why, false);
-            }
+            Fact::TrafficLost { node, epoch, how, .. } => self.traffic_lost(node, epoch, &how),
+            Fact::TrafficRefused { node, epoch, errno, .. } => self.traffic_refused(node, epoch, errno),
             Fact::Quiesced { node, epoch, term, version } => {
                 let quiet = Quiet { node, epoch, term, version };
                 match &mut self.plan {
