@@ -14,7 +14,7 @@ use std::sync::Arc;
 use protocol::ok::{Change, OkPacket};
 use protocol::statement::{Kind, Pins, Recalls, Sets, Statement, unreported_variables};
 
-use crate::bound::{BOUND, Bound};
+use crate::bound::{BOUND, Bound, CHARSETS};
 use crate::standing::Standing;
 use crate::value::put_value;
 
@@ -30,10 +30,6 @@ pub const TRACK: &str = "session_track_system_variables='*',session_track_state_
 
 /// Variables that are reported but cannot be set again: they follow from the schema, or only the server sets them.
 const NOT_RESTORED: [&[u8]; 3] = [b"character_set_database", b"collation_database", b"last_gtid"];
-
-/// What SET NAMES sets.
-const CHARSETS: [&str; 4] =
-    ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
 
 /// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
 /// statement and is gone when it was used, what each RAND() moves on; and the node's number of the connection.
@@ -144,7 +140,8 @@ impl Wanted {
         if let Some(bound) = &self.bound {
             return bound.clone();
         }
-        let bound = Arc::new(Bound::new(self.schema(), |name| self.changed(name)));
+        let bound = Bound::new(self.schema(), |name| self.changed(name), self.charsets());
+        let bound = Arc::new(bound);
         self.bound = Some(bound.clone());
         bound
     }
@@ -233,6 +230,7 @@ impl Wanted {
         }
         match again.filter(|text| says_names(text)) {
             Some(text) => {
+                self.bound = None;
                 self.reports += 1;
                 self.names = Some((self.reports, text.to_owned()));
             }
@@ -359,7 +357,7 @@ impl Wanted {
     }
 
     fn put(&mut self, name: &str, value: &[u8], link: &mut Standing) {
-        if BOUND.contains(&name) {
+        if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;
         }
         if CHARSETS.contains(&name) && self.user_variables.iter().any(|text| text.contains('\'')) {
@@ -439,6 +437,28 @@ impl Wanted {
             .map(|(&id, statement)| (id, statement))
     }
 
+    /// What makes the character sets of a fresh link the session's.
+    fn charsets(&self) -> Vec<String> {
+        let names_at = self.names.as_ref().map_or(0, |(at, _)| *at);
+        let mut later: Vec<_> = CHARSETS
+            .iter()
+            .filter_map(|name| self.variables.get(*name).map(|(at, value)| (*at, *name, value)))
+            .filter(|(at, _, _)| *at > names_at)
+            .collect();
+        later.sort_unstable_by_key(|(at, _, _)| *at);
+        let mut statements: Vec<String> = self.names.iter().map(|(_, text)| text.clone()).collect();
+        if !later.is_empty() {
+            let mut set = String::from("SET ");
+            for (_, name, value) in later {
+                let comma = if set.ends_with(' ') { "" } else { "," };
+                let _ = write!(set, "{comma}`{name}`=");
+                put_value(&mut set, name, value);
+            }
+            statements.push(set);
+        }
+        statements
+    }
+
     /// What to say on a fresh link, in order, before the client's first statement. The schema is part of the login.
     pub fn restore(&self) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
@@ -450,39 +470,27 @@ impl Wanted {
         }
         let mut variables: Vec<_> = self.variables.iter().collect();
         variables.sort_by_key(|(_, (report, _))| *report);
-        let (names_at, names) = self.names.as_ref().map_or((0, None), |(at, text)| (*at, Some(text)));
-        let mut names = names;
-        for (name, (at, value)) in variables {
-            if *at > names_at
-                && let Some(text) = names.take()
-            {
-                // What came later is set behind it.
-                statements.push(std::mem::replace(&mut set, String::from("SET ")));
-                statements.push(text.clone());
+        for (name, (_, value)) in variables {
+            if !CHARSETS.contains(&name.as_str()) {
+                let _ = write!(set, ",`{name}`=");
+                put_value(&mut set, name, value);
             }
-            if *at < names_at && CHARSETS.contains(&name.as_str()) {
-                continue;
-            }
-            if set.len() > "SET ".len() {
-                set.push(',');
-            }
-            let _ = write!(set, "`{name}`=");
-            put_value(&mut set, name, value);
         }
-        // Behind what the client said of tracking, and with the values that came of it.
+        // Variables behind: a SET NAMES may have set some of them, too, which were changed since. And behind what the client said of
+        // tracking, with the values that came of it.
+        statements.extend(self.charsets());
         statements.push(set);
-        statements.extend(names.cloned());
         statements.extend(self.user_variables.iter().cloned());
         statements.extend(self.next_transaction.iter().cloned());
         statements
     }
 }
 
-/// Whether a SET says NAMES or CHARACTER SET first, which sets everything that the connection has of the kind.
+/// Whether a SET says NAMES or CHARACTER SET, which sets everything that the connection has of the kind.
 fn says_names(text: &str) -> bool {
-    let mut words = text.split_ascii_whitespace().map(str::to_ascii_uppercase);
-    words.next().is_some_and(|word| word == "SET")
-        && words.next().is_some_and(|word| matches!(word.as_str(), "NAMES" | "CHARACTER" | "CHARSET"))
+    let text = text.to_ascii_uppercase();
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    words.iter().any(|word| matches!(*word, "NAMES" | "CHARSET")) || words.windows(2).any(|two| two == ["CHARACTER", "SET"])
 }
 
 /// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.
