@@ -21,7 +21,6 @@ mod frontend;
 mod kill;
 mod lane;
 mod listener;
-mod occupancy;
 mod registry;
 mod relay;
 mod seldom;
