@@ -18,6 +18,8 @@ pub(crate) struct Verdict {
     pub serves: Serves,
     pub problem: &'static str,
     pub reason: String,
+    /// It is not only its word, which may be over in a moment: it is dead, silent, or the others have gone on without it.
+    pub gone: bool,
     /// What speaks against it beside its own words, also when a graver word of its own is the verdict.
     pub others: Option<Finding>,
 }
@@ -36,6 +38,7 @@ impl Verdict {
             serves: finding.serves,
             problem: finding.problem,
             reason: finding.sentence.clone(),
+            gone: false,
             others: Some(finding),
         }
     }
@@ -96,6 +99,8 @@ pub(crate) struct Belief {
     pub lane: LaneState,
     pub epoch: u64,
     pub cut: Cut,
+    /// No new session may come, whatever its limit: those that cannot leave may stay.
+    pub turned_away: bool,
     /// Alarms of the present epoch that the node has not been asked about since, and when each was heard; the highest that it has.
     pub alarms: VecDeque<(u64, Now)>,
     pub looked: u64,
@@ -135,6 +140,7 @@ impl Belief {
             lane: LaneState::Shut,
             epoch: 0,
             cut: Cut::Nothing,
+            turned_away: false,
             alarms: VecDeque::new(),
             looked: 0,
         }
