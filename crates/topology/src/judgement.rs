@@ -39,4 +39,19 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
         }
     }
     group.judged(core);
+    name_lost_statements(core);
+}
+
+/// What ran on a node when it died is in the journal, too.
+fn name_lost_statements(core: &mut Core) {
+    for id in ids(&core.nodes) {
+        let now = core.now;
+        let node = core.node_mut(id);
+        if node.verdict.state == NodeState::Dead
+            && let Some(told) = node.lost.tell(now)
+        {
+            let text = format!("{} {told}", node.name);
+            core.say(Level::Warn, text);
+        }
+    }
 }

@@ -170,7 +170,15 @@ impl Brain {
                 }
             }
             Fact::TablesChanged => self.tables_due.wanted = true,
-            Fact::Cut { .. } | Fact::StatementLost { .. } => {}
+            Fact::StatementLost { node, epoch, digest, text } => {
+                let now = self.core.now;
+                let node = self.core.node_mut(node);
+                // Its lane may have been shut already.
+                if epoch + 1 >= node.epoch {
+                    node.lost.add(now, digest, text);
+                }
+            }
+            Fact::Cut { node, epoch } => self.core.node_mut(node).links_cut(epoch),
             Fact::TrafficLost { node, epoch, how, .. } => self.traffic_lost(node, epoch, &how),
             Fact::TrafficRefused { node, epoch, errno, .. } => self.traffic_refused(node, epoch, errno),
             Fact::Quiesced { node, epoch, term, version } => {
