@@ -18,6 +18,7 @@
 //! ```
 
 mod ddl;
+mod digest;
 mod given;
 mod insert_id;
 mod kill;
@@ -31,6 +32,7 @@ mod recalls;
 mod sets;
 mod word;
 
+pub use digest::{digest, digest_text};
 pub use given::may_give;
 pub use insert_id::InsertId;
 pub use kind::Kind;

@@ -165,7 +165,7 @@ impl Attachment {
             tokio::select! {
                 changed = timeout(left, lane.wait_for(|_| !own.is_draining() || own.is_cut())) => {
                     if changed.is_err() {
-                        return Err(NoLease::Expired);
+                        return Err(NoLease::Tied);
                     }
                 }
                 () = client.gone() => return Err(NoLease::Over),
@@ -343,6 +343,13 @@ impl Attachment {
     }
 
     // ---- saving
+
+    /// The session may have to leave its node now, and the node alone knows something of it.
+    pub fn has_to_save_now(&self) -> bool {
+        self.saver.is_some()
+            && self.lease.is_none()
+            && self.backend.as_ref().is_some_and(|backend| !backend.lane().is_open() && !backend.lane().is_cut())
+    }
 
     /// Resolves when the session should read from its node what only that knows; never when there is nothing of the kind.
     pub async fn until_saving(&self) {

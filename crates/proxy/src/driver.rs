@@ -23,7 +23,7 @@ use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
-    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Loss, NodeError, Op,
+    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Loss, NoLease, NodeError, Op,
 };
 use session::session::Session;
 use tokio::net::TcpStream;
@@ -43,6 +43,9 @@ use crate::voice::{self, Voice};
 
 /// In a COM_SET_OPTION.
 const MULTI_STATEMENTS_ON: u8 = 0;
+/// What a character set number stands for.
+const CHARSETS: [&str; 4] =
+    ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
@@ -288,7 +291,9 @@ impl Driver {
         waiting: &mut Waiting,
     ) -> Event {
         match op {
-            Op::Lease { avoid } => match self.at.lease(command.len, avoid, &mut self.client, waiting).await {
+            Op::Lease { avoid } => match self.lease(avoid, *command, waiting).await {
+                // Killed while it waited: it was still on its old link.
+                Ok(_) if self.at.was_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
                 Ok(here) => Event::Leased { here },
                 Err(why) => Event::NotLeased(why),
             },
@@ -313,6 +318,19 @@ impl Driver {
             },
             Op::Finish(_) => Event::ClientGone, // ended before it comes here
         }
+    }
+
+    /// A lease, having read first what only the node knows of a session that may have to leave it.
+    async fn lease(
+        &mut self,
+        avoid: bool,
+        command: AtHand,
+        waiting: &mut Waiting,
+    ) -> Result<bool, NoLease> {
+        if self.at.has_to_save_now() && self.at.save(&mut self.session).await.is_err() {
+            self.lost_idle();
+        }
+        self.at.lease(command.len, avoid, &mut self.client, waiting).await
     }
 
     /// Prepares the statement at hand on the present node, under what it was bound to.
@@ -649,6 +667,13 @@ impl Driver {
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
             self.session.attached(status);
+            if self.who.charset == 0 {
+                // The server takes it for another one after a reset than at a login.
+                CHARSETS.iter().for_each(|name| backend.standing.must_ask(name));
+                if backend.ask_variables(&mut self.session).await.is_err() {
+                    self.at.let_go(LetGo::Link);
+                }
+            }
         }
         self.has_run = false;
         self.rest();
@@ -674,12 +699,9 @@ impl Driver {
         self.client.buffer.consume(command.len);
         self.at.let_go(LetGo::Link);
         let shared = self.shared.clone();
-        let login = self.client.change_user(&payload, &shared);
+        let login = self.client.change_user(&payload, self.who.charset, &shared);
         match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
-            Ok(Ok(mut who)) => {
-                if who.charset == 0 {
-                    who.charset = self.who.charset;
-                }
+            Ok(Ok(who)) => {
                 self.seq = who.seq;
                 self.session = Session::new(who.schema.clone());
                 self.card.set_user(&who.user);

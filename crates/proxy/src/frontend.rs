@@ -185,8 +185,14 @@ impl Client {
         })
     }
 
-    /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command.
-    pub async fn change_user(&mut self, payload: &[u8], shared: &Shared) -> Result<Identity, Done> {
+    /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command; `charset` is the character set that it has, if it
+    /// names none.
+    pub async fn change_user(
+        &mut self,
+        payload: &[u8],
+        charset: u16,
+        shared: &Shared,
+    ) -> Result<Identity, Done> {
         self.login_seq = 1;
         let request = ChangeUser::parse(payload, self.caps)
             .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
@@ -199,7 +205,7 @@ impl Client {
             user,
             credential,
             schema: (!request.database.is_empty()).then_some(request.database),
-            charset: request.charset.unwrap_or(0),
+            charset: request.charset.unwrap_or(charset),
             attrs: request.attrs,
             seq: self.login_seq,
         })

@@ -22,7 +22,6 @@ mod frontend;
 mod kill;
 mod lane;
 mod listener;
-mod occupancy;
 mod registry;
 mod relay;
 mod seldom;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
-use protocol::ok::{ERR, ErrPacket, OK, without_track};
+use protocol::ok::{EOF, ERR, ErrPacket, OK, status, without_track};
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::command::InFlight;
@@ -28,6 +28,9 @@ use crate::frontend::Client;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Bytes of an answer that cannot be followed which are shown in the log.
 const SHOWN: usize = 4;
+
+/// An EOF packet is shorter than this; an OK packet in its place may be longer.
+const EOF_BELOW: usize = 6;
 
 /// How a relay ended.
 pub enum Relayed {
@@ -174,16 +177,13 @@ impl Relay<'_> {
         let payload = at.ready + HEADER_LEN..at.ready + len;
         match step {
             Step::More | Step::Auth => at.ready += len,
-            Step::Part { status, changed: false, .. } => {
-                self.session.server_status(&mut self.backend.standing, status);
-                at.ready += len;
-            }
-            Step::Part { status, .. } => {
+            Step::Part { status, changed, .. } => {
                 // Of each part, since the last one may be an error, which carries no status.
                 let Backend { standing, buffer, link, .. } = &mut *self.backend;
+                let is_ok = buffer.bytes().get(payload.start) != Some(&EOF) || payload.len() >= EOF_BELOW;
                 self.session.server_status(standing, status);
                 self.session.part(standing, self.flight, &buffer.bytes()[payload], link.caps);
-                if rewrite_ok {
+                if rewrite_ok && is_ok && is_for_us(status, changed) {
                     self.replace(at, len, head).await?;
                 } else {
                     at.ready += len;
@@ -198,7 +198,7 @@ impl Relay<'_> {
             }
             Step::End(end) => {
                 self.ended(&end, payload);
-                if rewrite_ok && matches!(end, End::Ok { changed: true, .. }) {
+                if rewrite_ok && matches!(end, End::Ok { status, changed, .. } if is_for_us(status, changed)) {
                     self.replace(at, len, head).await?;
                 } else {
                     at.ready += len;
@@ -337,6 +337,11 @@ impl Relay<'_> {
     async fn fill_client(&mut self) -> Passed {
         if self.client.fill().await { Ok(()) } else { Err(Relayed::ClientGone) }
     }
+}
+
+/// Whether an OK packet has a part that only the proxy asked for; that may be there and empty.
+fn is_for_us(status: u16, changed: bool) -> bool {
+    changed || status & status::SESSION_STATE_CHANGED != 0
 }
 
 /// Gives bytes to the client. While it does not take them, the node's link is watched, and the lane: a client that reads nothing must not

@@ -22,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::NodeId;
+use topology::fact::Fact;
 use topology::account::{Account, Accounts, Proof};
 use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 
@@ -869,7 +870,7 @@ async fn an_error_behind_an_answer_counts_on_from_the_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_was_idle_for_too_long_is_not_taken_for_a_killed_one() {
     // On each link the second statement is not answered.
-    let fake = Fake::start(|commands| {
+    let mut fake = Fake::start(|commands| {
         vec![(commands.len() < 2 || commands.last().unwrap()[0] == Command::QUIT.0).then(|| ok(1))]
     })
     .await;
@@ -898,5 +899,16 @@ async fn a_link_that_was_idle_for_too_long_is_not_taken_for_a_killed_one() {
     assert!(went_on > 0, "each was taken for a killed one");
     let mut client = fake.client().await;
     client.query("SELECT 1", 5 * SECOND).await.unwrap();
-    assert_eq!(errno(client.query("SELECT 2", 5 * SECOND).await), 1927, "it was not idle");
+    // What the manager says when it has asked the node after the alarm.
+    while fake.bench.facts.try_recv().is_ok() {}
+    let asked = tokio::spawn(async move { client.query("SELECT 2", 5 * SECOND).await });
+    let alarm = loop {
+        if let Some(Fact::TrafficLost { alarm, .. }) = fake.bench.facts.recv().await {
+            break alarm;
+        }
+    };
+    let mut well = Routes::clone(&fake.bench.routes.borrow());
+    well.lanes[0].looked = alarm;
+    fake.bench.routes.send_replace(Arc::new(well));
+    assert_eq!(errno(asked.await.unwrap()), 1927, "it was not idle");
 }

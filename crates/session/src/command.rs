@@ -196,34 +196,3 @@ pub(crate) fn begins_with_one_write(text: &[u8]) -> bool {
             .iter()
             .any(|write| text[..word].eq_ignore_ascii_case(write))
 }
-
-/// Whether a statement may have given this number to a row itself: it stands in the text, or something does that is worked out.
-pub(crate) fn gives_number(text: &[u8], number: u64) -> bool {
-    let digits = number.to_string();
-    let stands = text.windows(digits.len()).any(|found| found == digits.as_bytes());
-    let worked_out = text.iter().any(|c| b"@?+-*/%|&^~<>".contains(c)) || has_word(text, b"select");
-    stands || worked_out || text.is_empty() || calls_behind_values(text)
-}
-
-/// Behind VALUES or SET, a name before a parenthesis is a function's.
-fn calls_behind_values(text: &[u8]) -> bool {
-    let Some(values) = [&b"values"[..], b"value", b"set"].iter().find_map(|word| position(text, word)) else {
-        return true;
-    };
-    let mut before = b' ';
-    text[values..].iter().skip_while(|c| c.is_ascii_alphabetic()).any(|&c| {
-        let is_call = c == b'(' && (before.is_ascii_alphanumeric() || matches!(before, b'_' | b'`' | b'"'));
-        if !c.is_ascii_whitespace() {
-            before = c;
-        }
-        is_call
-    })
-}
-
-fn has_word(text: &[u8], word: &[u8]) -> bool {
-    position(text, word).is_some()
-}
-
-fn position(text: &[u8], word: &[u8]) -> Option<usize> {
-    text.windows(word.len()).position(|found| found.eq_ignore_ascii_case(word))
-}

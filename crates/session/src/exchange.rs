@@ -85,6 +85,8 @@ pub enum NoLease {
     Expired,
     /// Thrown out of the hold to make room, or too large for it.
     Evicted,
+    /// Another node takes statements, but the session is tied to one that has not done so for the hold's time.
+    Tied,
     /// The client is gone, or the proxy goes down.
     Over,
 }
@@ -384,10 +386,14 @@ impl Exchange {
             },
             Event::Leased { here: true } => self.stand(link),
             Event::Leased { here: false } => leave_for_lease(link.as_deref(), session),
+            Event::NotLeased(NoLease::Tied) => {
+                let pins = link.map_or(Pins::NONE, |link| link.pins());
+                step(LetGo::Link, Op::Finish(fail(Failure::SessionLost, &pins.names().join(", "))))
+            }
             Event::NotLeased(why) => finish(match why {
                 NoLease::Expired => fail(Failure::HoldExpired, ""),
                 NoLease::Evicted => fail(Failure::HoldFull, ""),
-                NoLease::Over => Finish::Close,
+                NoLease::Tied | NoLease::Over => Finish::Close,
             }),
             Event::Attached => self.stand(link),
             Event::NotAttached(NoLink::NotNow) => step(LetGo::Lease, Op::Retry),

@@ -208,6 +208,13 @@ impl<'a> Look<'a> {
         if self.is_behind_scope() {
             return self.note_variable(word);
         }
+        // Nor does any begin with another letter than these: most words are done with here.
+        if !matches!(
+            word.first().map(u8::to_ascii_uppercase),
+            Some(b'C' | b'D' | b'I' | b'L' | b'N' | b'P' | b'R' | b'U' | b'V')
+        ) {
+            return;
+        }
         let is_behind_dot = self.prev == Some(Token::Punct(b'.'));
         let upper = Upper::of(word);
         match upper.as_bytes() {

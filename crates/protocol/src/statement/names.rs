@@ -113,10 +113,15 @@ fn has(table: &[&[u8]], name: &[u8]) -> bool {
     table.binary_search(&name).is_ok()
 }
 
+/// Whether a word is a keyword that may stand before a parenthesis without being a call. `name` is in upper case.
+pub(super) fn is_keyword(name: &[u8]) -> bool {
+    has(KEYWORDS, name)
+}
+
 /// Whether `name (` or (without `has_gap`) `name(` changes nothing. `name` is in upper case and stands unquoted and
 /// unqualified.
 pub(super) fn is_harmless_before_parenthesis(name: &[u8], has_gap: bool) -> bool {
-    has(KEYWORDS, name) || has(NATIVE, name) || (!has_gap && has(PARSED, name))
+    is_keyword(name) || has(NATIVE, name) || (!has_gap && has(PARSED, name))
 }
 
 #[cfg(test)]
