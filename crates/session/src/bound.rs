@@ -78,7 +78,11 @@ impl Bound {
         changed: impl Fn(&str) -> Option<&'a [u8]>,
         charsets: Vec<String>,
     ) -> Self {
-        Self { schema: schema.map(Into::into), values: BOUND.map(|name| changed(name).map(Into::into)), charsets }
+        Self {
+            schema: schema.map(Into::into),
+            values: BOUND.map(|name| changed(name).map(Into::into)),
+            charsets,
+        }
     }
 
     /// What makes a link that stands under `now` prepare under this, and stand under `now` again. `None` when that cannot be said: the

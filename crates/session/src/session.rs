@@ -375,7 +375,12 @@ impl Session {
         if let Some(scanned) = &flight.scanned {
             let text = command::query_text(text, caps).unwrap_or_default();
             self.wanted.succeeded(text, scanned, link);
-            self.wanted.note_insert_id(scanned, ok_id, |id| text.is_empty() || may_give(text, self.status, id), link);
+            self.wanted.note_insert_id(
+                scanned,
+                ok_id,
+                |id| text.is_empty() || may_give(text, self.status, id),
+                link,
+            );
         } else if let Some(scanned) = self.executed(flight) {
             let statement = flight.statement.and_then(|id| self.wanted.statements.get(&id));
             // Run again elsewhere, its text alone would lack the parameters. Copied for those few of which it is kept.

@@ -489,8 +489,10 @@ impl Wanted {
 /// Whether a SET says NAMES or CHARACTER SET, which sets everything that the connection has of the kind.
 fn says_names(text: &str) -> bool {
     let text = text.to_ascii_uppercase();
-    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
-    words.iter().any(|word| matches!(*word, "NAMES" | "CHARSET")) || words.windows(2).any(|two| two == ["CHARACTER", "SET"])
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    words.iter().any(|word| matches!(*word, "NAMES" | "CHARSET"))
+        || words.windows(2).any(|two| two == ["CHARACTER", "SET"])
 }
 
 /// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.
