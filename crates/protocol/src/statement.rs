@@ -83,6 +83,9 @@ pub struct Statement {
     pub touches_engines: bool,
     /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
     pub kills_own: bool,
+    /// It only reads and waits (SELECT SLEEP(1), DO GET_LOCK(...)): broken off where it runs, it leaves nothing behind. It need not be
+    /// [`Kind::Read`], which may also be run again.
+    pub leaves_no_trace: bool,
     /// It stands alone in its text, and there is one way to read it: said again, it does the same and nothing else.
     pub alone: bool,
 }
@@ -133,6 +136,7 @@ impl Statement {
             whole.may_commit = true;
             whole.runs_several = true;
             whole.insert_id = InsertId::Untold;
+            whole.leaves_no_trace = false;
         }
         whole.literal_user_variables &= whole.kind == Kind::SessionOnly && sql.is_ascii();
         whole
@@ -145,6 +149,7 @@ impl Statement {
             may_commit: self.may_commit || next.may_commit,
             runs_several: self.runs_several || next.runs_several,
             insert_id: self.insert_id.max(next.insert_id),
+            leaves_no_trace: self.leaves_no_trace && next.leaves_no_trace,
             ..Statement::plain(kind)
         }
     }
@@ -167,6 +172,7 @@ impl Statement {
             asks_connection_id: false,
             touches_engines: false,
             kills_own: false,
+            leaves_no_trace: false,
             alone: false,
         }
     }

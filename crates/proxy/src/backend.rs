@@ -44,6 +44,8 @@ const IDLE_MIN: Duration = Duration::from_secs(1);
 const CROSSED: Duration = Duration::from_millis(5);
 /// How long a session waits for a node to apply what the group has, before it looks for another.
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
+/// How long it may take to find that nobody listens.
+const KNOCK_TIME: Duration = Duration::from_secs(1);
 /// How long a node may take to say what variables are.
 const ASK_TIME: Duration = Duration::from_secs(5);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
@@ -236,6 +238,14 @@ impl Backend {
     /// Whether the node has ended the link, though bytes of it may wait to be read.
     pub fn has_ended(&self) -> bool {
         hung_up(&self.link.stream)
+    }
+
+    /// Whether nobody listens at the node's address any more. The end of a link can stand behind bytes that are not read, and then cannot be
+    /// seen on the link itself.
+    pub async fn is_refused(&self) -> bool {
+        let knock = tokio::net::TcpStream::connect(&*self.lane().address);
+        let knock = tokio::time::timeout(KNOCK_TIME, knock).await;
+        matches!(knock, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
     }
 
     /// A command is about to be written piece by piece, on the socket itself; [`Backend::sent_whole`] ends it.

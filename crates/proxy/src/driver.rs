@@ -23,7 +23,7 @@ use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
-    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Loss, NoLease, NodeError, Op,
+    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
 };
 use session::session::Session;
 use tokio::net::TcpStream;
@@ -36,6 +36,7 @@ use crate::backend::{AttachError, Backend, NotPrepared};
 use crate::ending;
 use crate::frontend::{AtHand, Client, Done, Identity};
 use crate::kill::{self, Target};
+use crate::lane::Lane;
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
@@ -83,6 +84,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         pinned: false,
         has_run: false,
         has_spoken: false,
+        lost_statement: None,
         shared,
     };
     driver.serve().await;
@@ -125,6 +127,8 @@ struct Driver {
     has_run: bool,
     /// A statement was run before, by whatever session on this connection: it must read its own writes.
     has_spoken: bool,
+    /// The statement that ran when the link broke, until it is known whether its node was lost.
+    lost_statement: Option<(Arc<Lane>, Vec<u8>)>,
     /// Sequence number of the packet that ends a login.
     seq: u8,
     stopped: watch::Receiver<bool>,
@@ -264,6 +268,11 @@ impl Driver {
         let finish = loop {
             let step = exchange.on(event, &mut self.session, self.at.standing());
             self.at.let_go(step.let_go);
+            if step.op != Op::AwaitLook
+                && let Some((lane, text)) = self.lost_statement.take()
+            {
+                self.shared.statement_lost(&lane, &text);
+            }
             event = match step.op {
                 Op::Finish(finish) => break finish,
                 op => self.perform(op, &mut exchange, &mut command, &mut waiting).await,
@@ -304,7 +313,12 @@ impl Driver {
             Op::Prepare => self.prepare(exchange.flight()).await,
             Op::Send => self.send(exchange, command).await,
             Op::AwaitLook => match self.at.look(&mut self.client).await {
-                Ok(look) => Event::Looked(look),
+                Ok(look) => {
+                    if look == Look::Well {
+                        self.lost_statement = None; // only its connection was ended
+                    }
+                    Event::Looked(look)
+                }
                 Err(()) => Event::ClientGone,
             },
             Op::Ask(ask) => self.ask(ask).await,
@@ -600,13 +614,13 @@ impl Driver {
         }
     }
 
-    fn note_loss(&self, flight: &InFlight, command: AtHand, unread: bool) {
+    fn note_loss(&mut self, flight: &InFlight, command: AtHand, unread: bool) {
         if let Some(backend) = &self.at.backend
             && !unread
             && !self.at.was_killed()
             && let Some(text) = self.text(flight, command)
         {
-            self.shared.statement_lost(backend.lane(), text);
+            self.lost_statement = Some((backend.lane().clone(), text.to_vec()));
         }
     }
 

@@ -24,8 +24,9 @@ use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
 use crate::frontend::Client;
 
-/// While a client does not read, so often the node's link is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// While a client does not read, its node is looked at after this long, and then ever more seldom.
+const LOOK_FIRST: Duration = Duration::from_millis(250);
+const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Bytes of an answer that cannot be followed which are shown in the log.
 const SHOWN: usize = 4;
 
@@ -217,6 +218,11 @@ impl Relay<'_> {
         self.session.ended(standing, self.flight, end, &buffer.bytes()[payload], text, link.caps);
     }
 
+    /// What an unread result is cut at.
+    fn cut_at(&self) -> Cut {
+        if self.flight.can_be_cut() { Cut::Stalled } else { Cut::All }
+    }
+
     // ---- from the node
 
     /// Passes on what is ready, then reads more.
@@ -247,7 +253,8 @@ impl Relay<'_> {
             return Ok(());
         }
         let bytes = &self.backend.buffer.bytes()[..at.ready];
-        write(self.client, self.backend, self.card, bytes, at.delivered).await?;
+        let cut = self.cut_at();
+        write(self.client, self.backend, self.card, bytes, at.delivered, cut).await?;
         at.delivered = after(bytes, at.delivered);
         self.backend.buffer.consume(at.ready);
         at.ready = 0;
@@ -267,7 +274,8 @@ impl Relay<'_> {
                 return Err(Relayed::NotFollowed { delivered: at.delivered });
             }
         }
-        write(self.client, self.backend, self.card, &out, at.delivered).await?;
+        let cut = self.cut_at();
+        write(self.client, self.backend, self.card, &out, at.delivered, cut).await?;
         at.delivered = after(&out, at.delivered);
         self.backend.buffer.consume(at.ready + len);
         at.ready = 0;
@@ -282,7 +290,8 @@ impl Relay<'_> {
         loop {
             let piece = left.min(self.backend.buffer.len());
             let bytes = &self.backend.buffer.bytes()[..piece];
-            write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket).await?;
+            let cut = self.cut_at();
+            write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket, cut).await?;
             self.backend.buffer.consume(piece);
             left -= piece;
             at.delivered = Delivered::PartOfPacket;
@@ -353,6 +362,7 @@ async fn write(
     card: &Card,
     bytes: &[u8],
     before: Delivered,
+    cut: Cut,
 ) -> Passed {
     let mut written = match client.stream.try_write(bytes) {
         Ok(n) if n == bytes.len() => return Ok(()),
@@ -362,6 +372,8 @@ async fn write(
     };
     card.set(Doing::Unread, Instant::now());
     let lane = backend.lane();
+    let mut look_after = LOOK_FIRST;
+    let mut next_look = Instant::now() + look_after;
     loop {
         tokio::select! {
             biased;
@@ -382,11 +394,13 @@ async fn write(
                     return Ok(());
                 }
             }
-            () = lane.until_cut(Cut::Stalled) => {
+            () = lane.until_cut(cut) => {
                 return Err(Relayed::Stalled { delivered: left_behind(client, bytes, written, before) });
             }
-            () = tokio::time::sleep(LOOK_EVERY) => {
-                if backend.has_ended() {
+            () = tokio::time::sleep_until(next_look.into()) => {
+                look_after = (look_after * 2).min(LOOK_MAX);
+                next_look = Instant::now() + look_after;
+                if backend.has_ended() || backend.is_refused().await {
                     let delivered = left_behind(client, bytes, written, before);
                     return Err(Relayed::Lost { how: ConnectFailure::Closed, delivered });
                 }

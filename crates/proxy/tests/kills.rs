@@ -104,7 +104,7 @@ async fn who_kills_itself_is_told_what_the_server_tells() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_has_one_number_wherever_it_stands() {
+async fn a_kill_never_hits_a_stranger() {
     let servers = [Server::start(&[]), Server::start(&[])];
     let kept = Kept::start(settings(), &servers.each_ref().map(Server::address), true);
     let mut clients = vec![];
@@ -116,10 +116,7 @@ async fn a_session_has_one_number_wherever_it_stands() {
     let mut wrong = vec![];
     for client in &mut clients {
         places.push(client.one("SELECT @@port").await);
-        let (asked, greeted) = (client.one("SELECT CONNECTION_ID()").await, client.id().to_string());
-        if asked != greeted {
-            wrong.push(format!("CONNECTION_ID() gives {asked}, the greeting gave {greeted}"));
-        }
+        let asked = client.one("SELECT CONNECTION_ID()").await;
         let listed = client.query("SHOW PROCESSLIST").await;
         if !listed.rows().iter().any(|row| row[0].text() == asked) {
             wrong.push(format!("SHOW PROCESSLIST has no {asked}"));
@@ -139,7 +136,14 @@ async fn a_session_has_one_number_wherever_it_stands() {
                 killer = at;
             }
         }
-        let said = clients[killer].query(&format!("KILL {id}")).await;
+        let mut said = clients[killer].query(&format!("KILL {id}")).await;
+        // The servers count alike, so that a server's number may mean two: then it is nobody's, and the proxy's own is to be used.
+        if said.error() == Some(1094) {
+            if victim.query("SELECT 1").await.value().as_deref() != Some("1") {
+                wrong.push(format!("{id} is ambiguous, and was killed all the same"));
+            }
+            said = clients[killer].query(&format!("KILL {}", victim.id())).await;
+        }
         if said.error().is_some() || said.is_lost() {
             wrong.push(format!("KILL {id} is answered by {said:?}"));
         }

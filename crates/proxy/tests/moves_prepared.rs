@@ -207,9 +207,11 @@ async fn a_prepared_statement_runs_under_what_was_in_force_at_its_preparation() 
     lay_schemas(&ground);
     let mut wrong = vec![];
     for how in MOVES {
-        // Also one that its former server has run, and perhaps prepared again by itself.
-        let has_run = how == Move::Drained;
         for case in CASES {
+            // Also one that its former server has run, and perhaps prepared again by itself. (What makes a table makes it there only, and a
+            // procedure may tie the session to it.)
+            let is_of_one_server = case.sql.starts_with(b"CREATE") || case.sql.starts_with(b"CALL");
+            let has_run = how == Move::Drained && !is_of_one_server;
             ground.begin(CLEAN).await;
             let mut twins = ground.twins().await;
             for sql in case.before {

@@ -32,6 +32,8 @@ pub struct InFlight {
     pub(crate) kills_itself: bool,
     /// It may make or change a table without transactions.
     pub(crate) changes_tables: bool,
+    /// It only reads and waits.
+    pub(crate) leaves_no_trace: bool,
 }
 
 impl InFlight {
@@ -55,6 +57,7 @@ impl InFlight {
             asks_cursor: false,
             kills_itself: false,
             changes_tables: false,
+            leaves_no_trace: false,
         }
     }
 
@@ -87,7 +90,24 @@ impl InFlight {
     pub fn ends_without_trace(&self) -> bool {
         match self.what.kind {
             Kind::Read | Kind::SessionOnly => true,
+            _ if self.leaves_no_trace => true,
             _ => self.what.in_transaction && !self.what.may_commit && !self.what.untransactional,
+        }
+    }
+
+    /// Breaking off its answer changes nothing: a read that is no part of a transaction.
+    pub fn can_be_cut(&self) -> bool {
+        self.what.kind == Kind::Read && !self.what.in_transaction && self.what.autocommit
+    }
+
+    /// What breaking it off now would cost the client.
+    pub fn cost(&self) -> &'static str {
+        match self.what.kind {
+            Kind::Read if !self.what.in_transaction => "its result would be cut short",
+            _ if self.what.may_commit || !self.what.in_transaction => {
+                "the outcome of its statement would be unknown"
+            }
+            _ => "its transaction would be rolled back",
         }
     }
 
@@ -99,6 +119,7 @@ impl InFlight {
         self.recalls = scanned.recalled;
         self.changes_tables = scanned.touches_engines;
         self.kills_itself = scanned.kills_own;
+        self.leaves_no_trace = scanned.leaves_no_trace;
     }
 
     pub(crate) fn is_harmless(&mut self, kind: Kind) {

@@ -407,7 +407,14 @@ impl Exchange {
             Event::Answered(end) => self.answered(end, session, link),
             Event::Refused(error) => self.refused(error),
             Event::Lost(loss) => self.lost(loss, session, link),
+            Event::NotFollowed { delivered: Delivered::PartOfPacket } => {
+                step(LetGo::Link, Op::Finish(Finish::Close))
+            }
             Event::NotFollowed { delivered } => {
+                let pins = link.map_or(Pins::NONE, |link| link.pins());
+                if !pins.is_empty() {
+                    session.owe(Owed::SessionLost(pins.names().join(", ")));
+                }
                 step(LetGo::Link, Op::Finish(failed(Failure::NotFollowed, "", delivered)))
             }
             Event::Stalled { delivered } => self.stalled(delivered, session, link),
@@ -458,6 +465,10 @@ impl Exchange {
 
     fn answered(&mut self, end: End, session: &Session, link: Option<&mut Standing>) -> Step {
         self.state = State::Ending { error: None };
+        if end == (End::Err { code: errno::CONNECTION_KILLED }) {
+            // The last of several statements that have told something: the server closes behind it.
+            return step(LetGo::Link, Op::Finish(Finish::Close));
+        }
         let Some(link) = link else { return finish(Finish::Answered) };
         if end == End::Text {
             Session::sent(link, &self.flight);
