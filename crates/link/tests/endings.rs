@@ -21,11 +21,10 @@ mod server;
 
 use std::time::Duration;
 
+use fixture::scripted::{Event, ScriptedNode};
 use fixture::signal;
 use link::{Ended, Link, LinkError};
 use server::{LONG, Server, address, app, link_to};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -210,27 +209,17 @@ async fn a_reset_does_not_take_back_what_has_arrived() {
 
 #[tokio::test]
 async fn a_reset_is_told_apart_from_a_close() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let peer = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let greeting = protocol::handshake::Greeting {
-            version: "x".into(),
-            connection_id: 1,
-            salt: [1; 20],
-            caps: link::Login::PLAIN,
-            charset: 45,
-            status: 2,
-            plugin: "mysql_native_password".into(),
-        };
-        let mut out = Vec::new();
-        protocol::packet::put_packet(&mut out, &mut 0, &greeting.encode());
-        stream.write_all(&out).await.unwrap();
-        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-        stream.write_all(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]).await.unwrap();
-        stream.read(&mut [0; 16]).await
-    });
-    Link::connect(&address, &app(), LONG).await.unwrap().reset();
-    let ended = peer.await.unwrap();
-    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    let mut peer = ScriptedNode::start(|_| vec![]).await;
+    let login = async || Link::connect(&peer.address().to_string(), &app(), LONG).await.unwrap();
+    let (reset, closed) = (login().await, login().await);
+    reset.reset();
+    drop(closed);
+    let mut ends = vec![];
+    while ends.len() < 2 {
+        if let Event::Ended { link, by_reset } = peer.event().await {
+            ends.push((link, by_reset));
+        }
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, [(1, true), (2, false)]);
 }
