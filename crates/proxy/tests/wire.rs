@@ -15,7 +15,7 @@ use protocol::ok::ERR;
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use proxy::Stats;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use topology::account::{Account, Accounts, Proof};
@@ -40,7 +40,7 @@ async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
     }
 }
 
-async fn packet(stream: &mut TcpStream) -> Vec<u8> {
+async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut head = [0; HEADER_LEN];
     stream.read_exact(&mut head).await.unwrap();
     let head = Head::peek(&head).unwrap();
