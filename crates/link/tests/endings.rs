@@ -21,12 +21,13 @@ mod server;
 
 use std::time::Duration;
 
+use fixture::scripted::{Event, ScriptedNode};
 use fixture::signal;
 use link::{Ended, Link, LinkError};
 use server::{LONG, Server, address, app, link_to};
+use tokio::task::JoinHandle;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 async fn end_of(mut link: Link) -> Ended {
@@ -238,12 +239,19 @@ async fn lets_in(listener: TcpListener, unasked: &'static [u8]) -> std::io::Resu
 
 #[tokio::test]
 async fn a_reset_is_told_apart_from_a_close() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let peer = tokio::spawn(lets_in(listener, b""));
-    Link::connect(&address, &app(), LONG).await.unwrap().reset();
-    let ended = peer.await.unwrap();
-    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    let mut peer = ScriptedNode::start(|_| vec![]).await;
+    let login = async || Link::connect(&peer.address().to_string(), &app(), LONG).await.unwrap();
+    let (reset, closed) = (login().await, login().await);
+    reset.reset();
+    drop(closed);
+    let mut ends = vec![];
+    while ends.len() < 2 {
+        if let Event::Ended { link, by_reset } = peer.event().await {
+            ends.push((link, by_reset));
+        }
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, [(1, true), (2, false)]);
 }
 
 /// Whatever an idle link says is its end, and can still be read; nothing is asked on it any more.

@@ -17,10 +17,9 @@ use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
-use crate::pacer::Pacer;
-use crate::probe::Probe;
 use crate::settings::Settings;
 use crate::store::{Saved, Store, StoreError};
+use crate::watched::{Making, Watched};
 
 /// Facts from the data plane that may wait to be read.
 const FACTS_MAX: usize = 1024;
@@ -28,8 +27,6 @@ const FACTS_MAX: usize = 1024;
 const NOTES_MAX: usize = 256;
 /// Orders that may wait.
 const ORDERS_MAX: usize = 64;
-/// Wishes to one probe that may wait.
-const WISHES_MAX: usize = 8;
 /// An order is answered at the latest this long after its budget.
 const ANSWER_SLACK: Duration = Duration::from_secs(30);
 
@@ -121,7 +118,7 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once; what it learns arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let (store, saved, _detached) = Store::open(&settings.store)?;
+    let (store, saved, store_thread) = Store::open(&settings.store)?;
     let restored = restore(&settings, &saved);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
@@ -143,26 +140,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
-            let mut probes = Vec::new();
-            let mut paces = Vec::new();
-            for (place, node) in (0..=u8::MAX).zip(&cluster.nodes) {
-                let (wish, wishes) = mpsc::channel(WISHES_MAX);
-                probes.push(wish);
-                let probe = Probe {
-                    node: NodeId(place),
-                    address: node.address.clone(),
-                    login: login.clone(),
-                    interval: cluster.probe_interval,
-                    misses_max: cluster.misses_max,
-                    started,
-                    wishes,
-                    notes: notes_in.clone(),
-                };
-                tokio::spawn(probe.run());
-                let (pace, wish) = watch::channel(false);
-                let pacer = Pacer { address: node.address.clone(), login: login.clone(), wish };
-                paces.push((pace, tokio::spawn(pacer.run())));
-            }
+            let making =
+                Making { settings: cluster.clone(), login: login.clone(), started, notes: notes_in.clone() };
             let cycle = Cycle {
                 settings: cluster,
                 login,
@@ -173,8 +152,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 orders,
                 notes,
                 notes_in,
-                probes,
-                paces,
+                watched: Watched::start(making),
+                store_thread,
                 routes: routes_in,
                 view: view_in,
                 stop,
