@@ -63,8 +63,8 @@ impl Transport {
         }
     }
 
-    /// Whether the peer has closed or reset the connection, though bytes of it may wait to be read. No system call: it is what the
-    /// kernel has told the runtime so far.
+    /// Whether the peer has closed the connection (or only its own direction of it) or reset it, though bytes of it may wait to be
+    /// read. No system call: it is what the kernel has told the runtime so far.
     pub fn has_hung_up(&self) -> bool {
         let ready = pin!(self.ready());
         match ready.poll(&mut Context::from_waker(Waker::noop())) {
@@ -74,8 +74,8 @@ impl Transport {
         }
     }
 
-    /// Resolves when the peer has closed or reset the connection, though bytes of it may wait to be read: at once where none do, and
-    /// within a quarter of a second otherwise. Cancel safe.
+    /// Resolves when [`Transport::has_hung_up`] is so: at once where no bytes wait to be read, and within a quarter of a second
+    /// otherwise. Cancel safe.
     pub async fn until_hung_up(&self) {
         while self.ready().await.is_ok() && !self.has_hung_up() {
             tokio::time::sleep(LOOK_EVERY).await;
