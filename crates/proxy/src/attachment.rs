@@ -348,7 +348,10 @@ impl Attachment {
     pub fn has_to_save_now(&self) -> bool {
         self.saver.is_some()
             && self.lease.is_none()
-            && self.backend.as_ref().is_some_and(|backend| !backend.lane().is_open() && !backend.lane().is_cut())
+            && self
+                .backend
+                .as_ref()
+                .is_some_and(|backend| !backend.lane().is_open() && !backend.lane().is_cut())
     }
 
     /// Resolves when the session should read from its node what only that knows; never when there is nothing of the kind.

@@ -321,12 +321,7 @@ impl Driver {
     }
 
     /// A lease, having read first what only the node knows of a session that may have to leave it.
-    async fn lease(
-        &mut self,
-        avoid: bool,
-        command: AtHand,
-        waiting: &mut Waiting,
-    ) -> Result<bool, NoLease> {
+    async fn lease(&mut self, avoid: bool, command: AtHand, waiting: &mut Waiting) -> Result<bool, NoLease> {
         if self.at.has_to_save_now() && self.at.save(&mut self.session).await.is_err() {
             self.lost_idle();
         }

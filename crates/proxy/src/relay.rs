@@ -198,7 +198,8 @@ impl Relay<'_> {
             }
             Step::End(end) => {
                 self.ended(&end, payload);
-                if rewrite_ok && matches!(end, End::Ok { status, changed, .. } if is_for_us(status, changed)) {
+                if rewrite_ok && matches!(end, End::Ok { status, changed, .. } if is_for_us(status, changed))
+                {
                     self.replace(at, len, head).await?;
                 } else {
                     at.ready += len;

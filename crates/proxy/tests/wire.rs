@@ -22,8 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::NodeId;
-use topology::fact::Fact;
 use topology::account::{Account, Accounts, Proof};
+use topology::fact::Fact;
 use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 
 /// Sends a command and reads its whole answer, packet by packet.
