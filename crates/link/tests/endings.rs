@@ -25,9 +25,9 @@ use fixture::scripted::{Event, ScriptedNode};
 use fixture::signal;
 use link::{Ended, Link, LinkError};
 use server::{LONG, Server, address, app, link_to};
-use tokio::task::JoinHandle;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 async fn end_of(mut link: Link) -> Ended {

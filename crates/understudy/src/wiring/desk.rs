@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use health::server::Answerer;
 use manager::{Handles, Journal, Orders};
+use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use proxy::Busy;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::view::ClusterView;
 use web::{Cluster, Control, Health, Standing};
@@ -95,7 +95,8 @@ impl Control for Desk {
         let (reply, busy) = self.order_and_watch(order).await;
         match reply {
             Err(refused) if refused.code == "over_budget" && !busy.is_empty() => {
-                let sentence = format!("{}; it waited for {}", refused.sentence, listed(&busy, |_| String::new()));
+                let sentence =
+                    format!("{}; it waited for {}", refused.sentence, listed(&busy, |_| String::new()));
                 Err(OrderRefused { sentence, ..refused })
             }
             Ok(done) if force && !busy.is_empty() => {
