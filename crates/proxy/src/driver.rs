@@ -72,7 +72,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     };
     let card = Card::new(client.id, peer);
     card.set_user(&who.user);
-    shared.registry.add(card.clone());
+    let _listed = shared.list(card.clone());
     let mut driver = Driver {
         session: Session::new(who.schema.clone()),
         seq: who.seq,
@@ -90,7 +90,6 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     driver.serve().await;
     driver.at.let_go(LetGo::Link);
     driver.note_pins(false);
-    driver.shared.registry.remove(driver.client.id);
 }
 
 /// Go on with this client, or not.

@@ -96,7 +96,8 @@ pub struct Handle {
     addresses: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
     listeners: Vec<tokio::task::JoinHandle<()>>,
-    door: tokio::task::JoinHandle<()>,
+    door: tokio::task::AbortHandle,
+    ended: watch::Receiver<bool>,
 }
 
 /// Binds every listener and begins to serve. Must be called inside a tokio runtime, which then carries all clients.
@@ -116,7 +117,18 @@ pub fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
     let shared = Arc::new(shared::Shared::new(settings, door, inputs.facts, stats, stopped));
     let listeners =
         sockets.into_iter().map(|socket| tokio::spawn(listener::serve(socket, shared.clone()))).collect();
-    Ok(Handle { shared, addresses, stop, listeners, door: door_task })
+    let door = door_task.abort_handle();
+    let (tell, ended) = watch::channel(false);
+    tokio::spawn(async move {
+        // It never ends by itself: routes would no longer be followed, and nodes that are given up would stay in use.
+        if let Err(error) = door_task.await
+            && error.is_panic()
+        {
+            tracing::error!("the task that follows the routes has ended with a panic");
+        }
+        tell.send_replace(true);
+    });
+    Ok(Handle { shared, addresses, stop, listeners, door, ended })
 }
 
 impl Handle {
@@ -138,6 +150,15 @@ impl Handle {
     /// A cheap way to know from elsewhere whether clients are let in.
     pub fn listening(&self) -> Listening {
         Listening(self.listeners.iter().map(tokio::task::JoinHandle::abort_handle).collect())
+    }
+
+    /// Resolves when the task that follows the routes has ended by itself, which it never should: nothing can be trusted then.
+    pub fn broken(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ended = self.ended.clone();
+        async move {
+            // An error means that whoever would tell is gone, too.
+            let _ = ended.wait_for(|ended| *ended).await;
+        }
     }
 
     /// Takes no new clients, lets running transactions end for at most `grace`, then closes every client.

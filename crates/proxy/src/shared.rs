@@ -14,6 +14,7 @@ use topology::fact::Fact;
 use topology::routes::ServerGreeting;
 
 use crate::Settings;
+use crate::activity::Card;
 use crate::backend::AttachError;
 use crate::door::Door;
 use crate::lane::Lane;
@@ -68,7 +69,26 @@ impl Drop for Seat {
     }
 }
 
+/// A session is listed as long as this lives, also when its task ends by a panic.
+pub struct Listed {
+    shared: Arc<Shared>,
+    id: u32,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.shared.registry.remove(self.id);
+    }
+}
+
 impl Shared {
+    /// Lists a session that has logged in.
+    pub fn list(self: &Arc<Self>, card: Arc<Card>) -> Listed {
+        let id = card.id;
+        self.registry.add(card);
+        Listed { shared: self.clone(), id }
+    }
+
     /// Puts it together.
     pub fn new(
         settings: Settings,

@@ -281,3 +281,17 @@ async fn slow_statements_after_a_hold_do_not_keep_others_waiting() {
         slow.await.unwrap().unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_no_longer_follows_its_routes_says_so() {
+    let server = Server::start(&[]);
+    let bench = Bench::new(settings(), routes(1, &[(&server, LaneState::Open, 1)]));
+    let mut client = bench.client().await;
+    assert_eq!(one(&mut client, "SELECT 1").await, "1");
+    let broken = bench.proxy.broken();
+    let mut early = Box::pin(bench.proxy.broken());
+    assert!(tokio::time::timeout(SECOND / 10, &mut early).await.is_err(), "it follows them still");
+    // Nobody is left who could give routes: the task ends.
+    drop(bench.routes);
+    tokio::time::timeout(5 * SECOND, broken).await.expect("its end is told");
+}

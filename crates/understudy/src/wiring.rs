@@ -128,6 +128,11 @@ impl House {
         async move { while view.changed().await.is_ok() {} }
     }
 
+    /// Returns when the part of the proxy that follows the manager has ended by itself, which it never should.
+    pub fn without_door(&self) -> impl Future<Output = ()> + use<> {
+        self.proxy.broken()
+    }
+
     /// Whether the manager has told its view since the last time that this was asked. It does so several times a second.
     pub fn pulse(&self) -> impl FnMut() -> bool + Send + use<> {
         let mut view = self.view.clone();

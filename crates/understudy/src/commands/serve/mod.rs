@@ -53,16 +53,17 @@ fn serve(house: House) -> Outcome {
     tracing::info!("{}", house.sentence());
     notify::ready();
     let _watchdog = notify::watchdog(house.pulse());
-    let alone = house.without_manager();
+    let (no_manager, no_door) = (house.without_manager(), house.without_door());
     let signal = house.wait(async {
         tokio::select! {
-            name = signals.next() => Some(name),
-            () = alone => None,
+            name = signals.next() => Ok(name),
+            () = no_manager => Err("the manager ended by itself: nobody would notice a dead node any more"),
+            () = no_door => Err("the proxy no longer follows the manager: it would go on using a dead node"),
         }
     });
     match signal {
-        Some(name) => tracing::info!("{name}: taking no new clients and letting running transactions end"),
-        None => tracing::error!("the manager has ended: nobody would notice a dead node any more; stopping"),
+        Ok(name) => tracing::info!("{name}: taking no new clients and letting running transactions end"),
+        Err(what) => tracing::error!("{what}; stopping"),
     }
     notify::stopping();
     house.shutdown(async move {
@@ -70,9 +71,7 @@ fn serve(house: House) -> Outcome {
     });
     tracing::info!("stopped");
     match signal {
-        Some(_) => Ok(ExitCode::SUCCESS),
-        None => Err(Failure::Failed(
-            "the manager ended by itself: its last words are in the log; start again".to_owned(),
-        )),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(what) => Err(Failure::Failed(format!("{what}: its last words are in the log; start again"))),
     }
 }
