@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use link::Login;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
@@ -20,6 +20,7 @@ use topology::{NodeId, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
+use crate::evict;
 use crate::journal::JournalRow;
 use crate::probe::{Note, Wish};
 use crate::store::{Saved, Store, Work};
@@ -56,6 +57,8 @@ pub(crate) struct Cycle {
     pub probes: Vec<mpsc::Sender<Wish>>,
     /// Of each node: whether it is to be brisk, and the task that sees to it.
     pub paces: Vec<(watch::Sender<bool>, JoinHandle<()>)>,
+    /// Questions to the group wait here for one another.
+    pub questions: Arc<Semaphore>,
     pub routes: watch::Sender<Arc<Routes>>,
     pub view: watch::Sender<Arc<ClusterView>>,
     pub stop: oneshot::Receiver<()>,
@@ -225,13 +228,17 @@ impl Cycle {
         match action {
             galera::Action::Evict { victim, gcomm_uuid, via, view, within } => {
                 let (address, login) = (self.address(via), self.login.clone());
+                let turn = Arc::clone(&self.questions);
                 let forbidden = advice::evict(self.name(via), &self.login.user);
                 acts.spawn(async move {
-                    match act::evict(&address, &login, &gcomm_uuid, view, within).await {
-                        Ok(()) => (
-                            Fact::Outcome(galera::Outcome::Evicted { victim, via }.into()),
-                            Some((via, Topic::Evict, None)),
-                        ),
+                    match evict::evict(&address, &login, &turn, &gcomm_uuid, view, within).await {
+                        Ok(done) => {
+                            let outcome = match done {
+                                evict::Done::Evicted => galera::Outcome::Evicted { victim, via },
+                                evict::Done::Spared => galera::Outcome::Spared { victim, via },
+                            };
+                            (Fact::Outcome(outcome.into()), Some((via, Topic::Evict, None)))
+                        }
                         Err(Failed { errno, why }) => {
                             let advice = (errno == 1227).then_some((via, Topic::Evict, Some(forbidden)));
                             (Fact::Outcome(galera::Outcome::EvictFailed { victim, why }.into()), advice)
@@ -248,7 +255,7 @@ impl Cycle {
                 let (address, login, name) =
                     (self.address(node), self.login.clone(), self.name(node).to_owned());
                 acts.spawn(async move {
-                    let text = match act::forget(&address, &login).await {
+                    let text = match evict::forget(&address, &login).await {
                         Ok(()) => None,
                         Err(Failed { why, .. }) => Some(advice::forget(&name, &why)),
                     };

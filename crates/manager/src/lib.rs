@@ -4,7 +4,7 @@
 //! ```text
 //!   probe (a task per node) ──Note──┐                          ┌──> routes, view   (watch: newest wins)
 //!   facts from the proxy ───────────┼──> cycle: owns the Brain ┼──> store, journal (own thread, SQLite)
-//!   orders ─────────────────────────┘        ^                 └──> act: evict, barrier, accounts, tables
+//!   orders ─────────────────────────┘        ^                 └──> act: barrier, accounts; evict, tables
 //!                                            └────── outcomes, as facts ──────┘
 //! ```
 //!
@@ -15,9 +15,11 @@ mod accounts;
 mod act;
 mod advice;
 mod cycle;
+mod evict;
 mod journal;
 mod pacer;
 mod probe;
+mod question;
 mod settings;
 mod start;
 mod store;

@@ -19,6 +19,7 @@ use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
 use crate::pacer::Pacer;
 use crate::probe::Probe;
+use crate::question;
 use crate::settings::Settings;
 use crate::store::{Saved, Store, StoreError};
 
@@ -175,6 +176,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 notes_in,
                 probes,
                 paces,
+                questions: Arc::new(question::turn()),
                 routes: routes_in,
                 view: view_in,
                 stop,

@@ -9,7 +9,7 @@
 //!   0.100 db1 status primary=no           what is changed stays changed for that node
 //!   0.100 group conf=4 members=db2,db3    the same for the members named
 //!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
-//!   0.100 persisted | persist-failed WHY | evicted | evict-failed WHY | tick | account NAME
+//!   0.100 persisted | persist-failed WHY | evicted | spared VIA | evict-failed WHY | tick | account NAME
 //!   0.100 order switchover db2 budget=1.0
 //!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms
 //! ```
@@ -178,6 +178,11 @@ impl Stage {
             "evicted" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
                 Fact::Outcome(galera::Outcome::Evicted { victim, via: victim }.into())
+            }
+            "spared" => {
+                let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
+                let via = self.node(words.get(2).ok_or("by whose word?")?)?;
+                Fact::Outcome(galera::Outcome::Spared { victim, via }.into())
             }
             "evict-failed" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;

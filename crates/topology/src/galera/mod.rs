@@ -4,6 +4,7 @@
 //!   sql ──(the shell asks)──> status ──> words   what a member says against itself: a table of rules
 //!                                  └───> view    the newest view of the group: who has left, who is a stranger
 //!                                          ├──> evict   a member that is proven dead is struck from the group
+//!                                          │    question  does every member still acknowledge?
 //!                                          └──> pace    the others talk faster while a member is on its way out
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 mod evict;
 mod pace;
+pub mod question;
 mod settings;
 pub mod sql;
 mod status;
@@ -30,7 +32,8 @@ use crate::fact::Now;
 /// What the brain asks the shell to do to a group.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Strike `victim` from the group; answered by `Evicted` when `via` is in a new view, or by `EvictFailed`.
+    /// Strike `victim` from the group, unless it still acknowledges what the group sends ([`question`]); answered by `Evicted` when
+    /// `via` is in a new view, by `Spared` or by `EvictFailed`.
     Evict {
         /// Who.
         victim: NodeId,
@@ -64,6 +67,8 @@ pub enum Action {
 pub enum Outcome {
     /// `evs.evict` was accepted by `via`.
     Evicted { victim: NodeId, via: NodeId },
+    /// It was not ordered: asked through `via`, the victim still acknowledges what the group sends.
+    Spared { victim: NodeId, via: NodeId },
     /// No survivor took it.
     EvictFailed { victim: NodeId, why: String },
 }
@@ -72,7 +77,9 @@ impl Outcome {
     /// The node it is about.
     pub fn node(&self) -> NodeId {
         match self {
-            Self::Evicted { victim, .. } | Self::EvictFailed { victim, .. } => *victim,
+            Self::Evicted { victim, .. } | Self::Spared { victim, .. } | Self::EvictFailed { victim, .. } => {
+                *victim
+            }
         }
     }
 }
@@ -104,6 +111,8 @@ struct Member {
     evicted_uuid: String,
     evict_tries: u32,
     evict_after: Now,
+    /// It was not evicted since it acknowledged what the group sent, and that was said.
+    spared: bool,
     /// It was told to be brisk, see [`pace`].
     brisk: bool,
     /// It misses probes while others answer, and when that last began.
@@ -154,6 +163,7 @@ impl Galera {
     pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
         match outcome {
             Outcome::Evicted { victim, .. } => self.evict_ended(core, victim, None),
+            Outcome::Spared { victim, via } => self.spared(core, victim, via),
             Outcome::EvictFailed { victim, why } => self.evict_ended(core, victim, Some(&why)),
         }
     }

@@ -66,6 +66,6 @@ impl Galera {
             && (!node.linked || node.leaving_since.is_some())
             && !core.silent_alone(id);
         let stopping = core.now < node.stop_expected_until;
-        (lost || member.late || stopping) && node.verdict.problem != "left"
+        (lost && !member.spared || member.late || stopping) && node.verdict.problem != "left"
     }
 }

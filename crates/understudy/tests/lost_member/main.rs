@@ -1,0 +1,33 @@
+//! What is done to a Galera group that has lost a member, on a real cluster: who is evicted and who is not, how long commits stand still,
+//! and that every member gets its own settings back.
+//!
+//! ```text
+//!   a firewall that resets ─> kill -9
+//!      └── a writer on each node that the part needs: its commits, and the longest time without one
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+mod door;
+#[path = "../program/mod.rs"]
+mod program;
+mod proven;
+mod scene;
+mod writers;
+
+use std::time::Instant;
+
+use scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_lost_a_member_is_helped_and_nobody_else_is_hurt() {
+    let begin = Instant::now();
+    let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
+    let scene = Scene::set().await;
+    told("three nodes are up");
+    proven::behind_resets(&scene).await;
+    told("a living node behind a firewall that resets was not evicted");
+    proven::killed(&scene).await;
+    told("kill -9 of the writer and of another node");
+    scene.stage.down().await.unwrap();
+}
