@@ -16,6 +16,7 @@ pub mod question;
 mod settings;
 pub mod sql;
 mod status;
+pub mod timers;
 mod view;
 pub mod words;
 
