@@ -17,7 +17,9 @@ use protocol::response::{Answer, End, Need, Step};
 fuzz_target!(|input: &[u8]| {
     let [command, choice, ref stream @ ..] = *input else { return };
     let (command, caps) = (Command(command), fuzz::caps(choice));
-    let mut sparing = Answer::new(command, caps);
+    // QUERY_ATTRIBUTES says nothing of answers: its place in the choice stands for a cursor that is asked for.
+    let begin = if caps.has(Caps::QUERY_ATTRIBUTES) { Answer::with_cursor } else { Answer::new };
+    let mut sparing = begin(command, caps);
     let mut lavish = sparing.clone();
     let mut continues = false;
     for packet in packets(stream) {
@@ -29,6 +31,7 @@ fuzz_target!(|input: &[u8]| {
             Need::First => &payload[..payload.len().min(1)],
             Need::Whole => payload,
         };
+        let awaited = sparing.awaits();
         let had_started = sparing.started();
         let step = sparing.step(len, shown);
         // Both fail alike, perhaps in other words.
@@ -43,12 +46,20 @@ fuzz_target!(|input: &[u8]| {
         continues = len >= PAYLOAD_MAX;
         ok_and_err(payload, caps);
         match step {
-            Err(_) => return,
+            Err(why) => {
+                let told = sparing.unfollowed(why, len, shown);
+                assert!(shown.starts_with(told.first_bytes()) && told.awaited == awaited);
+                return;
+            }
             Ok(Step::More | Step::LocalInfile) => {}
             Ok(Step::Auth) => assert_eq!(command, Command::CHANGE_USER),
             Ok(Step::Part { status, .. }) => assert!(status & status::MORE_RESULTS != 0),
             Ok(Step::End(end)) => {
                 assert!(!continues, "an end that goes on");
+                assert!(
+                    !sparing.opened_cursor()
+                        || end.status().is_some_and(|all| all & status::CURSOR_EXISTS != 0)
+                );
                 says_the_same(end, payload, caps);
                 for more in [&b"\0\0\0\x02\0\0\0"[..], b"\xff\x15\x04", b"\xfe\0\0\x02\0", b"\x01", b""] {
                     assert!(sparing.clone().step(more.len(), more).is_err(), "taken after the end: {more:?}");

@@ -7,7 +7,7 @@ mod server;
 
 use link::{Link, Login};
 use protocol::capability::Caps;
-use protocol::command::Command;
+use protocol::command::{Command, asks_for_cursor};
 use protocol::handshake::{AuthSwitch, ChangeUser};
 use protocol::native;
 use protocol::ok::{Change, OkPacket, status};
@@ -40,6 +40,8 @@ struct Talk {
     /// What was answered last: each packet that was asked for wholly.
     whole: Vec<Vec<u8>>,
     packets: usize,
+    /// How many of them were rows.
+    rows: usize,
     /// What authentication is answered with, when the server asks.
     password: &'static [u8],
 }
@@ -63,14 +65,24 @@ impl Talk {
         timeout(LONG, read).await.expect("a packet: the tracker waits for more than the server sends")
     }
 
-    /// Sends a command and follows its answer to the end; all steps but `More`.
+    /// Sends a command and follows its answer to the end; all steps but `More`. Of the statements here that ask for a cursor, all
+    /// but those run by `execute_call` can have one.
     async fn ask(&mut self, payload: &[u8]) -> Vec<Step> {
         let command = Command::of(payload).unwrap();
+        let answer = match asks_for_cursor(payload) {
+            true => Answer::with_cursor(command, self.link.caps),
+            false => Answer::new(command, self.link.caps),
+        };
+        self.ask_and_follow(payload, answer).await
+    }
+
+    async fn ask_and_follow(&mut self, payload: &[u8], mut answer: Answer) -> Vec<Step> {
+        let command = Command::of(payload).unwrap();
         self.send(0, payload).await;
-        let mut answer = Answer::new(command, self.link.caps);
         let mut steps = Vec::new();
         self.whole.clear();
         self.packets = 0;
+        self.rows = 0;
         loop {
             let (head, payload) = self.packet().await;
             self.packets += 1;
@@ -81,7 +93,11 @@ impl Talk {
                     &payload
                 }
             };
-            let step = answer.step(head.len, shown).unwrap();
+            let is_row = answer.awaits() == "a row or the end of the rows";
+            let step = answer
+                .step(head.len, shown)
+                .unwrap_or_else(|why| panic!("{}", answer.unfollowed(why, head.len, shown)));
+            self.rows += usize::from(is_row && step == Step::More);
             match step {
                 Step::More => continue,
                 Step::LocalInfile => {
@@ -133,22 +149,27 @@ impl Talk {
 
     /// Runs a prepared statement; each parameter is a BIGINT.
     async fn execute(&mut self, id: u32, cursor: bool, params: &[u64]) -> Vec<Step> {
-        let mut payload = vec![Command::STMT_EXECUTE.0];
-        payload.extend_from_slice(&id.to_le_bytes());
-        payload.push(u8::from(cursor));
-        payload.extend_from_slice(&1u32.to_le_bytes());
-        if !params.is_empty() {
-            payload.extend(vec![0; params.len().div_ceil(8)]);
-            payload.push(1);
-            for _ in params {
-                payload.extend_from_slice(&[8, 0]);
-            }
-            for param in params {
-                payload.extend_from_slice(&param.to_le_bytes());
-            }
-        }
-        self.ask(&payload).await
+        self.ask(&execution(id, cursor, params)).await
     }
+}
+
+/// A COM_STMT_EXECUTE.
+fn execution(id: u32, cursor: bool, params: &[u64]) -> Vec<u8> {
+    let mut payload = vec![Command::STMT_EXECUTE.0];
+    payload.extend_from_slice(&id.to_le_bytes());
+    payload.push(u8::from(cursor));
+    payload.extend_from_slice(&1u32.to_le_bytes());
+    if !params.is_empty() {
+        payload.extend(vec![0; params.len().div_ceil(8)]);
+        payload.push(1);
+        for _ in params {
+            payload.extend_from_slice(&[8, 0]);
+        }
+        for param in params {
+            payload.extend_from_slice(&param.to_le_bytes());
+        }
+    }
+    payload
 }
 
 fn is_ok(end: End) -> bool {
@@ -185,7 +206,7 @@ async fn answers_end_where_the_tracker_says() {
         let link = Link::connect(&address(&server), &login, LONG).await.unwrap();
         assert!(link.caps.has(mix), "{:?}", link.caps);
         println!("---- {mix:?}");
-        let mut talk = Talk { link, whole: Vec::new(), packets: 0, password: b"secret" };
+        let mut talk = Talk { link, whole: Vec::new(), packets: 0, rows: 0, password: b"secret" };
         talk.end("TRUNCATE t").await;
         texts(&mut talk).await;
         several_results(&mut talk).await;
@@ -375,6 +396,82 @@ async fn cursors(talk: &mut Talk) {
     }
     let fetch = [&[Command::STMT_FETCH.0][..], &[99, 0, 0, 0, 1, 0, 0, 0]].concat();
     assert!(matches!(talk.ask(&fetch).await[..], [Step::End(End::Err { code: 1243 })]));
+}
+
+/// Servers say CURSOR_EXISTS, too, while a cursor is open inside a procedure or a block; the rows of a SELECT there come all the same.
+#[tokio::test]
+async fn a_cursor_inside_a_procedure_is_none_of_the_clients() {
+    let server = Server::start(&[]);
+    let mut setup = link_to(&server).await;
+    for sql in [
+        "CREATE TABLE shop.t (a INT PRIMARY KEY)",
+        "INSERT INTO shop.t VALUES (1), (2), (3)",
+        "CREATE PROCEDURE shop.opened() BEGIN
+            DECLARE c CURSOR FOR SELECT * FROM t; OPEN c; SELECT 1; SELECT * FROM t; CLOSE c; SELECT 2; END",
+        "CREATE PROCEDURE shop.handled() BEGIN
+            DECLARE x INT; DECLARE c CURSOR FOR SELECT a FROM t;
+            DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SELECT 'handled', x;
+            OPEN c; FETCH c INTO x; SIGNAL SQLSTATE '45000'; SELECT x; END",
+        "CREATE PROCEDURE shop.left_open() BEGIN
+            DECLARE x INT; DECLARE c CURSOR FOR SELECT a FROM t;
+            OPEN c; FETCH c INTO x; SELECT x; UPDATE t SET a = a + 10 WHERE a = 3; UPDATE t SET a = 3 WHERE a = 13; END",
+        "CREATE FUNCTION shop.f(n INT) RETURNS INT BEGIN
+            DECLARE x INT; DECLARE c CURSOR FOR SELECT a FROM t; OPEN c; FETCH c INTO x; RETURN x + n; END",
+    ] {
+        setup.query(sql, LONG).await.unwrap();
+    }
+    for mix in MIXES {
+        let login = Login { caps: ALWAYS | mix, database: Some(b"shop".to_vec()), ..app() };
+        let link = Link::connect(&address(&server), &login, LONG).await.unwrap();
+        let mut talk = Talk { link, whole: Vec::new(), packets: 0, rows: 0, password: b"secret" };
+        for (sql, results, rows) in [
+            ("CALL opened()", 3, 5),
+            ("CALL handled()", 2, 2),
+            ("CALL left_open()", 1, 1),
+            ("FOR rec IN (SELECT a FROM t) DO SELECT rec.a; END FOR", 3, 3),
+            ("FOR rec IN (SELECT a FROM t) DO SELECT rec.a, t.a FROM t; END FOR; SELECT 1", 4, 10),
+            (
+                "BEGIN NOT ATOMIC DECLARE c CURSOR FOR SELECT * FROM t; OPEN c; SELECT * FROM t; CLOSE c; END",
+                1,
+                3,
+            ),
+            ("SELECT f(a) FROM t", 0, 3),
+        ] {
+            let steps = talk.sql(sql).await;
+            check_inner(&talk, sql, &steps, results, rows);
+            if sql.contains("; SELECT 1") {
+                continue; // two statements, which nobody prepares as one
+            }
+            let (id, ..) = talk.prepare(sql).await;
+            for asks in [false, true] {
+                let payload = execution(id, asks, &[]);
+                assert_eq!(asks_for_cursor(&payload), asks);
+                if asks && results == 0 {
+                    let steps = talk.ask(&payload).await;
+                    let [Step::End(end)] = steps[..] else { panic!("{sql}: {steps:?}") };
+                    assert_eq!(
+                        (end.status().unwrap() & status::CURSOR_EXISTS, talk.rows),
+                        (status::CURSOR_EXISTS, 0)
+                    );
+                    continue;
+                }
+                // Whatever was asked for: what runs code has no cursor.
+                let answer = Answer::new(Command::STMT_EXECUTE, talk.link.caps);
+                let steps = talk.ask_and_follow(&payload, answer).await;
+                check_inner(&talk, sql, &steps, results, rows);
+            }
+        }
+    }
+}
+
+/// The answer to `sql` had so many results before its last, and so many rows in all.
+fn check_inner(talk: &Talk, sql: &str, steps: &[Step], results: usize, rows: usize) {
+    let caps = talk.link.caps;
+    assert_eq!((steps.len() - 1, talk.rows), (results, rows), "{sql} under {caps:?}: {steps:?}");
+    // That the server does say it is what makes this worth a test.
+    let says_cursor =
+        |step: &Step| matches!(step, Step::Part { status, .. } if status & status::CURSOR_EXISTS != 0);
+    assert_eq!(steps.iter().any(says_cursor), results > 0, "{sql} under {caps:?}: {steps:?}");
 }
 
 async fn session_changes(talk: &mut Talk) {

@@ -147,6 +147,15 @@ pub fn statement_id(payload: &[u8]) -> Option<u32> {
     Command(code).is_prepared().then(|| u32::from_le_bytes([a, b, c, d]))
 }
 
+/// Whether a command asks for a cursor: a COM_STMT_EXECUTE with CURSOR_TYPE_READ_ONLY among its flags (the other types never
+/// became anything in a server). Of a statement that can have none, the server sends the rows all the same.
+#[inline]
+pub fn asks_for_cursor(payload: &[u8]) -> bool {
+    const CURSOR_TYPE_READ_ONLY: u8 = 1;
+    Command::of(payload) == Some(Command::STMT_EXECUTE)
+        && payload.get(5).is_some_and(|flags| flags & CURSOR_TYPE_READ_ONLY != 0)
+}
+
 /// The SQL text of a COM_QUERY or COM_STMT_PREPARE, or the name in a COM_INIT_DB: everything behind the command byte, but
 /// for the parameters that come with every COM_QUERY when [`Caps::QUERY_ATTRIBUTES`] is agreed on.
 #[inline]
@@ -221,6 +230,15 @@ mod tests {
         assert_eq!(statement_id(&[3, 1, 0, 0, 0]), None);
         assert_eq!(statement_id(&[25, 1, 0, 0]), None);
         assert_eq!(statement_id(&[]), None);
+    }
+
+    #[test]
+    fn cursors_are_asked_for_by_one_flag() {
+        assert!(asks_for_cursor(&[23, 1, 0, 0, 0, 1, 1, 0, 0, 0]));
+        assert!(asks_for_cursor(&[23, 1, 0, 0, 0, 9])); // MySQL 8: with the number of parameters, too
+        assert!(!asks_for_cursor(&[23, 1, 0, 0, 0, 0, 1, 0, 0, 0]));
+        assert!(!asks_for_cursor(&[23, 1, 0, 0, 0]));
+        assert!(!asks_for_cursor(&[250, 1, 0, 0, 0, 1, 0]));
     }
 
     #[test]

@@ -11,14 +11,22 @@
 //!   Head --OK/ERR------------------------------------------------> Part | End
 //!     |----LOCAL INFILE--> (client's file) --> Head                     ^
 //!     |----n columns--> Columns --n of them--> [ColumnsEof] --> Rows --EOF/OK/ERR
-//!                          (cursor: the EOF behind the columns ends it) ^
+//!                       (a cursor of the client's: that EOF ends it)   ^
 //!   PrepareHead --> Params --> [EOF] --> Columns --> [EOF] --> End      |
 //!   Fetch: Rows at once ------------------------------------------------+
 //! ```
 //!
 //! The EOFs in brackets are not sent when [`Caps::DEPRECATE_EOF`] is agreed on. An ERR may stand in place of any packet
-//! but a row's continuation. Sources: MariaDB's "Result Set Packets", MySQL's "Text Resultset" and "COM_STMT_PREPARE
+//! but a row's continuation.
+//!
+//! The status bit CURSOR_EXISTS means "the rows come when they are fetched" only where the client asked for a cursor: a
+//! server sets it, too, for a cursor that is open inside a procedure or a block, and sends the rows of a SELECT there as of
+//! any other. So whoever sent the command says whether its result may be a cursor ([`Answer::with_cursor`]).
+//!
+//! Sources: MariaDB's "Result Set Packets", MySQL's "Text Resultset" and "COM_STMT_PREPARE
 //! Response"; what a server really does was recorded from MariaDB 10.11 (see the link crate's tests).
+
+use std::fmt;
 
 use crate::capability::Caps;
 use crate::command::Command;
@@ -137,11 +145,57 @@ pub struct Answer {
     /// The packet before was as long as one can be: this one continues it.
     continues: bool,
     started: bool,
+    /// The result at hand may be a cursor of the client's.
+    may_be_cursor: bool,
+    /// It is one.
+    is_cursor: bool,
     prepared: End,
 }
 
+/// A packet that is not what had to come: the answer cannot be followed any further, and nobody knows where it ends. For a log:
+/// what was awaited, and the shape of what came instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfollowed {
+    /// The command that is being answered.
+    pub command: Command,
+    /// What had to come, as [`Answer::awaits`] says it.
+    pub awaited: &'static str,
+    /// What is wrong with what came.
+    pub why: Malformed,
+    /// The packet's payload length in bytes, as its header says.
+    pub packet_bytes: usize,
+    first: [u8; FIRST_BYTES_MAX],
+    first_len: usize,
+}
+
+/// How much of a packet [`Unfollowed`] keeps.
+const FIRST_BYTES_MAX: usize = 16;
+
+impl Unfollowed {
+    /// The first bytes of the packet's payload: at most 16, and no more than the answer was shown.
+    pub fn first_bytes(&self) -> &[u8] {
+        self.first.get(..self.first_len).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Unfollowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the answer to COM_{} cannot be followed: {} was due, and a packet of {} bytes came ({}), which begins",
+            self.command.name(),
+            self.awaited,
+            self.packet_bytes,
+            self.why.what,
+        )?;
+        self.first_bytes().iter().try_for_each(|byte| write!(f, " {byte:02x}"))
+    }
+}
+
+impl std::error::Error for Unfollowed {}
+
 impl Answer {
-    /// The answer to `command` under the capabilities agreed on with the server.
+    /// The answer to `command`, which asks for no cursor, under the capabilities agreed on with the server.
     pub fn new(command: Command, caps: Caps) -> Answer {
         let expect = match command {
             Command::STMT_PREPARE => Expect::PrepareHead,
@@ -153,13 +207,61 @@ impl Answer {
             _ => Expect::Head,
         };
         let prepared = End::Prepared { id: 0, columns: 0, params: 0 };
-        Answer { caps, command, expect, continues: false, started: false, prepared }
+        Answer {
+            caps,
+            command,
+            expect,
+            continues: false,
+            started: false,
+            may_be_cursor: false,
+            is_cursor: false,
+            prepared,
+        }
+    }
+
+    /// The answer to a COM_STMT_EXECUTE that asks for a cursor (see [`crate::command::asks_for_cursor`]) of a statement that can
+    /// have one. A CALL cannot: servers send its results as they come, whatever was asked for.
+    pub fn with_cursor(command: Command, caps: Caps) -> Answer {
+        Answer { may_be_cursor: true, ..Answer::new(command, caps) }
+    }
+
+    /// What the next packet must be, in words for a log.
+    pub fn awaits(&self) -> &'static str {
+        match self.expect {
+            Expect::Head => "the head of a result",
+            Expect::Columns { .. } => "a column's description",
+            Expect::ColumnsEof => "the EOF behind the columns",
+            Expect::Rows => "a row or the end of the rows",
+            Expect::PrepareHead => "the head of a preparation",
+            Expect::PrepareParams { .. } => "a parameter's description",
+            Expect::PrepareParamsEof => "the EOF behind the parameters",
+            Expect::PrepareColumns { .. } => "a column's description of a preparation",
+            Expect::PrepareColumnsEof => "the EOF behind the columns of a preparation",
+            Expect::FieldList => "a column of a table or the end of them",
+            Expect::Binlog => "an event of the binary log",
+            Expect::Text => "a line of text",
+            Expect::Nothing => "nothing",
+        }
+    }
+
+    /// What to say of a packet that [`Answer::step`] just failed on: `len` and `payload` as they were shown to it.
+    pub fn unfollowed(&self, why: Malformed, len: usize, payload: &[u8]) -> Unfollowed {
+        let mut first = [0; FIRST_BYTES_MAX];
+        let first_len = payload.len().min(FIRST_BYTES_MAX);
+        first[..first_len].copy_from_slice(&payload[..first_len]);
+        Unfollowed { command: self.command, awaited: self.awaits(), why, packet_bytes: len, first, first_len }
     }
 
     /// Whether a row or a column has been seen. An ERR may still follow.
     #[inline]
     pub fn started(&self) -> bool {
         self.started
+    }
+
+    /// Whether the answer has ended with a cursor of the client's open: its rows are yet to be fetched.
+    #[inline]
+    pub fn opened_cursor(&self) -> bool {
+        self.is_cursor
     }
 
     /// How many bytes of the coming packet [`Answer::step`] needs; `len` is its payload's length from the header, `first`
@@ -214,8 +316,10 @@ impl Answer {
                 }
             }
         }
+        let awaited = self.expect;
         match self.step_rarely(len, first, payload) {
             Ok(Step::End(_)) if len >= PAYLOAD_MAX => {
+                self.expect = awaited;
                 Err(Malformed::new("the last packet of an answer says that it goes on"))
             }
             step => step,
@@ -244,7 +348,7 @@ impl Answer {
             Expect::ColumnsEof => {
                 let (_, status) = eof(payload)?;
                 self.expect = Expect::Rows;
-                if status & status::CURSOR_EXISTS != 0 {
+                if self.may_be_cursor && status & status::CURSOR_EXISTS != 0 {
                     return Ok(self.ended(End::Eof { status }));
                 }
                 Ok(Step::More)
@@ -393,9 +497,12 @@ impl Answer {
         let more = end.status().is_some_and(|status| status & status::MORE_RESULTS != 0);
         // Neither of these has ever a second result, and a stray flag must not leave us waiting.
         if !more || matches!(self.command, Command::STMT_FETCH | Command::FIELD_LIST) {
+            let has_cursor = end.status().is_some_and(|status| status & status::CURSOR_EXISTS != 0);
+            self.is_cursor = self.may_be_cursor && has_cursor;
             return self.finish(end);
         }
         self.expect = Expect::Head;
+        self.may_be_cursor = false; // a cursor is a statement's only result
         match end {
             End::Ok { status, warnings, changed } => Step::Part { status, warnings, changed },
             End::Eof { status } => Step::Part { status, warnings: 0, changed: false },

@@ -1,21 +1,29 @@
 //! A session's link to its node: made, rebuilt as the session needs it, cut with its lane.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::{Link, LinkError, Login, Secret, own_lack};
+use link::{Link, LinkError, Login, Rows, Secret, own_lack};
 use protocol::capability::Caps;
 use protocol::command::Command;
+use protocol::ok::ErrPacket;
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
+use protocol::statement::Pins;
+use session::bound::{self, Baseline, Bound, Say};
+use session::exchange::NodeError;
 use session::login::Credential;
-use session::memory::{Memory, TRACK};
+use session::saving;
+use session::session::Session;
+use session::standing::Standing;
+use session::wanted::{Prepared, TRACK, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
 
 use crate::buffer::Buffer;
-use crate::frontend::Identity;
-use crate::lane::{Lane, Registration};
+use crate::frontend::{Identity, hung_up};
+use crate::lane::{Cutter, Lane, Registration};
 use crate::voice;
 
 /// The largest packet a client of the nodes may announce.
@@ -36,8 +44,13 @@ const IDLE_MIN: Duration = Duration::from_secs(1);
 const CROSSED: Duration = Duration::from_millis(5);
 /// How long a session waits for a node to apply what the group has, before it looks for another.
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
+/// How long a node may take to say what variables are.
+const ASK_TIME: Duration = Duration::from_secs(5);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
 const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
+
+/// The server's number for an error that has no other (ER_UNKNOWN_ERROR).
+const UNKNOWN_ERROR: u16 = 1105;
 
 /// A link in use by one session.
 pub struct Backend {
@@ -45,6 +58,8 @@ pub struct Backend {
     pub link: Link,
     /// What the node sent and was not yet passed on.
     pub buffer: Buffer,
+    /// What of the session stands on this link, and on no other.
+    pub standing: Standing,
     registration: Registration,
     /// A command, or the client's file, has been written in part: whatever is written now becomes a part of it.
     half_sent: bool,
@@ -53,13 +68,22 @@ pub struct Backend {
     rested: Instant,
 }
 
+/// Why a statement is not prepared on a node.
+#[derive(Debug)]
+pub enum NotPrepared {
+    /// The node's word.
+    Node(NodeError),
+    /// What it was bound to cannot be set up there.
+    NotBound,
+}
+
 /// Why a session has no link.
 #[derive(Debug)]
 pub enum AttachError {
     /// The node could not be reached, or takes nobody now.
     Lost(ConnectFailure),
     /// The node refused this account or schema; its own words.
-    Refused { errno: u16, state: [u8; 5], message: String },
+    Refused(NodeError),
     /// The session cannot be rebuilt on this node.
     NotRebuilt(String),
     /// The lane was shut meanwhile.
@@ -70,17 +94,43 @@ pub enum AttachError {
     Local(String),
 }
 
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttachError::Lost(how) => match how {
+                ConnectFailure::Refused => f.write_str("its node refuses connections"),
+                ConnectFailure::Reset | ConnectFailure::Closed => {
+                    f.write_str("its node ended the connection")
+                }
+                ConnectFailure::TimedOut => f.write_str("its node did not answer in time"),
+                ConnectFailure::Unreachable => f.write_str("its node cannot be reached"),
+                ConnectFailure::Rejected { errno, message } => write!(f, "its node says {errno}: {message}"),
+                ConnectFailure::Protocol { what } => write!(f, "its node broke the protocol: {what}"),
+            },
+            AttachError::Refused(error) => write!(f, "its node says {}: {}", error.code, error.message),
+            AttachError::NotRebuilt(why) => f.write_str(why),
+            AttachError::Shut => f.write_str("its node takes no statements any more"),
+            AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
+            AttachError::Local(lack) => f.write_str(lack),
+        }
+    }
+}
+
 impl Backend {
     /// Logs in to the lane's node as the client, and sets up what the session had. `wait_for_group`: first wait until the
     /// node has applied what the group had (a session that moves between nodes that all take writes reads its own writes).
+    /// `has_run`: the session has run statements on another link.
     pub async fn attach(
         lane: &Arc<Lane>,
         who: &Identity,
         caps: Caps,
-        memory: &Memory,
+        session: &Session,
+        has_run: bool,
         wait_for_group: bool,
         deadline: Duration,
     ) -> Result<Self, AttachError> {
+        let wanted = &session.wanted;
+        let standing = session.standing(has_run);
         let attached = async {
             let login = Login {
                 user: who.user.clone(),
@@ -88,7 +138,11 @@ impl Backend {
                     Credential::Empty => Secret::None,
                     Credential::Stage1(stage1) => Secret::Stage1(stage1),
                 },
-                database: memory.schema().map(<[u8]>::to_vec),
+                // Some statements are to be prepared without one, and no statement takes it away again.
+                database: match wanted.without_schema().next() {
+                    None => wanted.schema().map(<[u8]>::to_vec),
+                    Some(_) => None,
+                },
                 caps: caps | Caps::SESSION_TRACK,
                 charset: who.charset,
                 attrs: who.attrs.clone(),
@@ -101,33 +155,59 @@ impl Backend {
                     lane.name
                 )));
             }
-            let registration = lane
-                .register(&link.stream)
-                .map_err(|error| {
-                    AttachError::Local(own_lack(&error).map_or(error.to_string(), str::to_owned))
-                })?
-                .ok_or(AttachError::Shut)?;
+            let cutter = Cutter::of(&link.stream).map_err(|error| {
+                AttachError::Local(own_lack(&error).map_or(error.to_string(), str::to_owned))
+            })?;
+            let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
             // Before the session is rebuilt: its settings (a time limit for statements, a read-only transaction) are not for this.
             if wait_for_group {
                 link.query(CAUSAL_READ, CAUSAL_READ_TIME).await.map_err(of_causal_read)?;
             }
-            for statement in memory.restore() {
-                link.query(&statement, deadline).await.map_err(of_restore)?;
-            }
             let now = Instant::now();
-            Ok(Self {
+            let mut backend = Self {
                 link,
                 buffer: Buffer::default(),
+                standing,
                 registration,
                 half_sent: false,
                 sent: now,
                 rested: now,
-            })
+            };
+            backend.rebuild(wanted, deadline).await?;
+            Ok(backend)
         };
         tokio::select! {
             attached = attached => attached,
             () = lane.until_shut() => Err(AttachError::Shut),
         }
+    }
+
+    /// Sets up on the fresh link what the session wants, but for the statements that are prepared when they are needed.
+    async fn rebuild(&mut self, wanted: &Wanted, deadline: Duration) -> Result<(), AttachError> {
+        if !wanted.statements.is_empty() {
+            let rows = self.link.query(bound::ASK, deadline).await.map_err(of_restore)?;
+            self.standing.baseline = Some(Baseline::of(|name| rows.value_of(name).map(str::as_bytes)));
+        }
+        let fresh = Bound::default();
+        let early: Vec<(u32, Prepared)> =
+            wanted.without_schema().map(|(id, statement)| (id, statement.clone())).collect();
+        for (id, statement) in &early {
+            match self.prepare(statement, &fresh).await {
+                Ok(Ok(on_node)) => self.standing.prepared(*id, on_node, false),
+                // What it names is gone: the client hears that when it runs it.
+                Ok(Err(_)) => {}
+                Err(how) => return Err(AttachError::Lost(how)),
+            }
+        }
+        if !early.is_empty()
+            && let Some(schema) = wanted.schema()
+        {
+            self.say(&Say::Schema(schema.into())).await.map_err(AttachError::Lost)?;
+        }
+        for statement in wanted.restore() {
+            self.link.query(&statement, deadline).await.map_err(of_restore)?;
+        }
+        Ok(())
     }
 
     /// The lane it is on.
@@ -148,6 +228,16 @@ impl Backend {
         Ok(())
     }
 
+    /// Writes a piece of a command that was begun.
+    pub async fn write(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        self.link.stream.write_all(piece).await
+    }
+
+    /// Whether the node has ended the link, though bytes of it may wait to be read.
+    pub fn has_ended(&self) -> bool {
+        hung_up(&self.link.stream)
+    }
+
     /// A command is about to be written piece by piece, on the socket itself; [`Backend::sent_whole`] ends it.
     pub fn begin_sending(&mut self) {
         self.half_sent = true;
@@ -157,6 +247,47 @@ impl Backend {
     /// The last piece of what was begun has been written.
     pub fn sent_whole(&mut self) {
         self.half_sent = false;
+    }
+
+    /// When the last command was begun.
+    pub fn sent_at(&self) -> Instant {
+        self.sent
+    }
+
+    /// A command has been written in part.
+    pub fn is_half_sent(&self) -> bool {
+        self.half_sent
+    }
+
+    /// Lets the node see that its client is gone, and can still read what it says.
+    pub async fn half_close(&mut self) {
+        // What fails here has ended already.
+        let _ = self.link.stream.shutdown().await;
+        self.half_sent = true; // nothing may be written any more
+    }
+
+    /// Reads, and drops, until the node has ended the link.
+    pub async fn drain(&mut self) {
+        while matches!(self.buffer.fill(&mut self.link.stream).await, Ok(n) if n > 0) {
+            self.buffer.consume(self.buffer.len());
+        }
+    }
+
+    /// Asks for the variables that no answer told.
+    pub async fn ask_variables(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
+        let names = self.standing.take_must_ask();
+        let list: Vec<String> = names.iter().map(|name| format!("'{}'", name.replace('\'', "''"))).collect();
+        let question = format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({})", list.join(","));
+        let rows = self.query(&question, ASK_TIME).await?;
+        self.standing.forget(saving::LOSES);
+        for name in &names {
+            match rows.as_ref().and_then(|rows| rows.value_of(name)) {
+                Some(value) => session.wanted.learned_variable(name, value.as_bytes(), &mut self.standing),
+                // It has no value that could be read: what it is cannot be said again.
+                None => self.standing.pin(Pins::UNNAMED),
+            }
+        }
+        Ok(())
     }
 
     /// The answer has been read to its end.
@@ -178,13 +309,60 @@ impl Backend {
         }
     }
 
-    /// Prepares `sql` on the node; its id there, or the error packet's payload when the node refuses.
-    pub async fn prepare(&mut self, sql: &[u8]) -> Result<Result<u32, Vec<u8>>, ConnectFailure> {
-        let (end, payload) = self.ask(Command::STMT_PREPARE, sql).await?;
+    /// Prepares a statement on the node under what it was bound to, where the link stands under `now`; its id there, or why not.
+    pub async fn prepare(
+        &mut self,
+        statement: &Prepared,
+        now: &Bound,
+    ) -> Result<Result<u32, NotPrepared>, ConnectFailure> {
+        let Some(around) = statement.bound.around(now, self.standing.baseline.as_ref()) else {
+            return Ok(Err(NotPrepared::NotBound));
+        };
+        for say in &around.before {
+            // The schema may be gone: the client hears what the node says of it, after the rest is as it was.
+            if let Some(error) = self.say(say).await? {
+                self.say_all(&around.after).await?;
+                return Ok(Err(NotPrepared::Node(error)));
+            }
+        }
+        let (end, payload) = self.ask(Command::STMT_PREPARE, &statement.sql).await?;
+        self.say_all(&around.after).await?;
         Ok(match end {
             End::Prepared { id, .. } => Ok(id),
-            _ => Err(payload),
+            _ => Err(NotPrepared::Node(node_error(&payload))),
         })
+    }
+
+    /// Puts back what stood around a PREPARE. When the node does not take it, the link is of no more use.
+    async fn say_all(&mut self, all: &[Say]) -> Result<(), ConnectFailure> {
+        for say in all {
+            if let Some(error) = self.say(say).await? {
+                return Err(ConnectFailure::Rejected { errno: error.code, message: error.message });
+            }
+        }
+        Ok(())
+    }
+
+    /// Says one thing of the proxy's own; the node's error, if it gives one.
+    async fn say(&mut self, say: &Say) -> Result<Option<NodeError>, ConnectFailure> {
+        let (end, payload) = match say {
+            Say::Schema(schema) => self.ask(Command::INIT_DB, schema).await?,
+            Say::Sql(sql) => {
+                let text = self.query_payload(sql);
+                self.ask(Command::QUERY, &text).await?
+            }
+        };
+        Ok(matches!(end, End::Err { .. }).then(|| node_error(&payload)))
+    }
+
+    /// The payload of a COM_QUERY behind its command byte.
+    fn query_payload(&self, sql: &str) -> Vec<u8> {
+        let mut text = vec![];
+        if self.link.caps.has(Caps::QUERY_ATTRIBUTES) {
+            text.extend_from_slice(&[0, 1]); // no attributes, in one set
+        }
+        text.extend_from_slice(sql.as_bytes());
+        text
     }
 
     /// Asks the node for its status bits. An answer without them, an error above all, says that the link is of no more use.
@@ -206,16 +384,27 @@ impl Backend {
 
     /// Has the node report what the session changes, after the session has turned that off or down; the status bits afterwards.
     pub async fn track(&mut self) -> Result<u16, ConnectFailure> {
-        let mut text = vec![];
-        if self.link.caps.has(Caps::QUERY_ATTRIBUTES) {
-            text.extend_from_slice(&[0, 1]); // no attributes, in one set
-        }
-        text.extend_from_slice(format!("SET {TRACK}").as_bytes());
+        let text = self.query_payload(&format!("SET {TRACK}"));
         match self.ask(Command::QUERY, &text).await? {
             (End::Ok { status, .. }, _) => Ok(status),
             (end, _) => {
                 Err(ConnectFailure::Protocol { what: format!("SET {TRACK} was answered by {end:?}") })
             }
+        }
+    }
+
+    /// A question of the proxy's own, while the session is idle; `None` when the node answers with an error.
+    pub async fn query(&mut self, sql: &str, deadline: Duration) -> Result<Option<Rows>, ConnectFailure> {
+        self.sent = Instant::now();
+        let answer = self.link.query(sql, deadline).await;
+        self.rests();
+        match answer {
+            Ok(rows) => Ok(Some(rows)),
+            Err(LinkError::Rejected { .. }) => Ok(None),
+            Err(error) => match of_connect(error) {
+                AttachError::Lost(how) => Err(how),
+                _ => Err(ConnectFailure::Closed),
+            },
         }
     }
 
@@ -280,6 +469,18 @@ impl Drop for Backend {
     }
 }
 
+/// The error in an ERR packet's payload.
+fn node_error(payload: &[u8]) -> NodeError {
+    match ErrPacket::parse(payload) {
+        Ok(err) => NodeError {
+            code: err.code,
+            state: err.state.try_into().unwrap_or(*b"HY000"),
+            message: String::from_utf8_lossy(err.message).into_owned(),
+        },
+        Err(_) => NodeError { code: UNKNOWN_ERROR, state: *b"HY000", message: "Unknown error".to_owned() },
+    }
+}
+
 /// What an error of a socket says about the node.
 pub fn of_io(error: &std::io::Error) -> ConnectFailure {
     use std::io::ErrorKind;
@@ -302,9 +503,11 @@ fn of_connect(error: LinkError) -> AttachError {
         LinkError::Rejected { errno, message, .. } if protocol::errno::speaks_of_the_node(errno) => {
             AttachError::Lost(ConnectFailure::Rejected { errno, message })
         }
-        LinkError::Rejected { errno, state, message } => {
-            AttachError::Refused { errno, state, message: voice::refused_by_node(errno, message) }
-        }
+        LinkError::Rejected { errno, state, message } => AttachError::Refused(NodeError {
+            code: errno,
+            state,
+            message: voice::refused_by_node(errno, message),
+        }),
         LinkError::Local(lack) => AttachError::Local(lack),
         LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
     }
@@ -329,8 +532,8 @@ fn of_causal_read(error: LinkError) -> AttachError {
 /// A node that takes the login and then refuses what the session had set cannot carry it.
 fn of_restore(error: LinkError) -> AttachError {
     match of_connect(error) {
-        AttachError::Refused { errno, message, .. } => {
-            AttachError::NotRebuilt(format!("a setting of the session was refused: error {errno}: {message}"))
+        AttachError::Refused(NodeError { code, message, .. }) => {
+            AttachError::NotRebuilt(format!("a setting of the session was refused: error {code}: {message}"))
         }
         other => other,
     }

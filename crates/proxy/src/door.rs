@@ -4,7 +4,7 @@
 //! look at, a verdict for each held statement, [`Fact::Quiesced`]. Nobody else changes any of it, so there is no lock to hold
 //! across an await, and no order of events that two parties could see differently.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ pub struct Board {
     pub greeting: Option<Arc<ServerGreeting>>,
     /// The client accounts.
     pub accounts: Arc<Accounts>,
+    /// See [`Routes::untransactional`]; `None` while they are not known.
+    pub untransactional: Option<Arc<BTreeSet<String>>>,
 }
 
 impl Board {
@@ -71,13 +73,8 @@ pub struct DoorHandle {
 }
 
 impl DoorHandle {
-    /// A draining lane may have become quiet.
-    pub fn quiet(&self) {
-        let _ = self.messages.send(Message::Look);
-    }
-
-    /// A full lane has room again.
-    pub fn room(&self) {
+    /// A draining lane may have become quiet, a full one has room again, or the last link of a shut one is gone.
+    pub fn look(&self) {
         let _ = self.messages.send(Message::Look);
     }
 }
@@ -145,6 +142,7 @@ impl Door {
             hold_because: Some("no routes are known yet".into()),
             greeting: None,
             accounts: Arc::default(),
+            untransactional: None,
         };
         let (publish, board) = watch::channel(Arc::new(empty));
         let keeper = Keeper {
@@ -154,6 +152,7 @@ impl Door {
             waiting: HashMap::new(),
             tickets: HashMap::new(),
             quiesced: HashSet::new(),
+            cutting: vec![],
             board: publish,
             facts,
             stats,
@@ -170,6 +169,11 @@ impl Door {
     /// A receiver of its own, to wait for changes.
     pub fn watch(&self) -> watch::Receiver<Arc<Board>> {
         self.board.clone()
+    }
+
+    /// Names of what is not rolled back for certain; `None` while they are not known.
+    pub fn untransactional(&self) -> Option<Arc<BTreeSet<String>>> {
+        self.board.borrow().untransactional.clone()
     }
 
     /// A lane that takes a transaction now, without waiting; not `avoid`, where the statement has just failed.
@@ -206,6 +210,8 @@ struct Keeper {
     tickets: HashMap<u64, Ticket>,
     /// The draining lanes that were said to be quiet since the present routes were taken up.
     quiesced: HashSet<u8>,
+    /// Lanes that were shut, and on which links may still stand.
+    cutting: Vec<Arc<Lane>>,
     board: watch::Sender<Arc<Board>>,
     facts: mpsc::Sender<Fact>,
     stats: Arc<Counts>,
@@ -236,6 +242,7 @@ impl Keeper {
                 () = sleep_until(deadline) => self.with_gate(Gate::expire),
             }
             self.say_quiet().await;
+            self.say_cut().await;
         }
     }
 
@@ -304,11 +311,17 @@ impl Keeper {
             let known = old.lanes.get(usize::from(wanted.node.0));
             let lane = match known {
                 Some(lane) if lane.epoch == wanted.epoch && !lane.is_shut() => {
-                    lane.set(wanted.state, wanted.sessions_max);
+                    lane.set(wanted);
+                    if lane.is_shut() {
+                        self.cutting.push(lane.clone());
+                    }
                     lane.clone()
                 }
                 Some(lane) => {
-                    lane.shut();
+                    if !lane.is_shut() {
+                        lane.shut();
+                        self.cutting.push(lane.clone());
+                    }
                     Lane::new(wanted, self.handle.clone())
                 }
                 None => Lane::new(wanted, self.handle.clone()),
@@ -324,6 +337,7 @@ impl Keeper {
             hold_because: routes.hold_because.clone(),
             greeting: routes.greeting.clone(),
             accounts: routes.accounts.clone(),
+            untransactional: routes.untransactional_known.then(|| routes.untransactional.clone()),
         }));
         self.stats.term.store(routes.term.0, Ordering::Relaxed);
         self.refresh_gate();
@@ -332,7 +346,7 @@ impl Keeper {
     /// Says once of each draining lane, for each routes taken up, that nothing runs on it any more.
     async fn say_quiet(&mut self) {
         let board = self.board.borrow().clone();
-        for lane in board.lanes.iter().filter(|lane| lane.is_draining() && lane.leases() == 0) {
+        for lane in board.lanes.iter().filter(|lane| lane.is_draining() && lane.is_quiet()) {
             if self.quiesced.insert(lane.node.0) {
                 let fact = Fact::Quiesced {
                     node: lane.node,
@@ -343,6 +357,19 @@ impl Keeper {
                 // The manager's end closes only when the program ends.
                 let _ = self.facts.send(fact).await;
             }
+        }
+    }
+}
+
+impl Keeper {
+    /// Says once of each lane that was shut that its last link is gone.
+    async fn say_cut(&mut self) {
+        let (gone, left) = std::mem::take(&mut self.cutting).into_iter().partition(|lane| lane.is_empty());
+        self.cutting = left;
+        let gone: Vec<Arc<Lane>> = gone;
+        for lane in gone {
+            // The manager's end closes only when the program ends.
+            let _ = self.facts.send(Fact::Cut { node: lane.node, epoch: lane.epoch }).await;
         }
     }
 }
@@ -379,6 +406,7 @@ mod tests {
             hold_because: None,
             greeting: None,
             accounts: Arc::default(),
+            untransactional: None,
         };
         let (_publish, board) = watch::channel(Arc::new(board));
         let door = Door { handle: handle.clone(), board, next_id: AtomicU64::new(0) };

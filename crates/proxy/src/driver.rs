@@ -1,39 +1,50 @@
-//! One client, from its greeting to its end: moves the bytes, and does what the session decides.
+//! One client, from its greeting to its end: moves the bytes, and does what the session and the exchange decide.
 //!
 //! ```text
-//!             ┌──────────────────────── idle: the client's next command, or the node's end ◄─────────┐
-//!             ▼                                                                                      │
-//!   command ─► lease (a lane that is open) ── none open ──► hold ──► lease                            │
-//!                 │                                                                                  │
-//!                 ▼                                                                                  │
-//!              attach (a link to the lane's node, the session rebuilt on it)                          │
-//!                 │                                                                                  │
-//!                 ▼                                                                                  │
-//!              exchange (send, relay the answer) ── answered ── in a transaction: keep the lease ────┤
-//!                 │                                        └─── else: give it back ──────────────────┘
-//!                 └ the node is lost: session::retry says again (to the lease), or which error
+//!             ┌───────── idle: the client's next command, the node's end, or time to save what only the node knows ◄──┐
+//!             ▼                                                                                                     │
+//!   command ─► session::command ─► Exchange ◄──────────────── Event ───────────────┐                                │
+//!                                      │ Op                                         │                                │
+//!                                      ├─ Lease, Attach, AwaitLook ─► attachment ───┤                                │
+//!                                      ├─ Prepare, Ask ─► backend ──────────────────┤                                │
+//!                                      ├─ Send ─► send, relay ──────────────────────┘                                │
+//!                                      └─ Finish ─► the client has its answer ───────────────────────────────────────┘
 //! ```
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Instant;
 
+use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
-use session::session::{InFlight, Next, Session, Transaction};
+use protocol::response::End;
+use session::command::{InFlight, Next, Owed};
+use session::exchange::{
+    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Loss, NodeError, Op,
+};
+use session::session::Session;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use topology::fact::ConnectFailure;
+use topology::fact::{ConnectFailure, Fact};
 
-use crate::attempt::{Attempt, Wait};
-use crate::backend::{AttachError, Backend};
+use crate::activity::{Card, Doing};
+use crate::attachment::{Attachment, Waiting};
+use crate::backend::{AttachError, Backend, NotPrepared};
+use crate::ending;
 use crate::frontend::{AtHand, Client, Done, Identity};
-use crate::lane::Lease;
-use crate::shared::{ACCOUNTS_WAIT, FIRST_ID, Place, Shared};
+use crate::kill::{self, Target};
+use crate::relay::{Relay, Relayed, speaks_of_the_node};
+use crate::send::{Localised, Streamed, localise, stream_command};
+use crate::shared::{ACCOUNTS_WAIT, Shared};
 use crate::voice::{self, Voice};
+
+/// In a COM_SET_OPTION.
+const MULTI_STATEMENTS_ON: u8 = 0;
+/// The server's word to a KILL QUERY of one's own.
+const INTERRUPTED: &str = "Query execution was interrupted";
 
 /// Serves one client to its end.
 pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
@@ -55,24 +66,26 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         // Gone, or it took too long to say who it is: there is nobody to tell.
         Ok(Err(Done::Gone)) | Err(_) => return,
     };
+    let card = Card::new(client.id, peer);
+    card.set_user(&who.user);
+    shared.registry.add(card.clone());
     let mut driver = Driver {
         session: Session::new(who.schema.clone()),
         seq: who.seq,
         stopped: shared.stopped.clone(),
+        at: Attachment::new(shared.clone(), card.clone()),
+        card,
         client,
         who,
-        backend: None,
-        kills: Arc::default(),
-        lease: None,
-        broken: None,
         pinned: false,
         has_run: false,
         has_spoken: false,
         shared,
     };
     driver.serve().await;
-    driver.detach();
+    driver.at.let_go(LetGo::Link);
     driver.note_pins(false);
+    driver.shared.registry.remove(driver.client.id);
 }
 
 /// Go on with this client, or not.
@@ -86,39 +99,32 @@ fn told(said: Result<(), Done>) -> Flow {
     if said.is_ok() { GO_ON } else { END }
 }
 
-/// The server's own word to a client whose connection was killed.
-pub const KILLED: &str = "Connection was killed";
-
 /// What ended an idle moment.
 enum Woke {
     Command(AtHand),
     ClientGone,
     NodeEnded,
+    Save,
     Stopped,
 }
 
 /// See the head of this file.
-pub struct Driver {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) client: Client,
-    pub(crate) who: Identity,
-    pub(crate) session: Session,
-    pub(crate) backend: Option<Backend>,
-    /// The KILLs of the present link: see [`Place::kills`].
-    kills: Arc<AtomicU32>,
-    /// Held from the start of a transaction (or of a statement outside one) to its end.
-    pub(crate) lease: Option<Lease>,
-    /// The node was lost with something on it that no other node has: what.
-    pub(crate) broken: Option<String>,
+struct Driver {
+    shared: Arc<Shared>,
+    client: Client,
+    who: Identity,
+    session: Session,
+    at: Attachment,
+    card: Arc<Card>,
     /// Counted as pinned.
-    pub(crate) pinned: bool,
+    pinned: bool,
     /// A statement was run before: the session has something to move.
-    pub(crate) has_run: bool,
+    has_run: bool,
     /// A statement was run before, by whatever session on this connection: it must read its own writes.
-    pub(crate) has_spoken: bool,
+    has_spoken: bool,
     /// Sequence number of the packet that ends a login.
-    pub(crate) seq: u8,
-    pub(crate) stopped: watch::Receiver<bool>,
+    seq: u8,
+    stopped: watch::Receiver<bool>,
 }
 
 impl Driver {
@@ -129,23 +135,30 @@ impl Driver {
         let retain = self.shared.settings.retain_bytes_max.min(PAYLOAD_MAX - 1);
         loop {
             self.client.buffer.rest();
+            let in_transaction = self.at.in_transaction();
             let woke = tokio::select! {
                 biased;
                 command = self.client.command(retain) => command.map_or(Woke::ClientGone, Woke::Command),
-                _ = ended(self.backend.as_ref()), if self.backend.is_some() => Woke::NodeEnded,
-                _ = self.stopped.wait_for(|stopped| *stopped), if self.session.transaction() != Transaction::Open => {
-                    Woke::Stopped
-                }
+                _ = ended(self.at.backend.as_ref()) => Woke::NodeEnded,
+                () = self.at.until_saving() => Woke::Save,
+                _ = self.stopped.wait_for(|stopped| *stopped), if !in_transaction => Woke::Stopped,
             };
             let command = match woke {
                 Woke::Command(command) => command,
                 Woke::ClientGone => return,
-                Woke::NodeEnded if self.was_killed() => {
+                Woke::NodeEnded if self.at.was_killed() => {
                     let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
                     return;
                 }
                 Woke::NodeEnded => {
                     self.lost_idle();
+                    continue;
+                }
+                Woke::Save => {
+                    if self.at.save(&mut self.session).await.is_err() {
+                        self.lost_idle();
+                    }
+                    self.note_pins(true);
                     continue;
                 }
                 Woke::Stopped => {
@@ -163,10 +176,12 @@ impl Driver {
     /// Ends the login: with a link where a lane is open, so that the node itself can refuse account and schema; else with a
     /// plain OK, and the first statement waits.
     async fn finish_login(&mut self) -> Flow {
-        if let Some(lease) = self.shared.door.try_lease(None) {
-            match self.attach(&lease).await {
-                Err(AttachError::Refused { errno, state, message }) => {
-                    let _ = self.client.say_err(self.seq, errno, state, &message).await;
+        if self.at.lease_now() {
+            let attached = self.attach().await;
+            self.at.let_go(LetGo::Lease);
+            match attached {
+                Err(AttachError::Refused(error)) => {
+                    let _ = self.client.say_err(self.seq, error.code, error.state, &error.message).await;
                     return END;
                 }
                 Err(AttachError::NotRebuilt(why)) => {
@@ -184,11 +199,20 @@ impl Driver {
         told(self.client.say_ok(self.seq, status).await)
     }
 
+    async fn attach(&mut self) -> Result<(), AttachError> {
+        let (has_run, has_spoken) = (self.has_run, self.has_spoken);
+        self.at.attach(&self.who, self.client.caps, &mut self.session, has_run, has_spoken).await
+    }
+
     /// One command, at the front of the client's buffer.
     async fn command(&mut self, command: AtHand) -> Flow {
         let bytes = self.client.buffer.bytes();
         let payload = &bytes[HEADER_LEN..command.len.min(bytes.len())];
-        let next = self.session.command(payload, command.whole, self.client.caps);
+        let door = &self.shared.door;
+        let next =
+            self.session.command(payload, command.whole, self.client.caps, self.at.standing(), &|| {
+                door.untransactional()
+            });
         match next {
             Next::Forward(flight) => self.forward(flight, command).await,
             Next::Quit => END,
@@ -200,10 +224,9 @@ impl Driver {
                 let status = self.session.status();
                 told(self.client.say_ok(1, status).await)
             }
-            Next::AnswerRolledBack => match self.broken.take() {
-                Some(what) => self.fail(voice::SESSION_LOST, &what, 1, command).await,
-                None => self.fail(voice::ROLLED_BACK, "", 1, command).await,
-            },
+            Next::Tell(Owed::SessionLost(what)) => self.fail(voice::SESSION_LOST, &what, 1, command).await,
+            Next::Tell(Owed::RolledBack) => self.fail(voice::ROLLED_BACK, "", 1, command).await,
+            Next::Tell(Owed::Unknown) => self.fail(voice::OUTCOME_UNKNOWN, "", 1, command).await,
             Next::UnknownStatement(id) => self.unknown_statement(id, command).await,
             Next::Reset => self.reset(command).await,
             Next::Refuse(what) => self.fail(voice::NOT_THROUGH_PROXY, what, 1, command).await,
@@ -226,124 +249,351 @@ impl Driver {
     // ---- a command for a node
 
     async fn forward(&mut self, flight: InFlight, mut command: AtHand) -> Flow {
-        if let Some(what) = self.broken.take() {
-            return self.fail(voice::SESSION_LOST, &what, 1, command).await;
-        }
         if flight.command == Command::STMT_CLOSE {
             return self.close_statement(&flight, command).await;
         }
-        let mut wait = Wait::default();
-        let flow = loop {
-            match self.attempt(&flight, &mut command, &mut wait).await {
-                Attempt::Answered => break GO_ON,
-                Attempt::Again => self.shared.counts.again.fetch_add(1, Relaxed),
-                Attempt::Fail(voice, detail, seq) => {
-                    // Not run: the long data that was sent for it must not be found by its repetition.
-                    if self.session.left_long_data(&flight) {
-                        self.lost_idle();
-                    }
-                    // What is left of the command in the buffer: nothing, when it was streamed.
-                    if command.len == 0 {
-                        self.shared.counts.error(voice);
-                        let said = self.client.say(voice, seq, &detail).await;
-                        break if voice.closes { END } else { told(said) };
-                    }
-                    break self.fail(voice, &detail, seq, command).await;
-                }
-                Attempt::Killed { code, state, message } => {
-                    let _ = self.client.say_err(1, code, state, &message).await;
-                    break END;
-                }
-                Attempt::Over => break END,
+        if let Some(refused) = self.refused_as_suspect(&flight, command) {
+            return self.fail(voice::SUSPECT, &refused, 1, command).await;
+        }
+        let mut exchange = Exchange::new(flight, self.shared.limits());
+        let mut waiting = Waiting::default();
+        let mut event = Event::Begin { leased: self.at.is_leased() };
+        let finish = loop {
+            let step = exchange.on(event, &mut self.session, self.at.standing());
+            self.at.let_go(step.let_go);
+            event = match step.op {
+                Op::Finish(finish) => break finish,
+                op => self.perform(op, &mut exchange, &mut command, &mut waiting).await,
             };
         };
-        drop(wait);
-        if self.session.transaction() != Transaction::Open {
-            self.lease = None;
-        }
-        self.note_pins(true);
+        let flow = self.finish(finish, exchange.flight(), command).await;
+        drop(waiting);
+        self.rest();
         flow
     }
 
-    // ---- links
+    /// After a command.
+    fn rest(&mut self) {
+        self.at.rest(&self.session);
+        let doing = if self.at.in_transaction() { Doing::InTransaction } else { Doing::Idle };
+        self.card.set(doing, Instant::now());
+        self.note_pins(true);
+    }
 
-    pub(crate) async fn attach(&mut self, lease: &Lease) -> Result<(), AttachError> {
-        let moved = self.has_run;
-        let has_spoken = self.has_spoken;
-        let settings = &self.shared.settings;
-        let backend = Backend::attach(
-            lease.lane(),
-            &self.who,
-            self.client.caps,
-            &self.session.memory,
-            settings.writers_all && has_spoken,
-            settings.connect_timeout,
-        )
-        .await
-        .inspect_err(|error| self.shared.warn_of(error))?;
-        self.shared.counts.links_total.fetch_add(1, Relaxed);
-        if moved {
-            self.session.moved();
-            self.shared.counts.moved.fetch_add(1, Relaxed);
+    async fn perform(
+        &mut self,
+        op: Op,
+        exchange: &mut Exchange,
+        command: &mut AtHand,
+        waiting: &mut Waiting,
+    ) -> Event {
+        match op {
+            Op::Lease { avoid } => match self.at.lease(command.len, avoid, &mut self.client, waiting).await {
+                Ok(here) => Event::Leased { here },
+                Err(why) => Event::NotLeased(why),
+            },
+            Op::Attach => match self.attach().await {
+                Ok(()) => Event::Attached,
+                Err(error) => Event::NotAttached(Attachment::no_link(error)),
+            },
+            Op::Prepare => self.prepare(exchange.flight()).await,
+            Op::Send => self.send(exchange, command).await,
+            Op::AwaitLook => match self.at.look(&mut self.client).await {
+                Ok(look) => Event::Looked(look),
+                Err(()) => Event::ClientGone,
+            },
+            Op::Ask(ask) => self.ask(ask).await,
+            Op::Retry => {
+                self.shared.counts.sent_again();
+                Event::Routes(self.at.routes(waiting))
+            }
+            Op::Pause(time) => match self.at.pause(time, &mut self.client).await {
+                Ok(()) => Event::Paused,
+                Err(()) => Event::ClientGone,
+            },
+            Op::Finish(_) => Event::ClientGone, // ended before it comes here
         }
-        self.session.attached(backend.link.status);
-        self.kills = Arc::default();
-        let place =
-            Place { lane: lease.lane().clone(), thread_id: backend.thread_id(), kills: self.kills.clone() };
-        self.shared.settle(self.client.id, Some(place));
-        self.backend = Some(backend);
-        Ok(())
     }
 
-    /// Leaves the present node in good order.
-    pub(crate) fn detach(&mut self) {
-        if self.backend.take().is_some() {
-            self.shared.settle(self.client.id, None);
+    /// Prepares the statement at hand on the present node, under what it was bound to.
+    async fn prepare(&mut self, flight: &InFlight) -> Event {
+        let bound = self.session.wanted.bound();
+        let known = flight.statement.and_then(|id| Some((id, self.session.wanted.statements.get(&id)?)));
+        let (Some((id, statement)), Some(backend)) = (known, self.at.backend.as_mut()) else {
+            return Event::Lost(Loss::unsent());
+        };
+        match backend.prepare(statement, &bound).await {
+            Ok(Ok(on_node)) => {
+                backend.standing.prepared(id, on_node, false);
+                Event::Prepared
+            }
+            Ok(Err(NotPrepared::Node(error))) if speaks_of_the_node(error.code, error.message.as_bytes()) => {
+                let how = ConnectFailure::Rejected { errno: error.code, message: error.message };
+                self.lost(how, Loss::unsent())
+            }
+            Ok(Err(NotPrepared::Node(error))) => Event::NotPrepared(error),
+            Ok(Err(NotPrepared::NotBound)) => Event::NotBound(
+                "a prepared statement stands under a schema or settings that cannot be had there".to_owned(),
+            ),
+            Err(how) => self.lost(how, Loss::unsent()),
         }
     }
 
-    /// The present link is of no more use.
-    pub(crate) fn lose_link(&mut self) {
-        self.lease = None;
-        self.detach();
-    }
-
-    /// The node ended the link while nothing was on its way.
-    pub(crate) fn lost_idle(&mut self) {
-        self.note_broken();
-        self.session.lost_idle();
-        self.lose_link();
-    }
-
-    /// Another client of the proxy has killed this connection, see [`Driver::kill`].
-    pub(crate) fn was_killed(&self) -> bool {
-        self.backend.is_some() && self.kills.load(SeqCst) > 0
-    }
-
-    /// The node ended the link when it was to say whether a transaction is open after `flight` had failed.
-    pub(crate) fn lost_unsure(&mut self, flight: &InFlight) {
-        self.note_broken();
-        self.session.lost_unsure(flight);
-        self.lose_link();
-    }
-
-    fn note_broken(&mut self) {
-        let pins = self.session.pins();
-        if !pins.is_empty() {
-            self.broken = Some(pins.names().join(", "));
+    /// Sends the command and relays its answer.
+    async fn send(&mut self, exchange: &mut Exchange, command: &mut AtHand) -> Event {
+        let flight = exchange.flight();
+        let Some(backend) = self.at.backend.as_mut() else { return Event::Lost(Loss::unsent()) };
+        let at_hand = command.len.min(self.client.buffer.len());
+        let packet = &mut self.client.buffer.bytes_mut()[..at_hand];
+        let rebuilt =
+            match localise(&self.session.wanted, &mut backend.standing, flight, packet, command.whole) {
+                Localised::AsItIs => None,
+                Localised::Rebuilt(packet) => Some(packet),
+                Localised::Unknown => {
+                    return Event::NotTellable(
+                        "the types of a prepared statement's parameters, too many to be kept".to_owned(),
+                    );
+                }
+            };
+        self.has_run = true;
+        self.has_spoken = true;
+        let option = match flight.command {
+            Command::SET_OPTION => self.client.buffer.bytes().get(HEADER_LEN + 1).copied(),
+            _ => None,
+        };
+        let mut retained = 0;
+        if command.whole {
+            let out = rebuilt.as_deref().unwrap_or(&self.client.buffer.bytes()[..command.len]);
+            if let Err(error) = backend.send(out).await {
+                return self.lost(crate::backend::of_io(&error), Loss::unsent());
+            }
+            retained = command.len;
+        } else {
+            command.len = 0;
+            let streamed = stream_command(&mut self.client, backend).await;
+            exchange.is_streamed();
+            match streamed {
+                Streamed::Whole => {}
+                Streamed::Lost(how) => return self.lost(how, Loss::unsent()),
+                Streamed::ClientGone => return Event::ClientGone,
+            }
         }
+        self.card.set(Doing::Running, backend.sent_at());
+        let flight = exchange.flight();
+        if !flight.command.answers() {
+            self.client.buffer.consume(retained);
+            command.len = 0;
+            return Event::Answered(End::Text);
+        }
+        let mut relay = Relay {
+            backend,
+            client: &mut self.client,
+            session: &mut self.session,
+            flight,
+            card: &self.card,
+            retained,
+        };
+        let relayed = relay.run().await;
+        let retained = relay.retained;
+        self.relayed(relayed, exchange, option, retained, command).await
+    }
+
+    /// What a relay's end means for the exchange.
+    async fn relayed(
+        &mut self,
+        relayed: Relayed,
+        exchange: &mut Exchange,
+        option: Option<u8>,
+        retained: usize,
+        command: &mut AtHand,
+    ) -> Event {
+        if let Relayed::Ended(end) = relayed {
+            if let Some(backend) = self.at.backend.as_mut() {
+                backend.rests();
+            }
+            if let (Some(option), End::Ok { .. } | End::Eof { .. }) = (option, &end) {
+                // Asked for again at the login to the next node.
+                self.client.caps.0 &= !Caps::MULTI_STATEMENTS.0;
+                if option == MULTI_STATEMENTS_ON {
+                    self.client.caps.0 |= Caps::MULTI_STATEMENTS.0;
+                }
+            }
+            if exchange.flight().changes_tables() {
+                self.shared.tell(Fact::TablesChanged);
+            }
+            self.note_good_end(exchange.flight(), *command);
+            self.client.buffer.consume(retained);
+            command.len = 0;
+            return Event::Answered(end);
+        }
+        command.len = retained;
+        if retained == 0 {
+            exchange.is_streamed();
+        }
+        match relayed {
+            Relayed::Refused(error) => {
+                if self.at.was_killed() {
+                    return Event::Lost(Loss { killed: true, ..Loss::unsent() });
+                }
+                self.at.tell_refused(error.code);
+                Event::Refused(error)
+            }
+            Relayed::Lost { how, delivered } => {
+                let unread = self.at.backend.as_ref().is_some_and(Backend::ended_unread);
+                let loss = Loss { sent: true, delivered, unread, ..Loss::unsent() };
+                self.note_loss(exchange.flight(), *command, unread);
+                self.lost(how, loss)
+            }
+            Relayed::NotFollowed { delivered } => Event::NotFollowed { delivered },
+            Relayed::Stalled { delivered } => Event::Stalled { delivered },
+            Relayed::ClientGone | Relayed::Ended(_) => {
+                self.end_on_node(exchange.flight()).await;
+                Event::ClientGone
+            }
+        }
+    }
+
+    /// The link broke: the manager is told, unless it was a KILL.
+    fn lost(&mut self, how: ConnectFailure, loss: Loss) -> Event {
+        let killed = self.at.was_killed();
+        let given_up = self.at.backend.as_ref().is_some_and(|backend| backend.lane().is_cut());
+        if !killed {
+            self.at.tell_lost(how);
+        }
+        Event::Lost(Loss { killed, given_up, ..loss })
+    }
+
+    /// The client is gone while its statement runs.
+    async fn end_on_node(&mut self, flight: &InFlight) {
+        self.card.set(Doing::Ending, Instant::now());
+        if let Some((backend, lease)) = self.at.take() {
+            let (shared, who) = (self.shared.clone(), &self.who);
+            ending::end_on_node(&shared, who, self.client.caps, flight, backend, lease).await;
+        }
+    }
+
+    /// A question of the proxy's own, whose answer the exchange waits for.
+    async fn ask(&mut self, ask: Ask) -> Event {
+        let Some(backend) = self.at.backend.as_mut() else { return Event::AskLost };
+        let asked = match ask {
+            Ask::Status => return backend.ping().await.map_or(Event::AskLost, Event::Status),
+            Ask::Track => backend.track().await.map(drop),
+            Ask::Variables => backend.ask_variables(&mut self.session).await,
+        };
+        asked.map_or(Event::AskLost, |()| Event::Asked)
+    }
+
+    // ---- the end of a command
+
+    async fn finish(&mut self, finish: Finish, flight: &InFlight, command: AtHand) -> Flow {
+        match finish {
+            Finish::Answered => told(self.client.drop_command(command).await),
+            Finish::Ok => {
+                if self.client.drop_command(command).await.is_err() {
+                    return END;
+                }
+                let status = self.session.status();
+                told(self.client.say_ok(1, status).await)
+            }
+            Finish::Fail { failure, detail, delivered } => {
+                self.drop_long_data(flight);
+                let seq = match delivered {
+                    Delivered::Nothing => 1,
+                    Delivered::Packets { next_seq } => {
+                        // Counts on from the answer, not from the command, also where it comes round to the number of a first packet.
+                        self.client.continued = 0;
+                        next_seq
+                    }
+                    Delivered::PartOfPacket => return END,
+                };
+                let detail = match failure {
+                    Failure::HoldExpired => {
+                        let because = self.shared.door.board().hold_because.clone();
+                        because.map(|because| format!("({because})")).unwrap_or_default()
+                    }
+                    _ => detail,
+                };
+                self.fail(voice_of(failure), &detail, seq, command).await
+            }
+            Finish::NodeError { error, closes } => {
+                self.drop_long_data(flight);
+                if self.client.drop_command(command).await.is_err() {
+                    return END;
+                }
+                if !flight.command.answers() {
+                    return GO_ON;
+                }
+                let said = self.client.say_err(1, error.code, error.state, &error.message).await;
+                if closes { END } else { told(said) }
+            }
+            Finish::Close => END,
+        }
+    }
+
+    /// Not run: the long data that was sent for it must not be found by its repetition.
+    fn drop_long_data(&mut self, flight: &InFlight) {
+        if self.at.standing().is_some_and(|link| Session::left_long_data(link, flight)) {
+            self.lost_idle();
+        }
+    }
+
+    /// The link is of no more use, and nothing is on its way.
+    fn lost_idle(&mut self) {
+        if let Some(backend) = &self.at.backend {
+            self.session.lost_idle(&backend.standing);
+        }
+        self.at.let_go(LetGo::Link);
     }
 
     /// Keeps the number of sessions that cannot move.
     fn note_pins(&mut self, alive: bool) {
-        let pinned = alive && !self.session.pins().is_empty();
+        let pinned = alive && self.at.standing().is_some_and(|link| !link.pins().is_empty());
         if pinned != self.pinned {
             self.pinned = pinned;
-            if pinned {
-                self.shared.counts.pinned.fetch_add(1, Relaxed);
-            } else {
-                self.shared.counts.pinned.fetch_sub(1, Relaxed);
+            self.shared.counts.pinned(pinned);
+        }
+    }
+
+    // ---- statements that may have cost a node
+
+    /// The text of the statement that a command runs, if it is at hand.
+    fn text<'a>(&'a self, flight: &InFlight, command: AtHand) -> Option<&'a [u8]> {
+        match flight.command {
+            Command::QUERY if command.whole && command.len > 0 => {
+                let payload = self.client.buffer.bytes().get(HEADER_LEN..command.len)?;
+                protocol::command::query_text(payload, self.client.caps).ok()
             }
+            Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE => {
+                let statement = self.session.wanted.statements.get(&flight.statement?)?;
+                (!statement.sql.is_empty()).then_some(&statement.sql)
+            }
+            _ => None,
+        }
+    }
+
+    fn refused_as_suspect(&self, flight: &InFlight, command: AtHand) -> Option<String> {
+        if !self.shared.has_suspects() {
+            return None;
+        }
+        let text = self.text(flight, command)?;
+        self.shared.refused_as_suspect(text)
+    }
+
+    fn note_good_end(&self, flight: &InFlight, command: AtHand) {
+        if self.shared.has_suspects()
+            && let Some(text) = self.text(flight, command)
+        {
+            self.shared.ended_well(text);
+        }
+    }
+
+    fn note_loss(&self, flight: &InFlight, command: AtHand, unread: bool) {
+        if let Some(backend) = &self.at.backend
+            && !unread
+            && !self.at.was_killed()
+            && let Some(text) = self.text(flight, command)
+        {
+            self.shared.statement_lost(backend.lane(), text);
         }
     }
 
@@ -351,20 +601,21 @@ impl Driver {
 
     /// Closes a statement on its node, when it stands on one; there is no answer either way.
     async fn close_statement(&mut self, flight: &InFlight, command: AtHand) -> Flow {
-        let statement = flight.statement.and_then(|id| self.session.memory.statements.get(&id));
-        if let Some(on_node) = statement.and_then(|statement| statement.on_node)
-            && let Some(backend) = self.backend.as_mut()
-        {
-            // Written anew: the client's packet may have any length, and need not be at hand.
-            let [a, b, c, d] = on_node.to_le_bytes();
-            let mut out = vec![];
-            put_packet(&mut out, &mut 0, &[Command::STMT_CLOSE.0, a, b, c, d]);
-            if backend.send(&out).await.is_err() {
+        if let Some(id) = flight.statement {
+            let mut lost = false;
+            if let Some(backend) = self.at.backend.as_mut()
+                && let Some(on_node) = backend.standing.statement(id)
+            {
+                // Written anew: the client's packet may have any length, and need not be at hand.
+                let [a, b, c, d] = on_node.id.to_le_bytes();
+                let mut out = vec![];
+                put_packet(&mut out, &mut 0, &[Command::STMT_CLOSE.0, a, b, c, d]);
+                lost = backend.send(&out).await.is_err();
+            }
+            self.session.closed(self.at.standing(), id);
+            if lost {
                 self.lost_idle();
             }
-        }
-        if let Some(id) = flight.statement {
-            self.session.closed(id);
         }
         self.note_pins(true);
         told(self.client.drop_command(command).await)
@@ -372,9 +623,6 @@ impl Driver {
 
     /// A statement that this session does not have: in the server's words.
     async fn unknown_statement(&mut self, id: u32, command: AtHand) -> Flow {
-        if let Some(what) = self.broken.take() {
-            return self.fail(voice::SESSION_LOST, &what, 1, command).await;
-        }
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
@@ -390,34 +638,30 @@ impl Driver {
         }
         let status = self.reset_link().await;
         if status.is_none() {
-            if self.was_killed() {
+            if self.at.was_killed() {
                 let _ = self.client.say_err(1, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
                 return END;
             }
-            self.lose_link();
+            self.at.let_go(LetGo::Link);
         }
-        self.lease = None;
-        self.broken = None;
+        self.at.let_go(LetGo::Lease);
         self.session.reset();
-        if let Some(status) = status {
+        if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
+            backend.standing = self.session.standing(false);
             self.session.attached(status);
         }
         self.has_run = false;
-        self.note_pins(true);
+        self.rest();
         let status = self.session.status();
         told(self.client.say_ok(1, status).await)
     }
 
     /// Resets the present link, if one stands and nothing is lost; the node's status bits afterwards.
     async fn reset_link(&mut self) -> Option<u16> {
-        let session = &self.session;
-        if self.broken.is_some()
-            || session.transaction() == Transaction::Lost
-            || !session.memory.is_undone_by_reset()
-        {
+        let backend = self.at.backend.as_mut().filter(|backend| !backend.lane().is_cut())?;
+        if self.session.owed().is_some() || !self.session.wanted.is_undone_by_reset(&backend.standing) {
             return None;
         }
-        let backend = self.backend.as_mut().filter(|backend| !backend.lane().is_shut())?;
         backend.reset().await.ok()
     }
 
@@ -428,8 +672,7 @@ impl Driver {
         }
         let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
         self.client.buffer.consume(command.len);
-        self.broken = None;
-        self.lose_link();
+        self.at.let_go(LetGo::Link);
         let shared = self.shared.clone();
         let login = self.client.change_user(&payload, &shared);
         match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
@@ -439,6 +682,7 @@ impl Driver {
                 }
                 self.seq = who.seq;
                 self.session = Session::new(who.schema.clone());
+                self.card.set_user(&who.user);
                 self.who = who;
                 self.has_run = false;
                 self.note_pins(true);
@@ -453,54 +697,54 @@ impl Driver {
         }
     }
 
-    /// KILL: the proxy's own connection ids become the node's; others are the node's already.
+    /// KILL: see [`kill`].
     async fn kill(&mut self, query_only: bool, id: u64, otherwise: InFlight, command: AtHand) -> Flow {
-        let own = u32::try_from(id).ok().filter(|id| *id >= FIRST_ID);
-        let Some(own) = own else { return self.forward(otherwise, command).await };
-        let Some(place) = self.shared.place_of(own) else {
-            return self.fail(voice::UNKNOWN_THREAD, &id.to_string(), 1, command).await;
-        };
+        let own = self.at.backend.as_ref().map(Backend::lane).cloned();
+        let (shared, caps) = (self.shared.clone(), self.client.caps);
+        let target = kill::target(&shared, &self.who, caps, self.client.id, own.as_ref(), id).await;
+        if matches!(target, Target::OnNode) {
+            return self.forward(otherwise, command).await;
+        }
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
-        let settings = &self.shared.settings;
-        let nothing = session::memory::Memory::default();
-        let what = if query_only { "QUERY" } else { "CONNECTION" };
-        let killed = async {
-            let mut side = Backend::attach(
-                &place.lane,
-                &self.who,
-                self.client.caps,
-                &nothing,
-                false,
-                settings.connect_timeout,
-            )
-            .await
-            .map_err(|error| error.to_string())?;
-            let order = format!("KILL {what} {}", place.thread_id);
-            // Before the node is told, since the link may end before its OK is here.
-            if !query_only {
-                place.kills.fetch_add(1, SeqCst);
+        let why = match target {
+            Target::OnNode => return GO_ON, // forwarded above
+            Target::Itself if query_only => {
+                return told(self.client.say_err(1, errno::QUERY_INTERRUPTED, *b"70100", INTERRUPTED).await);
             }
-            side.link.query(&order, settings.connect_timeout).await.map_err(|error| {
-                // Not allowed to: it lives on.
-                if !query_only {
-                    place.kills.fetch_sub(1, SeqCst);
+            Target::Itself => {
+                let NodeError { code, state, message } = NodeError::killed();
+                let _ = self.client.say_err(1, code, state, &message).await;
+                return END;
+            }
+            Target::Nobody(why) => why,
+            Target::Session(place) => match kill::kill(&shared, &self.who, caps, &place, query_only).await {
+                Ok(()) => {
+                    let status = self.session.status();
+                    return told(self.client.say_ok(1, status).await);
                 }
-                error.to_string()
-            })
+                Err(why) => format!("{id} ({why})"),
+            },
         };
-        let said = match killed.await {
-            Ok(_) => {
-                let status = self.session.status();
-                self.client.say_ok(1, status).await
-            }
-            Err(why) => {
-                self.shared.counts.error(voice::UNKNOWN_THREAD);
-                self.client.say(voice::UNKNOWN_THREAD, 1, &format!("{id} ({why})")).await
-            }
-        };
-        told(said)
+        self.shared.counts.error(voice::UNKNOWN_THREAD);
+        told(self.client.say(voice::UNKNOWN_THREAD, 1, &why).await)
+    }
+}
+
+fn voice_of(failure: Failure) -> Voice {
+    match failure {
+        Failure::RolledBack => voice::ROLLED_BACK,
+        Failure::OutcomeUnknown => voice::OUTCOME_UNKNOWN,
+        Failure::HoldExpired => voice::HOLD_EXPIRED,
+        Failure::HoldFull => voice::HOLD_FULL,
+        Failure::SessionLost => voice::SESSION_LOST,
+        Failure::CutShort => voice::CUT_SHORT,
+        Failure::Forgotten => voice::FORGOTTEN,
+        Failure::NotRebuilt => voice::NOT_REBUILT,
+        Failure::TooLargeToRepeat => voice::TOO_LARGE_TO_REPEAT,
+        Failure::LostAgain => voice::LOST_AGAIN,
+        Failure::NotFollowed => voice::NOT_FOLLOWED,
     }
 }
 

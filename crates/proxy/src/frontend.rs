@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
@@ -51,6 +51,8 @@ const OFFERED: Caps = Caps(
 );
 /// A login packet is small; more than this is no login.
 const LOGIN_BYTES_MAX: usize = 64 * 1024;
+/// While bytes of the client wait, so often its socket is looked at for its end.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How much of a command that is not kept whole must be at hand for the scanner.
 const PREFIX: usize = 16 * 1024;
 
@@ -70,6 +72,8 @@ pub struct Client {
     pub login_seq: u8,
     /// How many packets of the present command came behind its first.
     pub continued: u8,
+    /// Of an answer that was broken off: whole packets that it has not taken yet.
+    left: Vec<u8>,
     /// When it began to log in.
     since: Instant,
     salt: [u8; 20],
@@ -137,6 +141,7 @@ impl Client {
             caps: Caps::NONE,
             login_seq: 0,
             continued: 0,
+            left: vec![],
             since: Instant::now(),
             salt: new_salt(),
         }
@@ -333,14 +338,14 @@ impl Client {
         put_ok(&mut payload, ok::OK, 0, 0, status, 0, b"");
         let mut out = vec![];
         put_packet(&mut out, &mut seq, &payload);
-        Ok(self.stream.write_all(&out).await?)
+        self.write(&out).await
     }
 
     /// An error of the proxy's own.
     pub async fn say(&mut self, voice: Voice, seq: u8, detail: &str) -> Result<(), Done> {
         let mut out = vec![];
         voice.put(&mut out, self.seq(seq), detail);
-        Ok(self.stream.write_all(&out).await?)
+        self.write(&out).await
     }
 
     /// An error in a node's words.
@@ -350,15 +355,46 @@ impl Client {
         ok::put_err(&mut payload, code, &state, message);
         let mut out = vec![];
         put_packet(&mut out, &mut seq, &payload);
-        Ok(self.stream.write_all(&out).await?)
+        self.write(&out).await
     }
 
-    /// Resolves when the client went away; never while it has sent bytes that wait to be read.
+    /// Writes packets of the proxy's own, behind what is left of a broken answer.
+    async fn write(&mut self, packets: &[u8]) -> Result<(), Done> {
+        if !self.left.is_empty() {
+            let left = std::mem::take(&mut self.left);
+            self.stream.write_all(&left).await?;
+        }
+        Ok(self.stream.write_all(packets).await?)
+    }
+
+    /// These whole packets go before whatever it is told next.
+    pub fn leave(&mut self, packets: &[u8]) {
+        self.left.extend_from_slice(packets);
+    }
+
+    /// Reads more of what it sends; false when it is gone.
+    pub async fn fill(&mut self) -> bool {
+        matches!(self.buffer.fill(&mut self.stream).await, Ok(n) if n > 0)
+    }
+
+    /// Resolves when the client went away. What it sends meanwhile stays where it is.
     pub async fn gone(&self) {
         let mut byte = [0];
-        match self.stream.peek(&mut byte).await {
-            Ok(n) if n > 0 => std::future::pending().await,
-            _ => {}
+        // Its next bytes wait already, and hide the end behind them: the socket is looked at from time to time.
+        while matches!(self.stream.peek(&mut byte).await, Ok(n) if n > 0) {
+            if hung_up(&self.stream) {
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// Whether the peer has closed or reset the connection, though bytes of it may wait to be read.
+pub fn hung_up(stream: &TcpStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    // A poll that fails says nothing.
+    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
 }

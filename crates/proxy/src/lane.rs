@@ -5,19 +5,17 @@
 //! a new lane of a higher epoch).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use topology::NodeId;
-use topology::routes::LaneState;
+use topology::routes::{Cut, LaneState};
 
 use crate::door::DoorHandle;
+use crate::occupancy::{Occupancy, State};
 
-const OPEN: u8 = 0;
-const DRAINING: u8 = 1;
-const SHUT: u8 = 2;
 const NO_LIMIT: u32 = u32::MAX;
 
 /// See the head of this file.
@@ -30,14 +28,43 @@ pub struct Lane {
     pub address: Arc<str>,
     /// See [`topology::routes::Lane::epoch`].
     pub epoch: u64,
-    state: AtomicU8,
-    leases: AtomicUsize,
+    occupancy: Occupancy,
     sessions: AtomicU32,
     sessions_max: AtomicU32,
-    links: Mutex<HashMap<u64, socket2::Socket>>,
+    /// The number of the last alarm that a session raised here, and of the last that the manager has answered.
+    alarms: AtomicU64,
+    looked: AtomicU64,
+    links: Mutex<HashMap<u64, Cutter>>,
     next_link: AtomicU64,
-    shut: watch::Sender<bool>,
+    /// Links were cut while it drained.
+    was_cut: AtomicBool,
+    /// What sessions wait for; see [`Change`].
+    change: watch::Sender<Change>,
     door: DoorHandle,
+}
+
+/// Cuts a link from outside the session that uses it.
+pub struct Cutter(socket2::Socket);
+
+impl Cutter {
+    /// Of this link.
+    pub fn of(stream: &TcpStream) -> std::io::Result<Self> {
+        Ok(Self(socket2::SockRef::from(stream).try_clone()?))
+    }
+
+    fn cut(&self) {
+        // A link that broke by itself meanwhile refuses, and that is as good.
+        let _ = self.0.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// What a session may wait for. (The hot path reads atomics instead.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The lane's state.
+    pub state: State,
+    /// What is to be broken off.
+    pub cut: Cut,
 }
 
 impl Lane {
@@ -48,75 +75,136 @@ impl Lane {
             name: lane.name.clone(),
             address: lane.address.clone(),
             epoch: lane.epoch,
-            state: AtomicU8::new(OPEN),
-            leases: AtomicUsize::new(0),
+            occupancy: Occupancy::new(),
             sessions: AtomicU32::new(0),
             sessions_max: AtomicU32::new(NO_LIMIT),
+            alarms: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
             links: Mutex::default(),
             next_link: AtomicU64::new(0),
-            shut: watch::Sender::new(false),
+            was_cut: AtomicBool::new(false),
+            change: watch::Sender::new(Change { state: State::Open, cut: Cut::Nothing }),
             door,
         };
-        new.set(lane.state, lane.sessions_max);
+        new.set(lane);
         Arc::new(new)
     }
 
     /// Takes up what new routes say of it.
-    pub fn set(&self, state: LaneState, sessions_max: Option<u32>) {
-        self.sessions_max.store(sessions_max.unwrap_or(NO_LIMIT), SeqCst);
-        match state {
-            LaneState::Open => self.state.store(OPEN, SeqCst),
-            LaneState::Draining => self.state.store(DRAINING, SeqCst),
-            LaneState::Shut => self.shut(),
+    pub fn set(&self, lane: &topology::routes::Lane) {
+        self.sessions_max.store(lane.sessions_max.unwrap_or(NO_LIMIT), SeqCst);
+        self.looked.fetch_max(lane.looked, SeqCst);
+        match lane.state {
+            LaneState::Open => self.occupancy.set(State::Open),
+            LaneState::Draining => self.occupancy.set(State::Draining),
+            LaneState::Shut => return self.shut(),
         }
+        let cut = if lane.state == LaneState::Draining { lane.cut } else { Cut::Nothing };
+        self.announce(cut);
+        if cut == Cut::All {
+            self.was_cut.store(true, SeqCst);
+            self.cut_links();
+        }
+    }
+
+    /// Tells those who wait.
+    fn announce(&self, cut: Cut) {
+        let change = Change { state: self.occupancy.state(), cut };
+        self.change.send_if_modified(|old| std::mem::replace(old, change) != change);
     }
 
     /// Cuts every link, now and for good.
     pub fn shut(&self) {
-        self.state.store(SHUT, SeqCst);
-        self.shut.send_replace(true);
+        self.occupancy.set(State::Shut);
+        self.announce(Cut::All);
+        self.cut_links();
+    }
+
+    fn cut_links(&self) {
         let links = std::mem::take(&mut *self.links.lock().unwrap_or_else(PoisonError::into_inner));
         for link in links.into_values() {
-            // The session on it reads the end of the stream and sees that the lane is shut. A link that broke by itself
-            // meanwhile refuses, and that is as good.
-            let _ = link.shutdown(std::net::Shutdown::Both);
+            // The session on it reads the end of the stream and sees that the lane is shut.
+            link.cut();
         }
     }
 
     /// Its state by name.
     pub fn state_name(&self) -> &'static str {
-        match self.state.load(SeqCst) {
-            OPEN => "open",
-            DRAINING => "draining",
-            _ => "shut",
+        match self.occupancy.state() {
+            State::Open => "open",
+            State::Draining => "draining",
+            State::Shut => "shut",
         }
     }
 
     /// Takes new transactions.
     pub fn is_open(&self) -> bool {
-        self.state.load(SeqCst) == OPEN
+        self.occupancy.state() == State::Open
     }
 
     /// Running transactions may end, none may start.
     pub fn is_draining(&self) -> bool {
-        self.state.load(SeqCst) == DRAINING
+        self.occupancy.state() == State::Draining
     }
 
     /// Never to be used again.
     pub fn is_shut(&self) -> bool {
-        self.state.load(SeqCst) == SHUT
+        self.occupancy.state() == State::Shut
+    }
+
+    /// Its links were cut, whether it is shut or an operator broke off what ran on it.
+    pub fn is_cut(&self) -> bool {
+        self.is_shut() || self.was_cut.load(SeqCst)
+    }
+
+    /// Nothing runs on it, and nobody has anything left to read from its node.
+    pub fn is_quiet(&self) -> bool {
+        self.occupancy.is_quiet()
+    }
+
+    /// No link stands on it.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.load(SeqCst) == 0
+    }
+
+    /// To wait for changes of its state.
+    pub fn watch(&self) -> watch::Receiver<Change> {
+        self.change.subscribe()
     }
 
     /// Resolves when the lane is shut.
     pub async fn until_shut(&self) {
-        let mut shut = self.shut.subscribe();
+        self.until(|change| change.state == State::Shut).await;
+    }
+
+    /// Resolves when it no longer takes transactions.
+    pub async fn until_not_open(&self) {
+        self.until(|change| change.state != State::Open).await;
+    }
+
+    /// Resolves when at least `what` is to be broken off.
+    pub async fn until_cut(&self, what: Cut) {
+        self.until(|change| change.cut >= what).await;
+    }
+
+    async fn until(&self, fits: impl FnMut(&Change) -> bool) {
         // An error means that the sender, and so the lane, is gone: as good as shut.
-        let _ = shut.wait_for(|shut| *shut).await;
+        let _ = self.watch().wait_for(fits).await;
+    }
+
+    /// A number for an alarm that a session raises.
+    pub fn next_alarm(&self) -> u64 {
+        self.alarms.fetch_add(1, SeqCst) + 1
+    }
+
+    /// The node was asked after this alarm, and said that it is well.
+    pub fn has_looked(&self, alarm: u64) -> bool {
+        self.looked.load(SeqCst) >= alarm
     }
 
     /// Leases held now.
     pub fn leases(&self) -> usize {
-        self.leases.load(SeqCst)
+        self.occupancy.leases()
     }
 
     /// Sessions with a link on this lane now.
@@ -134,26 +222,24 @@ impl Lane {
         self.sessions.load(SeqCst) > self.sessions_max.load(SeqCst)
     }
 
-    /// Starts a transaction here, unless the lane takes none. The count goes up before the state is read, and the door sets
-    /// the state before it reads the count: one of the two always sees the other.
+    /// Starts a transaction here, unless the lane takes none.
     pub fn lease(self: &Arc<Self>) -> Option<Lease> {
-        self.leases.fetch_add(1, SeqCst);
+        let may_begin = self.occupancy.begin_lease();
         let lease = Lease { lane: self.clone() };
-        (self.state.load(SeqCst) == OPEN).then_some(lease)
+        may_begin.then_some(lease)
     }
 
     /// Registers a link, so that it is cut when the lane is shut. `None` when it is shut already.
-    pub fn register(self: &Arc<Self>, stream: &TcpStream) -> std::io::Result<Option<Registration>> {
-        let copy = socket2::SockRef::from(stream).try_clone()?;
+    pub fn register(self: &Arc<Self>, link: Cutter) -> Option<Registration> {
         let number = self.next_link.fetch_add(1, SeqCst);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock: `shut` sets the state first and takes the links after.
         if self.is_shut() {
-            return Ok(None);
+            return None;
         }
-        links.insert(number, copy);
+        links.insert(number, link);
         self.sessions.fetch_add(1, SeqCst);
-        Ok(Some(Registration { lane: self.clone(), number }))
+        Some(Registration { lane: self.clone(), number })
     }
 }
 
@@ -167,12 +253,31 @@ impl Lease {
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
+
+    /// A session has something on the node that is to be read before the lane is quiet.
+    pub fn save_later(&self) -> Saver {
+        self.lane.occupancy.begin_saving();
+        Saver { lane: self.lane.clone() }
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.lane.leases.fetch_sub(1, SeqCst) == 1 && self.lane.is_draining() {
-            self.lane.door.quiet();
+        if self.lane.occupancy.end_lease() {
+            self.lane.door.look();
+        }
+    }
+}
+
+/// A session has something to read from its node as long as this lives: the lane is not quiet.
+pub struct Saver {
+    lane: Arc<Lane>,
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        if self.lane.occupancy.end_saving() {
+            self.lane.door.look();
         }
     }
 }
@@ -194,8 +299,8 @@ impl Drop for Registration {
     fn drop(&mut self) {
         self.lane.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
         let before = self.lane.sessions.fetch_sub(1, SeqCst);
-        if before == self.lane.sessions_max.load(SeqCst) {
-            self.lane.door.room();
+        if before == self.lane.sessions_max.load(SeqCst) || (before == 1 && self.lane.is_shut()) {
+            self.lane.door.look();
         }
     }
 }

@@ -11,16 +11,22 @@
 //! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::Fact`]s of
 //! what was seen on the way. It decides nothing about the cluster.
 
-mod attempt;
+mod activity;
+mod attachment;
 mod backend;
 mod buffer;
 mod door;
 mod driver;
+mod ending;
 mod frontend;
+mod kill;
 mod lane;
 mod listener;
+mod occupancy;
+mod registry;
 mod relay;
 mod seldom;
+mod send;
 mod shared;
 mod stats;
 pub mod voice;
@@ -35,6 +41,7 @@ use tokio::sync::{mpsc, watch};
 use topology::fact::Fact;
 use topology::routes::Routes;
 
+pub use activity::Busy;
 pub use stats::Stats;
 
 /// How the proxy behaves; every value comes from the program's table of settings.
@@ -58,6 +65,10 @@ pub struct Settings {
     pub retain_bytes_max: usize,
     /// Client connections at once.
     pub client_connections_max: usize,
+    /// How often a statement that changes nothing is sent again after it was sent and its node was lost.
+    pub resends_max: u32,
+    /// How long a statement that has cost nodes is refused; zero: never.
+    pub suspect_time: Duration,
     /// `writers = "all"`: a session that moves waits until its new node has applied what the group had.
     pub writers_all: bool,
 }

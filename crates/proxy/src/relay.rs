@@ -3,235 +3,390 @@
 //! Whole packets go out together, as many as one read brought. A packet larger than the buffer is passed on in pieces. What
 //! is kept back: the first packet until it is known not to be an error that speaks of the node, so that the client never
 //! sees the reason for a retry.
+//!
+//! While the node is silent the client is watched, and while the client does not read the node is.
+
+use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
 use protocol::command::Command;
+use protocol::errno;
 use protocol::ok::{ERR, ErrPacket, OK, without_track};
-use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
+use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
-use protocol::{errno, packet};
-use session::session::{InFlight, Session};
-use tokio::io::AsyncWriteExt;
+use session::command::InFlight;
+use session::exchange::{Delivered, NodeError};
+use session::session::Session;
 use topology::fact::ConnectFailure;
+use topology::routes::Cut;
 
+use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
 use crate::frontend::Client;
+
+/// While a client does not read, so often the node's link is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Bytes of an answer that cannot be followed which are shown in the log.
+const SHOWN: usize = 4;
 
 /// How a relay ended.
 pub enum Relayed {
     /// The whole answer was given to the client.
     Ended(End),
     /// The first packet was an error that speaks of the node; nothing was given to the client.
-    Refused { code: u16, state: [u8; 5], message: String },
+    Refused(NodeError),
     /// The node was lost.
-    Lost { how: ConnectFailure, delivered: Delivered },
+    Lost {
+        /// How.
+        how: ConnectFailure,
+        /// What the client has.
+        delivered: Delivered,
+    },
+    /// The answer cannot be followed.
+    NotFollowed {
+        /// What the client has.
+        delivered: Delivered,
+    },
+    /// The client does not read, and the lane is to become quiet.
+    Stalled {
+        /// What the client has.
+        delivered: Delivered,
+    },
     /// The client was lost.
     ClientGone,
 }
 
-/// How much of the answer the client has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivered {
-    /// Nothing.
-    Nothing,
-    /// Whole packets; an error with the next sequence number can end it.
-    Packets { next_seq: u8 },
-    /// A part of a packet: nothing sensible can follow.
-    PartOfPacket,
+/// One answer under way.
+pub struct Relay<'a> {
+    /// From.
+    pub backend: &'a mut Backend,
+    /// To.
+    pub client: &'a mut Client,
+    /// Whose.
+    pub session: &'a mut Session,
+    /// To what.
+    pub flight: &'a InFlight,
+    /// For those who look on.
+    pub card: &'a Card,
+    /// How much of the client's buffer is the command itself.
+    pub retained: usize,
 }
 
-/// Passes the answer to `flight` on. `retained`: how much of the client's buffer is the command itself.
-pub async fn relay(
-    backend: &mut Backend,
-    client: &mut Client,
-    session: &mut Session,
-    flight: &InFlight,
-    retained: &mut usize,
-) -> Relayed {
-    let mut answer = Answer::new(flight.command, backend.link.caps);
-    let rewrite_ok = !client.caps.has(Caps::SESSION_TRACK);
-    let mut delivered = Delivered::Nothing;
-    // Bytes at the front of the backend's buffer that are to be passed on as they are.
-    let mut ready = 0;
-    loop {
-        let bytes = backend.buffer.bytes();
-        let Some(head) = Head::peek(&bytes[ready..]) else {
-            if let Some(end) = more(backend, client, &mut ready, &mut delivered).await {
-                return end;
+/// Where the relay stands.
+struct At {
+    answer: Answer,
+    delivered: Delivered,
+    /// Bytes at the front of the backend's buffer that are to be passed on as they are.
+    ready: usize,
+}
+
+type Passed = Result<(), Relayed>;
+
+impl Relay<'_> {
+    /// Passes the whole answer on.
+    pub async fn run(&mut self) -> Relayed {
+        let command = self.flight.command;
+        let caps = self.backend.link.caps;
+        let answer = if self.flight.asks_cursor() {
+            Answer::with_cursor(command, caps)
+        } else {
+            Answer::new(command, caps)
+        };
+        let mut at = At { answer, delivered: Delivered::Nothing, ready: 0 };
+        loop {
+            match self.packet(&mut at).await {
+                Ok(None) => {}
+                Ok(Some(end)) => return Relayed::Ended(end),
+                Err(relayed) => return relayed,
             }
-            continue;
+        }
+    }
+
+    /// Deals with the next packet, or with as much of it as is there.
+    async fn packet(&mut self, at: &mut At) -> Result<Option<End>, Relayed> {
+        let bytes = self.backend.buffer.bytes();
+        let Some(head) = Head::peek(&bytes[at.ready..]) else {
+            self.more(at).await?;
+            return Ok(None);
         };
         let len = HEADER_LEN + head.len;
-        let at_hand = bytes.len() - ready;
-        let first = bytes.get(ready + HEADER_LEN).copied();
+        let at_hand = bytes.len() - at.ready;
+        let first = bytes.get(at.ready + HEADER_LEN).copied();
         if head.len > 0 && first.is_none() {
-            if let Some(end) = more(backend, client, &mut ready, &mut delivered).await {
-                return end;
-            }
-            continue;
+            self.more(at).await?;
+            return Ok(None);
         }
-        let need_whole = answer.need(head.len, first) == Need::Whole;
-        if at_hand < len && (need_whole || !backend.buffer.is_large()) {
+        let need_whole = at.answer.need(head.len, first) == Need::Whole;
+        if at_hand < len && (need_whole || !self.backend.buffer.is_large()) {
             // A part of a packet: wait for the rest, having passed on what stands before it.
-            if ready > 0
-                && let Some(end) = flush(backend, client, &mut ready, &mut delivered).await
-            {
-                return end;
-            }
+            self.flush(at).await?;
             if need_whole {
-                backend.buffer.reserve(len);
+                self.backend.buffer.reserve(len);
             }
-            if let Some(end) = fill(backend, delivered).await {
-                return end;
-            }
-            continue;
+            self.fill(at.delivered).await?;
+            return Ok(None);
         }
-        let payload = &bytes[ready + HEADER_LEN..ready + len.min(at_hand)];
-        if delivered == Delivered::Nothing
-            && ready == 0
+        let payload = &bytes[at.ready + HEADER_LEN..at.ready + len.min(at_hand)];
+        let is_first = at.delivered == Delivered::Nothing && at.ready == 0;
+        if is_first
             && first == Some(ERR)
-            && let Some(refused) = node_refused(payload)
+            && let Some(error) = node_refused(payload)
         {
-            backend.buffer.consume(len);
-            return refused;
+            self.backend.buffer.consume(len);
+            return Err(Relayed::Refused(error));
         }
-        let step = match answer.step(head.len, payload) {
+        let step = match at.answer.step(head.len, payload) {
             Ok(step) => step,
             Err(malformed) => {
-                let how = ConnectFailure::Protocol { what: malformed.what.to_owned() };
-                return Relayed::Lost { how, delivered };
+                tell_shape(self.flight.command, &malformed, head.len, payload);
+                return Err(Relayed::NotFollowed { delivered: at.delivered });
             }
         };
-        if flight.command == Command::STMT_PREPARE
-            && delivered == Delivered::Nothing
-            && ready == 0
-            && first == Some(OK)
-        {
+        if is_first && first == Some(OK) && self.flight.command == Command::STMT_PREPARE {
             // The node's number for the statement becomes the session's own, which stays when the node does not.
-            let id = session.memory.next_statement().to_le_bytes();
-            backend.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
+            let id = self.session.wanted.next_statement().to_le_bytes();
+            self.backend.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
         }
         if at_hand < len {
             // Larger than the buffer: in pieces.
-            if let Some(end) = pass_large(backend, client, ready, len, &mut delivered).await {
-                return end;
-            }
-            ready = 0;
+            self.pass_large(at, len).await?;
             // The last column of a prepared statement, or a long text: neither says anything of the session.
-            if let Step::End(end) = step {
-                let text = client.buffer.bytes().get(HEADER_LEN..*retained).unwrap_or_default();
-                session.ended(flight, &end, &[], text, backend.link.caps);
-                return Relayed::Ended(end);
-            }
-            continue;
+            return Ok(match step {
+                Step::End(end) => {
+                    self.ended(&end, 0..0);
+                    Some(end)
+                }
+                _ => None,
+            });
         }
+        self.whole(at, step, len, head).await
+    }
+
+    /// A packet that is wholly at hand: counts it, and passes on what must not wait.
+    async fn whole(
+        &mut self,
+        at: &mut At,
+        step: Step,
+        len: usize,
+        head: Head,
+    ) -> Result<Option<End>, Relayed> {
+        let rewrite_ok = !self.client.caps.has(Caps::SESSION_TRACK);
+        let payload = at.ready + HEADER_LEN..at.ready + len;
         match step {
-            Step::More | Step::Auth => ready += len,
+            Step::More | Step::Auth => at.ready += len,
             Step::Part { status, changed: false, .. } => {
-                session.server_status(status);
-                ready += len;
+                self.session.server_status(&mut self.backend.standing, status);
+                at.ready += len;
             }
             Step::Part { status, .. } => {
                 // Of each part, since the last one may be an error, which carries no status.
-                session.server_status(status);
-                let payload = &backend.buffer.bytes()[ready + HEADER_LEN..ready + len];
-                session.part(flight, payload, backend.link.caps);
+                let Backend { standing, buffer, link, .. } = &mut *self.backend;
+                self.session.server_status(standing, status);
+                self.session.part(standing, self.flight, &buffer.bytes()[payload], link.caps);
                 if rewrite_ok {
-                    if let Some(end) = replace(backend, client, ready, len, head, &mut delivered).await {
-                        return end;
-                    }
-                    ready = 0;
+                    self.replace(at, len, head).await?;
                 } else {
-                    ready += len;
+                    at.ready += len;
                 }
             }
             Step::LocalInfile => {
-                ready += len;
-                if let Some(end) = flush(backend, client, &mut ready, &mut delivered).await {
-                    return end;
-                }
-                client.buffer.consume(*retained);
-                *retained = 0;
-                match pass_file(backend, client).await {
-                    Ok(next_seq) => delivered = Delivered::Packets { next_seq },
-                    Err(end) => return end,
-                }
+                at.ready += len;
+                self.flush(at).await?;
+                self.client.buffer.consume(self.retained);
+                self.retained = 0;
+                at.delivered = Delivered::Packets { next_seq: self.pass_file().await? };
             }
             Step::End(end) => {
-                let last = ready;
-                ready += len;
-                let payload = &backend.buffer.bytes()[last + HEADER_LEN..ready];
-                let text = client.buffer.bytes().get(HEADER_LEN..*retained).unwrap_or_default();
-                session.ended(flight, &end, payload, text, backend.link.caps);
-                let changed = matches!(end, End::Ok { changed: true, .. });
-                let told = if rewrite_ok && changed {
-                    replace(backend, client, last, len, head, &mut delivered).await
+                self.ended(&end, payload);
+                if rewrite_ok && matches!(end, End::Ok { changed: true, .. }) {
+                    self.replace(at, len, head).await?;
                 } else {
-                    flush(backend, client, &mut ready, &mut delivered).await
+                    at.ready += len;
+                    self.flush(at).await?;
+                }
+                return Ok(Some(end));
+            }
+        }
+        Ok(None)
+    }
+
+    fn ended(&mut self, end: &End, payload: std::ops::Range<usize>) {
+        let Backend { standing, buffer, link, .. } = &mut *self.backend;
+        let text = self.client.buffer.bytes().get(HEADER_LEN..self.retained).unwrap_or_default();
+        self.session.ended(standing, self.flight, end, &buffer.bytes()[payload], text, link.caps);
+    }
+
+    // ---- from the node
+
+    /// Passes on what is ready, then reads more.
+    async fn more(&mut self, at: &mut At) -> Passed {
+        self.flush(at).await?;
+        self.fill(at.delivered).await
+    }
+
+    /// Reads more from the node, and watches the client meanwhile.
+    async fn fill(&mut self, delivered: Delivered) -> Passed {
+        let read = tokio::select! {
+            biased;
+            read = self.backend.buffer.fill(&mut self.backend.link.stream) => read,
+            () = self.client.gone() => return Err(Relayed::ClientGone),
+        };
+        match read {
+            Ok(0) => Err(Relayed::Lost { how: ConnectFailure::Closed, delivered }),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Relayed::Lost { how: of_io(&error), delivered }),
+        }
+    }
+
+    // ---- to the client
+
+    /// Writes the ready packets to the client.
+    async fn flush(&mut self, at: &mut At) -> Passed {
+        if at.ready == 0 {
+            return Ok(());
+        }
+        let bytes = &self.backend.buffer.bytes()[..at.ready];
+        write(self.client, self.backend, self.card, bytes, at.delivered).await?;
+        at.delivered = after(bytes, at.delivered);
+        self.backend.buffer.consume(at.ready);
+        at.ready = 0;
+        Ok(())
+    }
+
+    /// Passes on what is ready, and behind it the OK packet (of `len` bytes) without what only the proxy asked for.
+    async fn replace(&mut self, at: &mut At, len: usize, head: Head) -> Passed {
+        let bytes = &self.backend.buffer.bytes()[..at.ready + len];
+        let mut out = Vec::with_capacity(bytes.len());
+        out.extend_from_slice(&bytes[..at.ready]);
+        let payload = &bytes[at.ready + HEADER_LEN..];
+        match without_track(payload, self.backend.link.caps) {
+            Ok(payload) => put_packet(&mut out, &mut { head.seq }, &payload),
+            Err(malformed) => {
+                tell_shape(self.flight.command, &malformed, head.len, payload);
+                return Err(Relayed::NotFollowed { delivered: at.delivered });
+            }
+        }
+        write(self.client, self.backend, self.card, &out, at.delivered).await?;
+        at.delivered = after(&out, at.delivered);
+        self.backend.buffer.consume(at.ready + len);
+        at.ready = 0;
+        Ok(())
+    }
+
+    /// Passes on what is ready, and behind it a packet (of `len` bytes) that does not fit the buffer, piece by piece.
+    async fn pass_large(&mut self, at: &mut At, len: usize) -> Passed {
+        let Some(head) = Head::peek(&self.backend.buffer.bytes()[at.ready..]) else { return Ok(()) };
+        let mut left = at.ready + len;
+        at.ready = 0;
+        loop {
+            let piece = left.min(self.backend.buffer.len());
+            let bytes = &self.backend.buffer.bytes()[..piece];
+            write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket).await?;
+            self.backend.buffer.consume(piece);
+            left -= piece;
+            at.delivered = Delivered::PartOfPacket;
+            if left == 0 {
+                break;
+            }
+            self.fill(at.delivered).await?;
+        }
+        if head.len < PAYLOAD_MAX {
+            at.delivered = Delivered::Packets { next_seq: head.seq.wrapping_add(1) };
+        }
+        Ok(())
+    }
+
+    // ---- from the client to the node
+
+    /// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one. When the node is lost the file is read to
+    /// its end all the same: what is left of it must never be taken for commands. Gives the sequence number of what follows the file.
+    async fn pass_file(&mut self) -> Result<u8, Relayed> {
+        let mut lost = None;
+        self.backend.begin_sending();
+        loop {
+            let Some(head) = Head::peek(self.client.buffer.bytes()) else {
+                self.fill_client().await?;
+                continue;
+            };
+            let mut left = HEADER_LEN + head.len;
+            while left > 0 {
+                if self.client.buffer.is_empty() {
+                    self.fill_client().await?;
+                }
+                let piece = left.min(self.client.buffer.len());
+                if lost.is_none() {
+                    let written = self.backend.write(&self.client.buffer.bytes()[..piece]).await;
+                    lost = written.err().map(|error| of_io(&error));
+                }
+                self.client.buffer.consume(piece);
+                left -= piece;
+            }
+            if head.len == 0 {
+                let next_seq = head.seq.wrapping_add(1);
+                return match lost {
+                    Some(how) => Err(Relayed::Lost { how, delivered: Delivered::Packets { next_seq } }),
+                    None => {
+                        self.backend.sent_whole();
+                        Ok(next_seq)
+                    }
                 };
-                return told.unwrap_or(Relayed::Ended(end));
             }
         }
     }
-}
 
-/// Whether an error speaks of the node, not of the statement; of some the message decides.
-pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
-    match code {
-        errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => errno::is_read_only(code, message),
-        errno::UNKNOWN_COM_ERROR => errno::is_galera_refusal(code, message),
-        code => errno::speaks_of_the_node(code),
+    async fn fill_client(&mut self) -> Passed {
+        if self.client.fill().await { Ok(()) } else { Err(Relayed::ClientGone) }
     }
 }
 
-/// An error that speaks of the node, not of the statement.
-fn node_refused(payload: &[u8]) -> Option<Relayed> {
-    let err = ErrPacket::parse(payload).ok()?;
-    speaks_of_the_node(err.code, err.message).then(|| Relayed::Refused {
-        code: err.code,
-        state: err.state.try_into().unwrap_or(*b"HY000"),
-        message: String::from_utf8_lossy(err.message).into_owned(),
-    })
-}
-
-/// Passes on what is ready, then reads more.
-async fn more(
-    backend: &mut Backend,
+/// Gives bytes to the client. While it does not take them, the node's link is watched, and the lane: a client that reads nothing must not
+/// keep a node from becoming quiet.
+async fn write(
     client: &mut Client,
-    ready: &mut usize,
-    delivered: &mut Delivered,
-) -> Option<Relayed> {
-    if *ready > 0
-        && let Some(end) = flush(backend, client, ready, delivered).await
-    {
-        return Some(end);
+    backend: &Backend,
+    card: &Card,
+    bytes: &[u8],
+    before: Delivered,
+) -> Passed {
+    let mut written = match client.stream.try_write(bytes) {
+        Ok(n) if n == bytes.len() => return Ok(()),
+        Ok(n) => n,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+        Err(_) => return Err(Relayed::ClientGone),
+    };
+    card.set(Doing::Unread, Instant::now());
+    let lane = backend.lane();
+    loop {
+        tokio::select! {
+            biased;
+            ready = client.stream.writable() => {
+                if ready.is_err() {
+                    return Err(Relayed::ClientGone);
+                }
+                match client.stream.try_write(&bytes[written..]) {
+                    Ok(n) => {
+                        written += n;
+                        card.set(Doing::Unread, Instant::now());
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    Err(_) => return Err(Relayed::ClientGone),
+                }
+                if written == bytes.len() {
+                    card.set(Doing::Running, Instant::now());
+                    return Ok(());
+                }
+            }
+            () = lane.until_cut(Cut::Stalled) => {
+                return Err(Relayed::Stalled { delivered: left_behind(client, bytes, written, before) });
+            }
+            () = tokio::time::sleep(LOOK_EVERY) => {
+                if backend.has_ended() {
+                    let delivered = left_behind(client, bytes, written, before);
+                    return Err(Relayed::Lost { how: ConnectFailure::Closed, delivered });
+                }
+            }
+        }
     }
-    fill(backend, *delivered).await
-}
-
-async fn fill(backend: &mut Backend, delivered: Delivered) -> Option<Relayed> {
-    match backend.buffer.fill(&mut backend.link.stream).await {
-        Ok(0) => Some(Relayed::Lost { how: ConnectFailure::Closed, delivered }),
-        Ok(_) => None,
-        Err(error) => Some(Relayed::Lost { how: of_io(&error), delivered }),
-    }
-}
-
-/// Writes the ready packets to the client.
-async fn flush(
-    backend: &mut Backend,
-    client: &mut Client,
-    ready: &mut usize,
-    delivered: &mut Delivered,
-) -> Option<Relayed> {
-    let bytes = &backend.buffer.bytes()[..*ready];
-    if client.stream.write_all(bytes).await.is_err() {
-        return Some(Relayed::ClientGone);
-    }
-    *delivered = after(bytes, *delivered);
-    backend.buffer.consume(*ready);
-    *ready = 0;
-    None
 }
 
 /// What the client has after `packets`, all whole.
@@ -249,103 +404,42 @@ fn after(packets: &[u8], before: Delivered) -> Delivered {
     now
 }
 
-/// Passes on what stands before `last`, then the OK packet there (of `len` bytes) without what only the proxy asked for.
-async fn replace(
-    backend: &mut Backend,
-    client: &mut Client,
-    last: usize,
-    len: usize,
-    head: Head,
-    delivered: &mut Delivered,
-) -> Option<Relayed> {
-    let bytes = &backend.buffer.bytes()[..last + len];
-    let mut out = Vec::with_capacity(last + len);
-    out.extend_from_slice(&bytes[..last]);
-    match without_track(&bytes[last + HEADER_LEN..], backend.link.caps) {
-        Ok(payload) => put_packet(&mut out, &mut { head.seq }, &payload),
-        Err(malformed) => {
-            let how = ConnectFailure::Protocol { what: malformed.what.to_owned() };
-            return Some(Relayed::Lost { how, delivered: *delivered });
-        }
+/// The client has not taken all of `bytes`: what is left goes before whatever it is told next. Gives what it then has.
+fn left_behind(client: &mut Client, bytes: &[u8], written: usize, before: Delivered) -> Delivered {
+    if before == Delivered::PartOfPacket {
+        return before;
     }
-    if client.stream.write_all(&out).await.is_err() {
-        return Some(Relayed::ClientGone);
-    }
-    *delivered = after(&out, *delivered);
-    backend.buffer.consume(last + len);
-    None
+    client.leave(&bytes[written..]);
+    after(bytes, before)
 }
 
-/// Passes on a packet that does not fit the buffer (of `len` bytes, its header at `at`), piece by piece.
-async fn pass_large(
-    backend: &mut Backend,
-    client: &mut Client,
-    at: usize,
-    len: usize,
-    delivered: &mut Delivered,
-) -> Option<Relayed> {
-    let head = Head::peek(&backend.buffer.bytes()[at..])?;
-    let mut left = at + len;
-    loop {
-        let piece = left.min(backend.buffer.len());
-        if client.stream.write_all(&backend.buffer.bytes()[..piece]).await.is_err() {
-            return Some(Relayed::ClientGone);
-        }
-        backend.buffer.consume(piece);
-        left -= piece;
-        *delivered = Delivered::PartOfPacket;
-        if left == 0 {
-            break;
-        }
-        if let Some(end) = fill(backend, *delivered).await {
-            return Some(end);
-        }
-    }
-    if head.len < PAYLOAD_MAX {
-        *delivered = Delivered::Packets { next_seq: head.seq.wrapping_add(1) };
-    }
-    None
+/// Logs what of an answer was not understood: its shape, never its contents beyond the first bytes.
+fn tell_shape(command: Command, malformed: &Malformed, len: usize, payload: &[u8]) {
+    let first: Vec<String> = payload.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+    tracing::error!(
+        "an answer to COM_{} could not be followed: {malformed}; a packet of {len} bytes that begins with {}: please report it",
+        command.name(),
+        first.join(" ")
+    );
 }
 
-/// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one. When the node is lost the file is read to
-/// its end all the same: what is left of it must never be taken for commands. Gives the sequence number of what follows the file.
-async fn pass_file(backend: &mut Backend, client: &mut Client) -> Result<u8, Relayed> {
-    let mut lost = None;
-    backend.begin_sending();
-    loop {
-        let Some(head) = Head::peek(client.buffer.bytes()) else {
-            match client.buffer.fill(&mut client.stream).await {
-                Ok(n) if n > 0 => continue,
-                _ => return Err(Relayed::ClientGone),
-            }
-        };
-        let mut left = packet::HEADER_LEN + head.len;
-        while left > 0 {
-            if client.buffer.is_empty() {
-                match client.buffer.fill(&mut client.stream).await {
-                    Ok(n) if n > 0 => {}
-                    _ => return Err(Relayed::ClientGone),
-                }
-            }
-            let piece = left.min(client.buffer.len());
-            if lost.is_none() {
-                let written = backend.link.stream.write_all(&client.buffer.bytes()[..piece]).await;
-                lost = written.err().map(|error| of_io(&error));
-            }
-            client.buffer.consume(piece);
-            left -= piece;
-        }
-        if head.len == 0 {
-            let next_seq = head.seq.wrapping_add(1);
-            return match lost {
-                Some(how) => Err(Relayed::Lost { how, delivered: Delivered::Packets { next_seq } }),
-                None => {
-                    backend.sent_whole();
-                    Ok(next_seq)
-                }
-            };
-        }
+/// Whether an error speaks of the node, not of the statement; of some the message decides.
+pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
+    match code {
+        errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE => errno::is_read_only(code, message),
+        errno::UNKNOWN_COM_ERROR => errno::is_galera_refusal(code, message),
+        code => errno::speaks_of_the_node(code),
     }
+}
+
+/// An error that speaks of the node, not of the statement.
+fn node_refused(payload: &[u8]) -> Option<NodeError> {
+    let err = ErrPacket::parse(payload).ok()?;
+    speaks_of_the_node(err.code, err.message).then(|| NodeError {
+        code: err.code,
+        state: err.state.try_into().unwrap_or(*b"HY000"),
+        message: String::from_utf8_lossy(err.message).into_owned(),
+    })
 }
 
 #[cfg(test)]

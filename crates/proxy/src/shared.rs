@@ -1,11 +1,13 @@
 //! What all clients of the proxy share: settings, door, counters, and where each session is.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use self::temporary::{digest, digest_text};
+use session::exchange::Limits;
 use session::login::Check;
+use session::suspects::Suspects;
 use tokio::sync::{Notify, mpsc, watch};
 use topology::account::Accounts;
 use topology::fact::Fact;
@@ -15,14 +17,16 @@ use crate::Settings;
 use crate::backend::AttachError;
 use crate::door::Door;
 use crate::lane::Lane;
+use crate::registry::{FIRST_ID, Registry};
 use crate::seldom::Seldom;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 
-/// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
-pub const FIRST_ID: u32 = 0x4000_0000;
 /// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
 /// refused in the end for just, this long. An unknown name and a wrong password take the same time.
 pub const ACCOUNTS_WAIT: Duration = Duration::from_secs(2);
+
+/// Of a statement that ran when a node was lost, so many bytes of its shape are told.
+const STATEMENT_SHOWN: usize = 200;
 
 /// What all clients share.
 pub struct Shared {
@@ -38,23 +42,16 @@ pub struct Shared {
     next_id: AtomicU32,
     places: AtomicU32,
     emptied: Notify,
-    sessions: Mutex<HashMap<u32, Place>>,
+    /// Where each session is.
+    pub registry: Registry,
+    began: Instant,
+    suspects: Mutex<Suspects>,
+    /// How many they are, for those who only want to know whether there are any.
+    suspects_count: AtomicUsize,
     /// That this host lacks something.
     lack: Seldom,
     /// Why a login was refused.
     pub refusal: Seldom,
-}
-
-/// Where a client's session is, for KILL.
-#[derive(Clone)]
-pub struct Place {
-    /// The lane it is on.
-    pub lane: Arc<Lane>,
-    /// The node's number of its connection.
-    pub thread_id: u32,
-    /// How many other clients have killed that very connection, or are about to hear whether they may. A count, since one that may
-    /// not must not take back what another has done.
-    pub kills: Arc<AtomicU32>,
 }
 
 /// One of the limited places for clients; given back when dropped.
@@ -80,6 +77,7 @@ impl Shared {
         counts: Arc<Counts>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let suspects = Suspects::new(settings.suspect_time);
         Self {
             settings,
             door,
@@ -89,7 +87,10 @@ impl Shared {
             next_id: AtomicU32::new(0),
             places: AtomicU32::new(0),
             emptied: Notify::new(),
-            sessions: Mutex::default(),
+            registry: Registry::default(),
+            began: Instant::now(),
+            suspects: Mutex::new(suspects),
+            suspects_count: AtomicUsize::new(0),
             lack: Seldom::new(Duration::from_secs(10)),
             refusal: Seldom::new(Duration::from_secs(1)),
         }
@@ -153,6 +154,7 @@ impl Shared {
                 })
                 .collect(),
             errors: self.counts.errors(),
+            busy: self.registry.busy(),
         }
     }
 
@@ -171,18 +173,52 @@ impl Shared {
         }
     }
 
-    /// Notes where a client's session is now.
-    pub fn settle(&self, id: u32, place: Option<Place>) {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        match place {
-            Some(place) => sessions.insert(id, place),
-            None => sessions.remove(&id),
-        };
+    /// Time since the proxy started.
+    pub fn since_start(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.began)
     }
 
-    /// Where a client's session is.
-    pub fn place_of(&self, id: u32) -> Option<Place> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    /// How often, and for how long, a statement is tried.
+    pub fn limits(&self) -> Limits {
+        Limits { hold_time: self.settings.hold_time, resends_max: self.settings.resends_max }
+    }
+
+    // ---- statements that may have cost a node
+
+    fn with_suspects<T>(&self, act: impl FnOnce(&mut Suspects, Duration) -> T) -> T {
+        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        let out = act(&mut suspects, self.began.elapsed());
+        self.suspects_count.store(suspects.len(), Relaxed);
+        out
+    }
+
+    /// Whether any statement is under suspicion; none is, but for the time after a loss.
+    pub fn has_suspects(&self) -> bool {
+        self.suspects_count.load(Relaxed) > 0
+    }
+
+    /// Why a statement is refused for now.
+    pub fn refused_as_suspect(&self, text: &[u8]) -> Option<String> {
+        let digest = digest(text, 0);
+        let left = self.with_suspects(|suspects, now| suspects.refused(now, digest))?;
+        Some(format!("{} s more (digest {digest:016x})", left.as_secs() + 1))
+    }
+
+    /// A statement was answered, so that it does not end nodes.
+    pub fn ended_well(&self, text: &[u8]) {
+        let digest = digest(text, 0);
+        self.with_suspects(|suspects, _| suspects.ended_well(digest));
+    }
+
+    /// A node was lost while a statement ran there.
+    pub fn statement_lost(&self, lane: &Lane, text: &[u8]) {
+        let number = digest(text, 0);
+        self.with_suspects(|suspects, now| suspects.lost(now, number));
+        let mut shape = digest_text(text, 0);
+        let end = (0..=STATEMENT_SHOWN.min(shape.len())).rev().find(|at| shape.is_char_boundary(*at));
+        shape.truncate(end.unwrap_or(0));
+        let digest = format!("{number:016x}");
+        self.tell(Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape });
     }
 
     /// The board, once it knows what to announce; `None` after `within`.
@@ -214,5 +250,17 @@ impl Shared {
                 return checked;
             }
         }
+    }
+}
+
+mod temporary {
+    pub fn digest(text: &[u8], _: u16) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        hasher.finish()
+    }
+    pub fn digest_text(_: &[u8], _: u16) -> String {
+        String::new()
     }
 }

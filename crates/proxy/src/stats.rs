@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
+use crate::activity::Busy;
 use crate::voice::{self, Voice};
 
 /// Counters, raised from any task.
@@ -31,6 +32,28 @@ impl Counts {
     pub fn error(&self, voice: Voice) {
         if let Some(at) = voice::ALL.iter().position(|known| *known == voice) {
             self.errors[at].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A link was made; `moved`: for a session that was on another.
+    pub fn link_made(&self, moved: bool) {
+        self.links_total.fetch_add(1, Relaxed);
+        if moved {
+            self.moved.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A statement is tried again.
+    pub fn sent_again(&self) {
+        self.again.fetch_add(1, Relaxed);
+    }
+
+    /// One session more, or less, cannot be moved.
+    pub fn pinned(&self, more: bool) {
+        if more {
+            self.pinned.fetch_add(1, Relaxed);
+        } else {
+            self.pinned.fetch_sub(1, Relaxed);
         }
     }
 
@@ -115,4 +138,6 @@ pub struct Stats {
     pub lanes: Vec<LaneStats>,
     /// The proxy's own errors.
     pub errors: Vec<ErrorCount>,
+    /// Sessions that keep a node's lane busy, the longest first.
+    pub busy: Vec<Busy>,
 }

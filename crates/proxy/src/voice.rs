@@ -3,15 +3,11 @@
 //! "Surely rolled back", "outcome unknown", "hold timed out" and "hold full" are four different codes, because an
 //! application must treat them differently.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use protocol::errno;
 use protocol::ok::put_err;
 use protocol::packet::put_packet;
-use topology::fact::ConnectFailure;
-
-use crate::backend::AttachError;
 
 /// An error the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,9 +160,37 @@ pub const NOT_REBUILT: Voice = Voice {
     closes: true,
 };
 
+/// It was sent, and its node was lost; it was sent again, and that node was lost, too.
+pub const LOST_AGAIN: Voice = Voice {
+    code: 9113,
+    state: "08S01",
+    name: "lost_again",
+    sentence: "each database node that the statement was sent to was lost before it answered; nothing was changed, and it is not \
+               sent again: it may be what ends them",
+    closes: false,
+};
+/// The proxy does not understand what the node answers.
+pub const NOT_FOLLOWED: Voice = Voice {
+    code: 9114,
+    state: "08S01",
+    name: "answer_not_followed",
+    sentence: "the database node's answer does not follow the protocol as the proxy knows it, so it could not be passed on; the \
+               statement may or may not have been executed, and a transaction that was open is rolled back; see the proxy's log",
+    closes: true,
+};
+/// Its like has cost nodes.
+pub const SUSPECT: Voice = Voice {
+    code: 9115,
+    state: "HY000",
+    name: "suspect_statement",
+    sentence: "database nodes were lost while a statement of this form ran on them, and none has ended well since; nothing was \
+               executed; it is refused for",
+    closes: false,
+};
+
 /// All of them, for `understudy errors` and the documentation. A number that was once given is never given again (9109 was an
 /// account's plugin).
-pub const ALL: [Voice; 16] = [
+pub const ALL: [Voice; 19] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
     HOLD_EXPIRED,
@@ -179,6 +203,9 @@ pub const ALL: [Voice; 16] = [
     NO_NODE_YET,
     NO_ACCOUNTS_YET,
     NOT_REBUILT,
+    LOST_AGAIN,
+    NOT_FOLLOWED,
+    SUSPECT,
     TOO_MANY_CLIENTS,
     ACCESS_DENIED,
     MALFORMED,
@@ -223,28 +250,6 @@ pub fn refused_by_node(code: u16, message: String) -> String {
              rights for the host named here)"
         ),
         _ => message,
-    }
-}
-
-impl fmt::Display for AttachError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AttachError::Lost(how) => match how {
-                ConnectFailure::Refused => f.write_str("its node refuses connections"),
-                ConnectFailure::Reset | ConnectFailure::Closed => {
-                    f.write_str("its node ended the connection")
-                }
-                ConnectFailure::TimedOut => f.write_str("its node did not answer in time"),
-                ConnectFailure::Unreachable => f.write_str("its node cannot be reached"),
-                ConnectFailure::Rejected { errno, message } => write!(f, "its node says {errno}: {message}"),
-                ConnectFailure::Protocol { what } => write!(f, "its node broke the protocol: {what}"),
-            },
-            AttachError::Refused { errno, message, .. } => write!(f, "its node says {errno}: {message}"),
-            AttachError::NotRebuilt(why) => f.write_str(why),
-            AttachError::Shut => f.write_str("its node takes no statements any more"),
-            AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
-            AttachError::Local(lack) => f.write_str(lack),
-        }
     }
 }
 

@@ -4,14 +4,26 @@
 //!
 //! ```text
 //!   a command ──> session::command ──> Next: forward it, answer it here, or end
-//!   an answer ──> session::ended   ──> memory (schema, variables, prepared statements), transaction open or not
-//!   a loss    ──> session::lost    ──> retry::Verdict: again, rolled back, outcome unknown, cut short
-//!   a new node <── memory::restore  <── what must be said before the first statement there
-//!   no node   ──> gate             ──> wait, in order, within limits
+//!                      │
+//!                      v
+//!                 exchange: one operation after the other until the client has its answer; a loss asks retry
+//!                      │
+//!   an answer ──> session::ended ──> wanted (what the client wants, whatever node it stands on)
+//!                      └──────────> standing (what this one link has, and no other)
+//!   a fresh link <── wanted::restore, bound (what a prepared statement was prepared under)
+//!   a link that is left in good order ──> saving (what it alone knows is read from it first)
+//!   no node ──> gate ──> wait, in order, within limits
 //! ```
 
+pub mod bound;
+pub mod command;
+pub mod exchange;
 pub mod gate;
 pub mod login;
-pub mod memory;
 pub mod retry;
+pub mod saving;
 pub mod session;
+pub mod standing;
+pub mod suspects;
+pub mod value;
+pub mod wanted;

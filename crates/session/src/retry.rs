@@ -11,7 +11,9 @@
 //! | inside, COMMIT or anything that may commit         | rolled back     | **unknown**                       | **unknown**      |
 //!
 //! "Rolled back" is certain: a server that lost the connection, or was cut from its group, rolls back what was not
-//! committed. A statement whose last byte was never sent cannot have run: servers execute whole packets only.
+//! committed. A statement whose last byte was never sent cannot have run: servers execute whole packets only. But no server rolls back
+//! what was done to a table without transactions (MyISAM, Aria, MEMORY): where the statement or its transaction may have touched one,
+//! "rolled back", and "again" of what was sent with autocommit off, become **unknown**.
 
 use protocol::statement::Kind;
 
@@ -35,6 +37,8 @@ pub struct Circumstances {
     pub in_transaction: bool,
     /// The session's autocommit is on.
     pub autocommit: bool,
+    /// It, or the transaction before it, may have changed a table without transactions.
+    pub untransactional: bool,
 }
 
 /// What follows from a loss.
@@ -59,6 +63,7 @@ pub fn verdict(what: Circumstances, progress: Progress) -> Verdict {
         return match what.kind {
             Kind::Rollback => Verdict::Done,
             _ if sent && what.may_commit => Verdict::Unknown,
+            _ if what.untransactional => Verdict::Unknown,
             _ => Verdict::RolledBack,
         };
     }
@@ -70,7 +75,7 @@ pub fn verdict(what: Circumstances, progress: Progress) -> Verdict {
         Kind::Read | Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint => {
             Verdict::Again
         }
-        Kind::Write if !what.autocommit && !what.may_commit => {
+        Kind::Write if !what.autocommit && !what.may_commit && !what.untransactional => {
             if delivered {
                 Verdict::RolledBack
             } else {
@@ -90,7 +95,7 @@ mod tests {
     const GIVEN: Progress = Progress { sent: true, delivered: true };
 
     fn outside(kind: Kind, may_commit: bool) -> Circumstances {
-        Circumstances { kind, may_commit, in_transaction: false, autocommit: true }
+        Circumstances { kind, may_commit, in_transaction: false, autocommit: true, untransactional: false }
     }
 
     fn inside(kind: Kind, may_commit: bool) -> Circumstances {
@@ -120,6 +125,16 @@ mod tests {
     }
 
     #[test]
+    fn what_no_server_rolls_back_is_never_called_rolled_back() {
+        for kind in [Kind::Write, Kind::Read, Kind::Savepoint] {
+            for progress in [UNSENT, SENT, GIVEN] {
+                let what = Circumstances { untransactional: true, ..inside(kind, false) };
+                assert_eq!(verdict(what, progress), Verdict::Unknown, "{kind:?} {progress:?}");
+            }
+        }
+    }
+
+    #[test]
     fn reads_and_the_unsent_go_again() {
         assert_eq!(verdict(outside(Kind::Write, true), UNSENT), Verdict::Again);
         assert_eq!(verdict(outside(Kind::Read, false), SENT), Verdict::Again);
@@ -127,6 +142,9 @@ mod tests {
         assert_eq!(verdict(outside(Kind::Begin, true), SENT), Verdict::Again);
         let first_of_a_transaction = Circumstances { autocommit: false, ..outside(Kind::Write, false) };
         assert_eq!(verdict(first_of_a_transaction, SENT), Verdict::Again);
+        let untransactional = Circumstances { untransactional: true, ..first_of_a_transaction };
+        assert_eq!(verdict(untransactional, SENT), Verdict::Unknown);
+        assert_eq!(verdict(untransactional, UNSENT), Verdict::Again);
         let ddl = Circumstances { autocommit: false, ..outside(Kind::Write, true) };
         assert_eq!(verdict(ddl, SENT), Verdict::Unknown);
     }

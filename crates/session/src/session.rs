@@ -1,7 +1,11 @@
 //! The only door: one client's session, from its login to its end.
 //!
-//! The driver shows each command ([`Session::command`]) and each end of an answer ([`Session::part`], [`Session::ended`]), and
-//! asks what a loss means ([`Session::lost`]). Bytes stay with the driver; what is kept here is what must survive a node.
+//! The driver shows each command ([`Session::command`]) and each end of an answer ([`Session::part`], [`Session::ended`]), and asks what
+//! a loss means ([`Session::lost`]). Bytes stay with the driver. What must survive a node is kept here ([`Wanted`]); what is of one link
+//! only is handed in with each call ([`Standing`]).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use protocol::capability::Caps;
 use protocol::command::{self, Command, LAST_PREPARED};
@@ -9,121 +13,26 @@ use protocol::errno;
 use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
 use protocol::response::End;
-use protocol::statement::{Kind, Pins, Sets, Statement};
+use protocol::statement::{InsertId, Kind, Pins, Recalls, Sets, Statement, names_any};
 
-use crate::memory::{Memory, Prepared, Unnamed};
+use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, gives_number, types_at};
 use crate::retry::{self, Circumstances, Progress, Verdict};
+use crate::standing::Standing;
+use crate::wanted::{Prepared, Wanted};
 
-/// Where the session's transaction stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transaction {
-    /// None is open: the session may move.
-    None,
-    /// One is open on the present node.
-    Open,
-    /// One was open on a node that is lost: it is rolled back, and the client is yet to be told.
-    Lost,
-}
-
-/// A command on its way.
-#[derive(Clone, Debug)]
-pub struct InFlight {
-    /// Which.
-    pub command: Command,
-    /// The client's id of the prepared statement it speaks of.
-    pub statement: Option<u32>,
-    /// What the scanner says of its text; `None` for commands without text.
-    scanned: Option<Statement>,
-    /// What it is, as far as sending it again goes.
-    what: Circumstances,
-    recalls: bool,
-    recalls_sequence: bool,
-    /// What it recalls are the rows of the last SELECT: what stands between leaves them.
-    recalls_rows: bool,
-    /// Several statements may run before its first answer.
-    several: bool,
-    /// It runs code that its text does not show.
-    calls: bool,
-    /// It may leave a new transaction behind the one it ends.
-    chains: bool,
-}
-
-impl InFlight {
-    /// What it is, as far as sending it again goes.
-    pub fn kind(&self) -> Kind {
-        self.what.kind
-    }
-
-    /// It asks what an earlier statement left on the node (FOUND_ROWS(), SHOW WARNINGS, ...) and no other node knows.
-    pub fn recalls(&self) -> bool {
-        self.recalls
-    }
-
-    fn is(&mut self, scanned: &Statement) {
-        self.what.kind = scanned.kind;
-        self.what.may_commit = scanned.may_commit;
-        self.several = scanned.runs_several;
-        self.calls = scanned.calls;
-        self.recalls_sequence = scanned.recalls_sequence;
-    }
-
-    fn recalls_by(&mut self, scanned: &Statement, text: &[u8]) {
-        self.recalls = scanned.recalls && !recalls_only_insert_id(text);
-        self.recalls_rows = self.recalls && has(text, b"found_rows");
-    }
-
-    fn is_harmless(&mut self, kind: Kind) {
-        self.what.kind = kind;
-        self.what.may_commit = false;
-    }
-}
-
-/// What to do with a command.
-#[derive(Debug)]
-pub enum Next {
-    /// Send it to a node and relay the answer.
-    Forward(InFlight),
-    /// Answer OK here; no node is needed.
-    AnswerOk,
-    /// Its transaction was lost with its node: say so (1213), and go on.
-    AnswerRolledBack,
-    /// It asks for something the proxy cannot do; the name of it.
-    Refuse(&'static str),
-    /// No such prepared statement (1243).
-    UnknownStatement(u32),
-    /// Forget the session, here and on its node, and answer OK.
-    Reset,
-    /// A new login on the same connection.
-    ChangeUser,
-    /// End a statement or a connection; the scanner's word on KILL.
-    Kill {
-        /// Only its running statement.
-        query_only: bool,
-        /// The connection id.
-        id: u64,
-        /// Forward this when the id is not one of the proxy's own.
-        otherwise: InFlight,
-    },
-    /// Nothing to send and nothing to answer.
-    Nothing,
-    /// The client says goodbye.
-    Quit,
-}
+/// Names of what cannot be rolled back for certain; `None` while they are not known, so that any name may be among them. Asked for only when
+/// a write is at hand.
+pub type Untransactional<'a> = &'a dyn Fn() -> Option<Arc<BTreeSet<String>>>;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Session {
     /// What must be set up again on another node.
-    pub memory: Memory,
-    transaction: Transaction,
-    /// The node's status bits as of the last answer.
+    pub wanted: Wanted,
+    /// The node's status bits as of the last answer that the client saw.
     status: u16,
-    /// The session has moved, and nothing was run since: no warnings, row counts and the like to recall.
-    forgot: bool,
-    /// The session has moved, and nothing was run since that would leave rows to count.
-    forgot_rows: bool,
-    /// The session has moved, and nothing was run since that would draw from a sequence.
-    forgot_sequences: bool,
+    /// What the client's next command is told.
+    owed: Option<Owed>,
     /// Of the answer at hand, one part has ended already.
     saw_part: bool,
 }
@@ -131,20 +40,7 @@ pub struct Session {
 impl Session {
     /// A session that just logged in.
     pub fn new(schema: Option<Vec<u8>>) -> Self {
-        Self {
-            memory: Memory::new(schema),
-            transaction: Transaction::None,
-            status: ok::status::AUTOCOMMIT,
-            forgot: false,
-            forgot_rows: false,
-            forgot_sequences: false,
-            saw_part: false,
-        }
-    }
-
-    /// Where its transaction stands.
-    pub fn transaction(&self) -> Transaction {
-        self.transaction
+        Self { wanted: Wanted::new(schema), status: ok::status::AUTOCOMMIT, owed: None, saw_part: false }
     }
 
     fn autocommit(&self) -> bool {
@@ -156,60 +52,80 @@ impl Session {
         self.status & (ok::status::AUTOCOMMIT | ok::status::NO_BACKSLASH_ESCAPES)
     }
 
+    /// What the client is yet to be told.
+    pub fn owed(&self) -> Option<&Owed> {
+        self.owed.as_ref()
+    }
+
+    /// Has the next command told this; the gravest wins.
+    pub fn owe(&mut self, owed: Owed) {
+        let graver = match (&self.owed, &owed) {
+            (Some(Owed::SessionLost(_)), _) => false,
+            (Some(Owed::Unknown), Owed::RolledBack) => false,
+            _ => true,
+        };
+        if graver {
+            self.owed = Some(owed);
+        }
+    }
+
+    // ---- a command
+
     /// A command of the client. `payload` is all of it, or as much as is at hand when it is larger than the proxy keeps
-    /// (`whole` false): a text that is cut off is taken for a write.
-    pub fn command(&mut self, payload: &[u8], whole: bool, caps: Caps) -> Next {
+    /// (`whole` false): a text that is cut off is taken for a write. `link`: what stands on the present link, if there is one.
+    pub fn command(
+        &mut self,
+        payload: &[u8],
+        whole: bool,
+        caps: Caps,
+        link: Option<&mut Standing>,
+        untransactional: Untransactional<'_>,
+    ) -> Next {
         let Some(command) = Command::of(payload) else { return Next::Refuse("an empty command packet") };
         self.saw_part = false;
-        let next = self.plan(command, payload, whole, caps);
-        if self.transaction != Transaction::Lost {
-            return next;
-        }
+        let mut none = Standing::default();
+        let next = self.plan(command, payload, whole, caps, link.unwrap_or(&mut none), untransactional);
+        if self.owed.is_some() { self.tell(next) } else { next }
+    }
+
+    /// What a command comes to when something is owed.
+    fn tell(&mut self, next: Next) -> Next {
+        let is_session = matches!(self.owed, Some(Owed::SessionLost(_)));
         match next {
             // The client is told by its next statement: this says nothing of a transaction.
-            Next::Forward(flight) if flight.command == Command::PING => Next::AnswerOk,
+            Next::Forward(flight) if flight.command == Command::PING && !is_session => Next::AnswerOk,
             // What was lost is rolled back: exactly what is asked for. (A new transaction behind it is not.)
-            Next::Forward(flight) if flight.kind() == Kind::Rollback && !flight.chains => {
-                self.transaction = Transaction::None;
+            Next::Forward(flight) if flight.kind() == Kind::Rollback && !flight.chains && !is_session => {
+                self.owed = None;
                 Next::AnswerOk
             }
-            // Long data: the EXECUTE that follows is refused, and nothing of it must be left behind.
+            // Nobody waits for an answer: the next command that does is told. (Long data: the EXECUTE that follows is refused.)
             Next::Forward(flight) if !flight.command.answers() => {
-                if let Some(statement) = flight.statement.and_then(|id| self.statement(id)) {
-                    statement.long_data = false;
+                if flight.command == Command::STMT_CLOSE
+                    && let Some(id) = flight.statement
+                {
+                    self.wanted.close(id);
                 }
                 Next::Nothing
             }
-            Next::Forward(_) | Next::Kill { .. } | Next::UnknownStatement(_) => {
-                self.transaction = Transaction::None;
-                Next::AnswerRolledBack
-            }
+            Next::Forward(_) | Next::Kill { .. } | Next::UnknownStatement(_) => match self.owed.take() {
+                Some(owed) => Next::Tell(owed),
+                None => next,
+            },
             next => next,
         }
     }
 
-    fn statement(&mut self, id: u32) -> Option<&mut Prepared> {
-        self.memory.statements.get_mut(&id)
-    }
-
-    fn plan(&mut self, command: Command, payload: &[u8], whole: bool, caps: Caps) -> Next {
-        let mut flight = InFlight {
-            command,
-            statement: None,
-            scanned: None,
-            recalls: false,
-            recalls_sequence: false,
-            recalls_rows: false,
-            several: false,
-            calls: false,
-            chains: false,
-            what: Circumstances {
-                kind: Kind::Write,
-                may_commit: true,
-                in_transaction: self.transaction == Transaction::Open,
-                autocommit: self.autocommit(),
-            },
-        };
+    fn plan(
+        &mut self,
+        command: Command,
+        payload: &[u8],
+        whole: bool,
+        caps: Caps,
+        link: &mut Standing,
+        untransactional: Untransactional<'_>,
+    ) -> Next {
+        let mut flight = InFlight::new(command, link.in_transaction(), self.autocommit());
         match command {
             Command::QUIT => return Next::Quit,
             Command::CHANGE_USER => return Next::ChangeUser,
@@ -223,24 +139,22 @@ impl Session {
                 let mut scanned = Statement::under(text, self.status);
                 if !whole {
                     // What follows may be anything, another statement included.
-                    scanned.kind = Kind::Write;
-                    scanned.may_commit = true;
-                    scanned.runs_several = true;
-                    scanned.alone = false;
+                    scanned = cut_off(scanned);
                 }
                 if !caps.has(Caps::MULTI_STATEMENTS) && begins_with_one_write(text) {
                     scanned.runs_several = false;
                 }
                 flight.is(&scanned);
+                flight.what.untransactional =
+                    !whole || self.touches_untransactional(text, scanned.kind, untransactional);
                 self.mark_chain(&mut flight, scanned);
-                flight.recalls_by(&scanned, text);
                 flight.scanned = Some(scanned);
                 if let Kind::Kill { query_only, id: Some(id) } = scanned.kind {
                     return Next::Kill { query_only, id, otherwise: flight };
                 }
             }
             Command::STMT_PREPARE => {
-                self.memory.preparing();
+                self.wanted.preparing();
                 flight.is_harmless(Kind::SessionOnly);
             }
             Command::INIT_DB | Command::PING | Command::STATISTICS | Command::SET_OPTION => {
@@ -259,12 +173,12 @@ impl Session {
             | Command::STMT_SEND_LONG_DATA
             | Command::STMT_CLOSE => {
                 let id = match command::statement_id(payload) {
-                    Some(LAST_PREPARED) => self.memory.last_prepared(),
-                    Some(id) => Some(id).filter(|id| self.memory.statements.contains_key(id)),
+                    Some(LAST_PREPARED) => self.wanted.last_prepared(),
+                    Some(id) => Some(id).filter(|id| self.wanted.statements.contains_key(id)),
                     None => return Next::Refuse("a malformed statement command"),
                 };
                 return match id {
-                    Some(id) => self.plan_prepared(flight, id, payload),
+                    Some(id) => self.plan_prepared(flight, id, payload, link, untransactional),
                     // Its number means nothing to the node, or means another statement there.
                     None if command.answers() => {
                         Next::UnknownStatement(command::statement_id(payload).unwrap_or_default())
@@ -277,12 +191,22 @@ impl Session {
         Next::Forward(flight)
     }
 
+    /// Whether a write may change what is not rolled back. Only names that stand in its text can be looked up; what calls code that the
+    /// text does not show is taken to commit anyway.
+    fn touches_untransactional(&self, text: &[u8], kind: Kind, names: Untransactional<'_>) -> bool {
+        if kind != Kind::Write {
+            return false;
+        }
+        let Some(names) = names() else { return true };
+        !names.is_empty() && names_any(text, self.status, |name| names.contains(name))
+    }
+
     /// A ROLLBACK that begins a new transaction is not done by being lost.
     fn mark_chain(&self, flight: &mut InFlight, scanned: Statement) {
         if !matches!(scanned.kind, Kind::Commit | Kind::Rollback) {
             return;
         }
-        let by_setting = self.memory.changed("completion_type");
+        let by_setting = self.wanted.changed("completion_type");
         flight.chains = scanned.chains
             || by_setting.is_some_and(|value| !value.eq_ignore_ascii_case(b"NO_CHAIN") && value != b"0");
         if flight.chains && scanned.kind == Kind::Rollback && flight.what.in_transaction {
@@ -290,119 +214,152 @@ impl Session {
         }
     }
 
-    fn plan_prepared(&mut self, mut flight: InFlight, id: u32, payload: &[u8]) -> Next {
+    fn plan_prepared(
+        &mut self,
+        mut flight: InFlight,
+        id: u32,
+        payload: &[u8],
+        link: &mut Standing,
+        untransactional: Untransactional<'_>,
+    ) -> Next {
         flight.statement = Some(id);
-        let Some(statement) = self.memory.statements.get_mut(&id) else {
-            return Next::UnknownStatement(id);
-        };
         match flight.command {
             // Closed on its node, when it has been prepared on one; its number is gone for the client either way.
-            Command::STMT_CLOSE if statement.on_node.is_none() => {
-                self.closed(id);
+            Command::STMT_CLOSE if link.statement(id).is_none() => {
+                self.wanted.close(id);
                 return Next::Nothing;
             }
             Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE => {
+                let Some(statement) = self.wanted.statements.get_mut(&id) else {
+                    return Next::UnknownStatement(id);
+                };
+                if remember_types(statement, flight.command, payload) {
+                    // New ones: the node's are old until this command has reached it.
+                    link.change(id, |on_node| on_node.types_told = false);
+                }
                 let scanned = statement.scanned;
                 flight.is(&scanned);
-                flight.recalls_by(&scanned, &statement.sql);
-                remember_types(statement, flight.command, payload);
+                let statement = &self.wanted.statements[&id];
+                flight.what.untransactional = statement.sql.is_empty()
+                    || self.touches_untransactional(&statement.sql, scanned.kind, untransactional);
                 self.mark_chain(&mut flight, scanned);
+                // Of a CALL servers send the results as they come, whatever was asked for.
+                flight.asks_cursor = command::asks_for_cursor(payload) && !scanned.calls;
                 // Once for each set of parameters.
                 flight.several |= flight.command == Command::STMT_BULK_EXECUTE;
             }
             Command::STMT_FETCH => flight.is_harmless(Kind::Read),
-            Command::STMT_SEND_LONG_DATA => statement.long_data = true,
             Command::STMT_RESET => flight.is_harmless(Kind::SessionOnly),
             _ => {}
         }
         Next::Forward(flight)
     }
 
+    // ---- its answer
+
     /// One part of a chain of results ended, and more follow: what it reports counts already. `payload` is its OK or EOF packet.
-    pub fn part(&mut self, flight: &InFlight, payload: &[u8], caps: Caps) {
+    pub fn part(&mut self, link: &mut Standing, flight: &InFlight, payload: &[u8], caps: Caps) {
         if let Some(status) = short_eof(payload) {
-            self.server_status(status);
+            self.server_status(link, status);
         } else if let Ok(ok) = OkPacket::parse(payload, caps) {
-            self.memory.ok(&ok, unnamed(flight), sets(flight));
-            self.server_status(ok.status);
+            self.wanted.ok(&ok, flight.unnamed(), flight.sets(), link);
+            if let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) {
+                self.wanted.note_insert_id(&scanned, ok.last_insert_id, |_| true, link);
+            }
+            self.server_status(link, ok.status);
         }
     }
 
     /// The answer ended. `payload` is its last packet, `text` the command's payload as the client sent it (empty when it was
     /// not kept).
-    pub fn ended(&mut self, flight: &InFlight, end: &End, payload: &[u8], text: &[u8], caps: Caps) {
+    pub fn ended(
+        &mut self,
+        link: &mut Standing,
+        flight: &InFlight,
+        end: &End,
+        payload: &[u8],
+        text: &[u8],
+        caps: Caps,
+    ) {
         match end {
-            End::Ok { status, .. } => {
-                if let Ok(ok) = OkPacket::parse(payload, caps) {
-                    self.memory.ok(&ok, unnamed(flight), sets(flight));
+            End::Ok { status, changed, .. } => {
+                // The hot path: most answers report nothing of the session and make no id.
+                let mut id = 0;
+                if (*changed || tells_an_id(payload))
+                    && let Ok(ok) = OkPacket::parse(payload, caps)
+                {
+                    self.wanted.ok(&ok, flight.unnamed(), flight.sets(), link);
+                    id = ok.last_insert_id;
                 }
-                self.succeeded(flight, text, caps);
-                self.server_status(*status);
-                self.note_cursor(flight, *status);
+                self.succeeded(link, flight, text, id, caps);
+                self.server_status(link, *status);
+                note_cursor(link, flight, *status);
             }
             End::Eof { status } => {
-                self.succeeded(flight, text, caps);
-                self.server_status(*status);
-                self.note_cursor(flight, *status);
+                self.succeeded(link, flight, text, 0, caps);
+                self.server_status(link, *status);
+                note_cursor(link, flight, *status);
             }
-            // Several servers roll back the whole transaction on some errors, and an error carries no status: the driver
-            // asks for it (`unsure`).
-            End::Err { code } => {
-                if let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) {
-                    // What it left behind is the error, which the present node knows.
-                    self.forgot &= flight.recalls;
-                    // A text that cannot be parsed has done nothing, unless it is the second of several.
-                    let several = self.saw_part || flight.several;
-                    if *code != errno::PARSE_ERROR || several {
-                        let runs_several = scanned.runs_several || several;
-                        self.memory.failed(&Statement { runs_several, ..scanned });
-                    }
-                }
-            }
+            End::Err { code } => self.answered_by_error(link, flight, *code),
             End::Text => {}
             End::Prepared { id, params, .. } => {
                 // Empty when it was too long to be kept: then nothing is known of it.
                 let sql = text.get(1..).unwrap_or_default();
                 let scanned = Statement::under(sql, self.status);
-                let scanned = match sql {
-                    [] => Statement { may_commit: true, runs_several: true, ..scanned },
-                    _ => scanned,
-                };
-                self.memory.prepared(sql, scanned, *id, *params);
+                let scanned = if sql.is_empty() { cut_off(scanned) } else { scanned };
+                let known = self.wanted.prepared(sql, scanned, *params);
+                link.prepared(known, *id, sql.is_empty());
             }
         }
-        if let Some(statement) = flight.statement.and_then(|id| self.memory.statements.get_mut(&id))
+        if let Some(id) = flight.statement
             && matches!(
                 flight.command,
                 Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE | Command::STMT_RESET
             )
         {
-            statement.long_data = false;
+            link.change(id, |on_node| on_node.long_data = false);
+        }
+    }
+
+    /// Several servers roll back the whole transaction on some errors, and an error carries no status: the driver asks for it
+    /// ([`Session::unsure`]).
+    fn answered_by_error(&mut self, link: &mut Standing, flight: &InFlight, code: u16) {
+        let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) else { return };
+        // What it left behind is the error, which the present node knows.
+        link.remembers(Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::PROFILE));
+        // A text that cannot be parsed has done nothing, unless it is the second of several.
+        let several = self.saw_part || flight.several;
+        if code != errno::PARSE_ERROR || several {
+            let runs_several = scanned.runs_several || several;
+            self.wanted.failed(&Statement { runs_several, ..scanned }, link);
+        }
+    }
+
+    /// A command that no server answers has reached the node.
+    pub fn sent(link: &mut Standing, flight: &InFlight) {
+        if flight.command == Command::STMT_SEND_LONG_DATA
+            && let Some(id) = flight.statement
+        {
+            link.change(id, |on_node| on_node.long_data = true);
         }
     }
 
     /// True when only the server knows whether a transaction is open: after an error, when one was or may have been begun.
-    pub fn unsure(&self, flight: &InFlight, end: &End) -> bool {
+    pub fn unsure(&self, link: &Standing, flight: &InFlight, end: &End) -> bool {
         matches!(end, End::Err { .. })
-            && (self.transaction == Transaction::Open
-                || !self.autocommit()
-                || flight.what.may_commit
-                || self.saw_part)
+            && (link.in_transaction() || !self.autocommit() || flight.what.may_commit || self.saw_part)
     }
 
-    /// What the server's status bits say, from any OK or EOF. A lost transaction stays lost until the client has been told.
-    pub fn server_status(&mut self, status: u16) {
+    /// What the server's status bits say, from any OK or EOF.
+    pub fn server_status(&mut self, link: &mut Standing, status: u16) {
         self.status = status;
         self.saw_part |= status & ok::status::MORE_RESULTS != 0;
-        if self.transaction != Transaction::Lost {
-            self.transaction =
-                if status & ok::status::IN_TRANS != 0 { Transaction::Open } else { Transaction::None };
-        }
+        link.set_transaction(status & ok::status::IN_TRANS != 0);
     }
 
-    /// A fresh link stands, with these status bits.
+    /// A fresh link stands, with these status bits; it was never in a transaction.
     pub fn attached(&mut self, status: u16) {
-        self.status = status;
+        self.status = status & !ok::status::IN_TRANS;
     }
 
     /// The prepared statement that `flight` runs, as the scanner sees it.
@@ -410,16 +367,17 @@ impl Session {
         matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
             .then_some(flight.statement)
             .flatten()
-            .and_then(|id| self.memory.statements.get(&id))
+            .and_then(|id| self.wanted.statements.get(&id))
             .map(|statement| statement.scanned)
     }
 
-    fn succeeded(&mut self, flight: &InFlight, text: &[u8], caps: Caps) {
+    fn succeeded(&mut self, link: &mut Standing, flight: &InFlight, text: &[u8], ok_id: u64, caps: Caps) {
         if let Some(scanned) = &flight.scanned {
             let text = command::query_text(text, caps).unwrap_or_default();
-            self.memory.succeeded(text, scanned);
+            self.wanted.succeeded(text, scanned, link);
+            self.wanted.note_insert_id(scanned, ok_id, |id| gives_number(text, id), link);
         } else if let Some(scanned) = self.executed(flight) {
-            let statement = flight.statement.and_then(|id| self.memory.statements.get(&id));
+            let statement = flight.statement.and_then(|id| self.wanted.statements.get(&id));
             // Run again elsewhere, its text alone would lack the parameters. Copied for those few of which it is kept.
             let is_kept = scanned.literal_user_variables || scanned.sets != Sets::NONE;
             let text = statement
@@ -427,153 +385,161 @@ impl Session {
                 .map(|statement| statement.sql.clone());
             let literal = scanned.literal_user_variables && text.is_some();
             let executed = Statement { literal_user_variables: literal, ..scanned };
-            self.memory.succeeded(text.as_deref().unwrap_or_default(), &executed);
+            self.wanted.succeeded(text.as_deref().unwrap_or_default(), &executed, link);
+            self.wanted.note_insert_id(&scanned, ok_id, |_| true, link);
         } else {
             return; // PING and the like leave nothing to recall
         }
-        self.forgot &= flight.recalls;
-        self.forgot_rows &= flight.recalls || !matches!(flight.kind(), Kind::Read | Kind::Write);
-        self.forgot_sequences &= flight.recalls || flight.kind() != Kind::Write;
+        let mut anew = Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::PROFILE);
+        if matches!(flight.kind(), Kind::Read | Kind::Write) {
+            anew = anew.union(Recalls::FOUND_ROWS);
+        }
+        if flight.kind() == Kind::Write && flight.recalls.is_empty() {
+            anew = anew.union(Recalls::SEQUENCE).union(Recalls::LAST_GTID);
+        }
+        link.remembers(anew);
     }
 
-    fn note_cursor(&mut self, flight: &InFlight, status: u16) {
-        let Some(statement) = flight.statement.and_then(|id| self.memory.statements.get_mut(&id)) else {
-            return;
-        };
-        match flight.command {
-            Command::STMT_EXECUTE => statement.cursor = status & ok::status::CURSOR_EXISTS != 0,
-            Command::STMT_FETCH if status & ok::status::LAST_ROW_SENT != 0 => statement.cursor = false,
-            Command::STMT_RESET => statement.cursor = false,
-            _ => {}
-        }
-    }
+    // ---- what becomes of a link
 
     /// A STMT_CLOSE was sent, or needs no sending.
-    pub fn closed(&mut self, statement: u32) {
-        self.memory.close(statement);
+    pub fn closed(&mut self, link: Option<&mut Standing>, statement: u32) {
+        self.wanted.close(statement);
+        if let Some(link) = link {
+            link.closed(statement);
+        }
     }
 
     /// COM_RESET_CONNECTION: all is as after the login but the schema, on the node too, or no link stands.
     pub fn reset(&mut self) {
-        self.memory.reset();
-        self.transaction = Transaction::None;
+        self.wanted.reset();
+        self.owed = None;
         self.status = ok::status::AUTOCOMMIT;
-        self.forgot = false;
-        self.forgot_rows = false;
-        self.forgot_sequences = false;
+    }
+
+    /// What a fresh link of this session has; `has_moved`: the session ran statements on another.
+    pub fn standing(&self, has_moved: bool) -> Standing {
+        if has_moved { Standing::after_move(self.wanted.insert_id().is_some()) } else { Standing::default() }
     }
 
     /// An EXECUTE was answered here: true when long data waits for it on the node, which the next one must not find.
-    pub fn left_long_data(&mut self, flight: &InFlight) -> bool {
-        matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
-            && flight
-                .statement
-                .and_then(|id| self.statement(id))
-                .is_some_and(|statement| std::mem::take(&mut statement.long_data))
+    pub fn left_long_data(link: &mut Standing, flight: &InFlight) -> bool {
+        let Some(id) = flight.statement else { return false };
+        let left = matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
+            && link.statement(id).is_some_and(|on_node| on_node.long_data);
+        link.change(id, |on_node| on_node.long_data = false);
+        left
     }
 
-    /// The node was lost with this command on its way.
-    pub fn lost(&mut self, flight: &InFlight, progress: Progress) -> Verdict {
+    /// The node was lost with this command on its way; `link` is what stood on it.
+    pub fn lost(&mut self, link: &Standing, flight: &InFlight, progress: Progress) -> Verdict {
         // It was looked at before it had this node, on which autocommit may be another.
         let autocommit = flight.what.autocommit || self.autocommit();
-        self.memory.unprepare_all();
-        self.transaction = Transaction::None;
+        let untransactional = (progress.sent && flight.what.untransactional) || link.wrote_untransactional();
         if flight.what.in_transaction {
+            let owed = if link.wrote_untransactional() { Owed::Unknown } else { Owed::RolledBack };
             match flight.command {
                 // Answered as if nothing had happened, as those who ask so expect; the next statement is told.
                 Command::PING | Command::STMT_RESET => {
-                    self.transaction = Transaction::Lost;
+                    self.owe(owed);
                     return Verdict::Done;
                 }
                 // Nobody looks for the end of a transaction in the answer to these.
-                Command::STATISTICS | Command::SET_OPTION => self.transaction = Transaction::Lost,
+                Command::STATISTICS | Command::SET_OPTION => self.owe(owed),
                 _ => {}
             }
         }
-        retry::verdict(Circumstances { autocommit, ..flight.what }, progress)
+        retry::verdict(Circumstances { autocommit, untransactional, ..flight.what }, progress)
     }
 
-    /// The node was lost while nothing was on its way.
-    pub fn lost_idle(&mut self) {
-        self.memory.unprepare_all();
-        if self.transaction == Transaction::Open {
-            self.transaction = Transaction::Lost;
+    /// The node was lost, or let go of, while nothing was on its way; `link` is what stood on it.
+    pub fn lost_idle(&mut self, link: &Standing) {
+        if link.in_transaction() {
+            self.owe(if link.wrote_untransactional() { Owed::Unknown } else { Owed::RolledBack });
+        }
+        let pins = link.pins();
+        if !pins.is_empty() {
+            self.owe(Owed::SessionLost(pins.names().join(", ")));
         }
     }
 
     /// The node was lost when it was to say whether a transaction is open after `flight` had failed. Where nobody knows, the
     /// client is told that it is lost; one statement that failed under autocommit has left none.
-    pub fn lost_unsure(&mut self, flight: &InFlight) {
-        let has_none = self.transaction == Transaction::None
+    pub fn lost_unsure(&mut self, link: &Standing, flight: &InFlight) {
+        let has_none = !link.in_transaction()
             && flight.what.autocommit
             && self.autocommit()
             && !self.saw_part
             && !flight.several
             && !flight.chains;
-        self.lost_idle();
+        self.lost_idle(link);
         if !has_none {
-            self.transaction = Transaction::Lost;
+            let untransactional = link.wrote_untransactional() || flight.what.untransactional;
+            self.owe(if untransactional { Owed::Unknown } else { Owed::RolledBack });
         }
     }
 
-    /// The session stands on another node now.
-    pub fn moved(&mut self) {
-        self.forgot = true;
-        self.forgot_rows = true;
-        self.forgot_sequences = true;
-    }
-
-    /// True when the command asks for something that only the former node knew.
-    pub fn has_forgotten(&self, flight: &InFlight) -> bool {
-        // Of these, what is remembered longer is forgotten longer: a text that asks for several is told by the first.
-        flight.recalls
-            && if flight.recalls_sequence {
-                self.forgot_sequences
-            } else if flight.recalls_rows {
-                self.forgot_rows
-            } else {
-                self.forgot
-            }
+    /// What the command asks for that only a former node knew.
+    pub fn forgotten(link: &Standing, flight: &InFlight) -> Recalls {
+        link.forgotten(flight.recalls)
     }
 
     /// The node refused the command with an error that speaks of the node. Such an answer means that it did not run, but for
     /// errors that may come after the work was done: those count as a loss.
-    pub fn refused(&mut self, flight: &InFlight, code: u16) -> Verdict {
+    pub fn refused(&mut self, link: &Standing, flight: &InFlight, code: u16) -> Verdict {
         let ran = !matches!(
             code,
             errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE
         ) || flight.kind() == Kind::Commit
             || flight.several;
-        self.lost(flight, Progress { sent: ran, delivered: false })
+        self.lost(link, flight, Progress { sent: ran, delivered: false })
     }
 
-    /// What keeps this session from moving, by name.
-    pub fn pins(&self) -> Pins {
-        self.memory.pins()
+    /// Whether the node alone knows what LAST_INSERT_ID() is.
+    pub fn has_insert_id_to_save(&self, link: &Standing) -> bool {
+        self.wanted.insert_id().is_none() && link.forgotten(Recalls::INSERT_ID).is_empty()
     }
-}
 
-/// What an unnamed change of the session means for this command.
-fn unnamed(flight: &InFlight) -> Unnamed {
-    match &flight.scanned {
-        _ if flight.calls => Unnamed::Never,
-        Some(scanned)
-            if !scanned.pins.is_empty()
-                || !scanned.unpins.is_empty()
-                || scanned.literal_user_variables
-                || scanned.kind == Kind::SessionOnly =>
-        {
-            Unnamed::Expected
-        }
-        None if !matches!(flight.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE) => {
-            Unnamed::Expected
-        }
-        _ => Unnamed::UnlessNamed,
+    /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
+    pub fn has_to_save(&self, link: &Standing) -> bool {
+        self.has_insert_id_to_save(link) || link.is_unverified() || link.pins().has(Pins::USER_VARIABLE)
     }
 }
 
-fn sets(flight: &InFlight) -> Sets {
-    flight.scanned.map_or(Sets::NONE, |scanned| scanned.sets)
+fn note_cursor(link: &mut Standing, flight: &InFlight, status: u16) {
+    let Some(id) = flight.statement else { return };
+    match flight.command {
+        Command::STMT_EXECUTE => {
+            let open = flight.asks_cursor && status & ok::status::CURSOR_EXISTS != 0;
+            if open || link.statement(id).is_some_and(|on_node| on_node.cursor) {
+                link.change(id, |on_node| on_node.cursor = open);
+            }
+        }
+        Command::STMT_FETCH if status & ok::status::LAST_ROW_SENT != 0 => {
+            link.change(id, |on_node| on_node.cursor = false);
+        }
+        Command::STMT_RESET => link.change(id, |on_node| on_node.cursor = false),
+        _ => {}
+    }
+}
+
+/// Of a text of which only the beginning is at hand: what follows may be anything, another statement included.
+fn cut_off(scanned: Statement) -> Statement {
+    Statement {
+        kind: Kind::Write,
+        may_commit: true,
+        runs_several: true,
+        alone: false,
+        literal_user_variables: false,
+        insert_id: InsertId::Untold,
+        touches_engines: true,
+        ..scanned
+    }
+}
+
+/// Whether an OK packet may tell an insert id: behind a number of rows of one byte, a zero tells none.
+fn tells_an_id(payload: &[u8]) -> bool {
+    !matches!(payload, [_, 0..=250, 0, ..])
 }
 
 /// The status flags of an EOF packet of the old form.
@@ -585,46 +551,11 @@ fn short_eof(payload: &[u8]) -> Option<u16> {
     fields.u8().and_then(|_| fields.u16()).and_then(|_| fields.u16()).ok()
 }
 
-/// LAST_INSERT_ID() is restored with the session; what else recalls is not.
-fn recalls_only_insert_id(text: &[u8]) -> bool {
-    has(text, b"last_insert_id")
-        && ![
-            &b"found_rows"[..],
-            b"row_count",
-            b"warning",
-            b"error",
-            b"diagnostics",
-            b"profile",
-            b"lastval",
-            b"currval",
-            b"previous",
-        ]
-        .iter()
-        .any(|what| has(text, what))
-}
-
-/// Whether a text has a word anywhere, in letters of either case.
-fn has(text: &[u8], what: &[u8]) -> bool {
-    text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what))
-}
-
-/// Whether a text begins with a statement that writes rows and nothing else, in plain words: a server that takes one statement in
-/// a text runs this one, whatever follows.
-fn begins_with_one_write(text: &[u8]) -> bool {
-    let text = text.trim_ascii_start();
-    let word = text.iter().position(|c| !c.is_ascii_alphabetic()).unwrap_or(text.len());
-    // Behind the word: a gap, so that it is one.
-    text.get(word).is_some_and(u8::is_ascii_whitespace)
-        && [&b"INSERT"[..], b"REPLACE", b"UPDATE", b"DELETE"]
-            .iter()
-            .any(|write| text[..word].eq_ignore_ascii_case(write))
-}
-
-/// Keeps the parameter types of an EXECUTE that binds them anew: id(4) flags(1) iterations(4), NULL bitmap, "new types"
-/// flag, types (two bytes each); or of a BULK_EXECUTE: id(4) flags(2), types. `payload` may be the beginning of it.
-fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) {
+/// Keeps the parameter types of an EXECUTE that binds them anew, and tells whether it does: id(4) flags(1) iterations(4), NULL bitmap, "new
+/// types" flag, types (two bytes each); or of a BULK_EXECUTE: id(4) flags(2), types. `payload` may be the beginning of it.
+fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) -> bool {
     if statement.params == 0 {
-        return;
+        return false;
     }
     let at = types_at(command, statement.params);
     let flag = match command {
@@ -632,26 +563,13 @@ fn remember_types(statement: &mut Prepared, command: Command, payload: &[u8]) {
         _ => payload.get(at - 1).map(|&flag| flag == 1),
     };
     if flag == Some(false) {
-        return;
+        return false;
     }
-    // New ones: the node's are old until this command has reached it.
-    statement.types_on_node = false;
     let bound = flag.and_then(|_| payload.get(at..at + usize::from(statement.params) * 2));
     statement.types.clear();
     statement.types.extend_from_slice(bound.unwrap_or_default());
     statement.types_unseen = bound.is_none();
-}
-
-/// In the low byte of a BULK_EXECUTE's flags: the parameters' types follow.
-pub const BULK_SENDS_TYPES: u8 = 128;
-
-/// Where the parameter types stand in a COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE payload. In the former, the byte before tells
-/// whether they do.
-pub fn types_at(command: Command, params: u16) -> usize {
-    match command {
-        Command::STMT_BULK_EXECUTE => 7,
-        _ => 11 + usize::from(params).div_ceil(8),
-    }
+    true
 }
 
 #[cfg(test)]

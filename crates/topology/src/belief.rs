@@ -47,6 +47,8 @@ pub(crate) struct Doubt {
     pub why: String,
     /// Only a fresh connection clears it: the link it was known by is gone.
     pub wants_link: bool,
+    /// And an answer to a question that was asked then or later: what is on its way already tells of before.
+    pub asked_from: Now,
 }
 
 /// All about one node.
@@ -67,7 +69,9 @@ pub(crate) struct Belief {
     /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
     pub rejected: Option<(u16, String)>,
     pub status: Option<Status>,
+    /// When its last word came, and when that had been asked for: the word is true of some moment between the two.
     pub answered_at: Option<Now>,
+    pub asked_at: Option<Now>,
     pub counts: Counts,
     /// New connections that failed in a row while the kept link stood, and how the last one did.
     pub shut_out: u32,
@@ -114,6 +118,7 @@ impl Belief {
             rejected: None,
             status: None,
             answered_at: None,
+            asked_at: None,
             counts: Counts::default(),
             shut_out: 0,
             shut_out_why: String::new(),
@@ -184,8 +189,8 @@ impl Belief {
         self.verdict.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
     }
 
-    /// Its last word came after `moment`.
+    /// Its last word tells of a time after `moment`.
     pub fn answered_since(&self, moment: Now) -> bool {
-        self.answered_at.is_some_and(|at| at > moment)
+        self.asked_at.is_some_and(|at| at > moment)
     }
 }

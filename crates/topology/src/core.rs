@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::action::{Action, Sentence};
 use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
-use crate::disk::{Disk, Ticket};
+use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::order::{OrderDone, OrderId, OrderRefused};
@@ -21,6 +21,8 @@ use crate::{NodeId, Term};
 
 /// So long after an operator took the traffic off a node, its stop is expected.
 const STOP_EXPECTED: Duration = Duration::from_secs(600);
+/// Nodes that are slow, but not silent, fall silent together now and then: said once in this time.
+const EXCUSED_SAID_GAP: Duration = Duration::from_secs(10);
 /// Decisions kept for the view.
 const DECISIONS_MAX: usize = 50;
 
@@ -60,6 +62,8 @@ pub(crate) struct Core {
     pub decisions: VecDeque<Decision>,
     /// When any node last gave a sign of life.
     pub last_sign: Now,
+    /// When it was last said that a common silence is left out.
+    excused_said: Option<Now>,
     /// Sentences that stay true for a while are said once.
     said_once: Option<String>,
 }
@@ -88,27 +92,35 @@ impl Core {
             nodes,
             term,
             writer,
-            disk: Disk::new(term),
+            disk: Disk::new(Choice { term, writer }),
             saving: None,
             hold: "no node has been checked yet".into(),
             version: 0,
             out: Vec::new(),
             decisions: VecDeque::new(),
             last_sign: now,
+            excused_said: None,
             said_once: None,
         }
     }
 
-    /// A node gave a sign of life. When it is the first after a time in which nobody did, that silence was ours (our network, or our
-    /// host's), and says nothing about those who will speak a moment later.
+    /// A node gave a sign of life. When it is the first after a time in which nobody did, that silence was rather ours (our network, or
+    /// our host's), and is left out of that of those who may speak a moment later; once, until each has spoken.
     pub fn alive(&mut self) {
         let silence = self.now.saturating_sub(self.last_sign);
         self.last_sign = self.now;
-        let missed = self.nodes.iter().any(|node| node.counts.misses > 0);
-        if silence > self.settings.probe_interval * 2 && missed && self.nodes.len() > 1 {
+        let now = self.now;
+        let mut excused = false;
+        if silence > self.settings.probe_interval * 2 && self.nodes.len() > 1 {
             for node in &mut self.nodes {
-                node.counts.forgive();
+                let misses = node.counts.misses;
+                node.counts.excuse(now);
+                excused |= node.counts.misses < misses;
             }
+        }
+        let said = self.excused_said.is_some_and(|at| now.saturating_sub(at) < EXCUSED_SAID_GAP);
+        if excused && !said {
+            self.excused_said = Some(now);
             let text = format!(
                 "a node answers again after {} in which none did: missed probes of that time do not count",
                 seconds(silence)
@@ -182,6 +194,16 @@ impl Core {
         }
     }
 
+    /// What still runs on a draining lane may be broken off. `true` when that is more than before.
+    pub fn set_cut(&mut self, id: NodeId, cut: Cut) -> bool {
+        let node = self.node_mut(id);
+        let more = node.lane == LaneState::Draining && cut > node.cut;
+        if more {
+            node.cut = cut;
+        }
+        more
+    }
+
     pub fn any_open(&self) -> bool {
         self.nodes.iter().any(|node| node.lane == LaneState::Open)
     }
@@ -193,15 +215,26 @@ impl Core {
         }
     }
 
-    pub fn persist(&mut self, term: Term, writer: Option<NodeId>) -> Ticket {
+    /// Has a new decision written. One that is not newer than the last is not: a term has one writer.
+    pub fn decide(&mut self, term: Term, writer: Option<NodeId>) -> Ticket {
+        if term > self.disk.choice.term {
+            self.disk.choice = Choice { term, writer };
+        }
+        self.persist()
+    }
+
+    /// Has the newest decision written with the limits of sessions as they are now. It may not be in force yet: what is written under
+    /// its term names its writer, never the one still in force.
+    pub fn persist(&mut self) -> Ticket {
         let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
+        let Choice { term, writer } = self.disk.choice;
         self.out.push(Action::Persist { term, writer, sessions_max });
-        self.disk.ask(term, self.now)
+        self.disk.ask(self.now)
     }
 
     /// The number of the next decision.
     pub fn next_term(&self) -> Term {
-        Term(self.disk.asked.0.max(self.term.0) + 1)
+        Term(self.disk.choice.term.0.max(self.term.0) + 1)
     }
 
     pub fn barrier(&mut self, node: NodeId, term: Term) {
@@ -235,14 +268,30 @@ impl Core {
         self.settings.probe_interval * (self.settings.misses_max + 1)
     }
 
-    /// Something may have happened to the node. Held (if it is open) until it answers.
+    /// Something may have happened to the node. Held (if it is open) until it answers what it is asked from now on.
     pub fn doubt(&mut self, id: NodeId, why: String, wants_link: bool) {
+        let asked_from = self.now;
+        self.hold_until_heard(id, Doubt { why, wants_link, asked_from });
+    }
+
+    /// The node does not answer. Held (if it is open) until it does, be it late.
+    pub fn doubt_silent(&mut self, id: NodeId, why: String) {
+        self.hold_until_heard(id, Doubt { why, wants_link: false, asked_from: Duration::ZERO });
+    }
+
+    fn hold_until_heard(&mut self, id: NodeId, new: Doubt) {
         let now = self.now;
         let node = self.node_mut(id);
         node.lost_at.get_or_insert(now);
         match &mut node.doubt {
-            Some(doubt) => doubt.wants_link |= wants_link,
-            None => node.doubt = Some(Doubt { why, wants_link }),
+            Some(doubt) => {
+                doubt.wants_link |= new.wants_link;
+                // Later ones do not put the end off: a node that is doubted all the time would never be let go.
+                if doubt.asked_from == Duration::ZERO {
+                    doubt.asked_from = new.asked_from;
+                }
+            }
+            None => node.doubt = Some(new),
         }
     }
 
@@ -253,7 +302,8 @@ impl Core {
         ids(&self.nodes).any(|other| {
             let node = self.node(other);
             other != id
-                && (node.answered_since(moment) || node.counts.refused_last.is_some_and(|at| at > moment))
+                && (node.answered_at.is_some_and(|at| at > moment)
+                    || node.counts.refused_last.is_some_and(|at| at > moment))
         })
     }
 

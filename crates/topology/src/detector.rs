@@ -1,13 +1,16 @@
-//! From single misses and refusals to "silent" and "dead": the arithmetic of detection, and nothing else.
+//! From unanswered questions and refusals to "silent" and "dead": the arithmetic of detection, and nothing else.
 //!
 //! ```text
-//!   missed probe ──> misses (at most one counted per interval) ──> misses_max in a row   = silent
-//!   refused/reset ─> refusals                                  ──> refusals_max in a row = dead
+//!   last heard ──> first question without an answer ──> misses = how many intervals ago; misses_max = silent
+//!   refused/reset ─> refusals                       ──> refusals_max in a row            = dead
 //!   any answer ────> both 0
 //! ```
 //!
-//! With the defaults: silent after 3 x 0.2 s; with the seed's 3 x 1 s after 3 s.
-//! Invariant: time in which this process did not run never counts as a node's silence.
+//! Silence is an age: that of the first question since the node was last heard. With the defaults a node is silent after 3 x 0.2 s; with
+//! the seed's 3 x 1 s after 3 s.
+//!
+//! Invariants: time in which this process did not run is no part of that age. Time in which no node at all was heard, which is rather our
+//! own silence, is left out of it once, and not again before the node has been heard: a frozen node beside slow ones becomes silent.
 
 use std::time::Duration;
 
@@ -20,10 +23,14 @@ pub(crate) const STALL: Duration = Duration::from_millis(200);
 /// The counts of one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
+    /// Whole intervals that the first question since it was last heard has been without an answer.
     pub misses: u32,
-    /// When the first question of this row of misses went unanswered.
+    /// When that question was sent.
     pub missed_since: Option<Now>,
-    last_miss: Option<Now>,
+    /// It was heard then; later by the time that is left out of its silence.
+    heard: Now,
+    /// A common silence has been left out since it was heard.
+    excused: bool,
     pub refusals: u32,
     pub refused_since: Option<Now>,
     pub refused_last: Option<Now>,
@@ -32,15 +39,11 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// A question went unanswered. Several kinds of question may be out at once, so at most one miss counts in three quarters of an
-    /// interval: otherwise silence would be declared sooner than the settings say.
-    pub fn miss(&mut self, now: Now, interval: Duration) {
-        if self.last_miss.is_some_and(|last| now.saturating_sub(last) < interval * 3 / 4) {
-            return;
-        }
-        self.misses = self.misses.saturating_add(1);
-        self.last_miss = Some(now);
-        self.missed_since.get_or_insert(now.saturating_sub(interval));
+    /// A question that was sent at `asked` is without an answer. Several kinds of question may be out at once, and be told late: only
+    /// the age of the silence counts.
+    pub fn miss(&mut self, now: Now, asked: Now, interval: Duration) {
+        let since = *self.missed_since.get_or_insert(asked.max(self.heard).min(now));
+        self.misses = intervals(now.saturating_sub(since), interval);
     }
 
     /// A connection was refused or reset; `enough` in a row prove a death.
@@ -54,40 +57,49 @@ impl Counts {
     }
 
     /// The node gave a sign of life.
-    pub fn answered(&mut self) {
-        *self = Self::default();
+    pub fn answered(&mut self, now: Now) {
+        *self = Self { heard: now, ..Self::default() };
     }
 
-    /// Misses counted so far say nothing: we did not listen ourselves.
-    pub fn forgive(&mut self) {
-        self.misses = 0;
-        self.missed_since = None;
-        self.last_miss = None;
+    /// Nobody was heard for a while, now somebody is: the node's clock begins anew, once.
+    pub fn excuse(&mut self, now: Now) {
+        if !self.excused {
+            self.excused = true;
+            self.heard = now;
+            self.misses = 0;
+            self.missed_since = None;
+        }
     }
+
+    /// This process did not run for `gap`, until now: that is no part of the node's silence.
+    pub fn leave_out(&mut self, gap: Duration, now: Now) {
+        self.heard = (self.heard + gap).min(now);
+        self.missed_since = self.missed_since.map(|since| (since + gap).min(now));
+    }
+}
+
+/// How many intervals fit into `age`. Timers are told a little early or late: an eighth of an interval makes no difference.
+fn intervals(age: Duration, interval: Duration) -> u32 {
+    let whole = (age + interval / 8).as_nanos() / interval.as_nanos().max(1);
+    u32::try_from(whole).unwrap_or(u32::MAX)
 }
 
 /// Notices that this process did not run.
 #[derive(Clone, Debug)]
 pub(crate) struct Stall {
     last: Now,
-    /// Misses told before this moment come from the gap.
-    pub forgive_until: Now,
 }
 
 impl Stall {
     pub fn new(now: Now) -> Self {
-        Self { last: now, forgive_until: Duration::ZERO }
+        Self { last: now }
     }
 
     /// Called with each fact; `Some(gap)` when the time since the one before is too long to be true.
-    pub fn woke(&mut self, now: Now, interval: Duration) -> Option<Duration> {
+    pub fn woke(&mut self, now: Now) -> Option<Duration> {
         let gap = now.saturating_sub(self.last);
         self.last = self.last.max(now);
-        if gap <= STALL {
-            return None;
-        }
-        self.forgive_until = now + interval;
-        Some(gap)
+        (gap > STALL).then_some(gap)
     }
 }
 
@@ -97,22 +109,61 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    #[test]
-    fn at_most_one_miss_an_interval() {
+    /// The counts after questions that were sent at 0 have been told to be unanswered at these moments, in milliseconds.
+    fn missed_at(moments: &[u32]) -> Counts {
         let mut counts = Counts::default();
-        for at in [200, 210, 220, 400, 401, 600] {
-            counts.miss(at * MS, 200 * MS);
+        for at in moments {
+            counts.miss(*at * MS, Duration::ZERO, 200 * MS);
         }
-        assert_eq!(counts.misses, 3);
-        assert_eq!(counts.missed_since, Some(Duration::ZERO));
+        counts
+    }
+
+    #[test]
+    fn silence_is_an_age_however_often_it_is_told() {
+        assert_eq!(missed_at(&[200, 210, 220, 400, 401, 599]).misses, 3);
+        assert_eq!(missed_at(&[599]).misses, 3);
+        assert_eq!(missed_at(&[170]).misses, 0);
+        assert_eq!(missed_at(&[200, 400]).missed_since, Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_question_from_before_it_was_heard_counts_from_then() {
+        let mut counts = missed_at(&[200, 400]);
+        counts.answered(450 * MS);
+        counts.miss(600 * MS, 100 * MS, 200 * MS);
+        assert_eq!((counts.misses, counts.missed_since), (0, Some(450 * MS)));
+        counts.miss(850 * MS, 100 * MS, 200 * MS);
+        assert_eq!(counts.misses, 2);
+    }
+
+    #[test]
+    fn a_common_silence_is_left_out_once() {
+        let mut counts = missed_at(&[200, 400]);
+        counts.excuse(450 * MS);
+        assert_eq!((counts.misses, counts.missed_since), (0, None));
+        counts.miss(850 * MS, Duration::ZERO, 200 * MS);
+        counts.excuse(900 * MS);
+        counts.miss(1050 * MS, Duration::ZERO, 200 * MS);
+        assert_eq!((counts.misses, counts.missed_since), (3, Some(450 * MS)));
+        counts.answered(1100 * MS);
+        counts.miss(1500 * MS, 1100 * MS, 200 * MS);
+        counts.excuse(1500 * MS);
+        assert_eq!(counts.misses, 0);
+    }
+
+    #[test]
+    fn time_in_which_we_did_not_run_is_no_silence() {
+        let mut counts = missed_at(&[200, 400]);
+        counts.leave_out(5000 * MS, 5420 * MS);
+        counts.miss(5430 * MS, 300 * MS, 200 * MS);
+        assert_eq!((counts.misses, counts.missed_since), (2, Some(5000 * MS)));
     }
 
     #[test]
     fn a_late_tick_is_noticed() {
         let mut stall = Stall::new(Duration::ZERO);
-        assert_eq!(stall.woke(20 * MS, 200 * MS), None);
-        assert_eq!(stall.woke(5020 * MS, 200 * MS), Some(5000 * MS));
-        assert_eq!(stall.forgive_until, 5220 * MS);
-        assert_eq!(stall.woke(5040 * MS, 200 * MS), None);
+        assert_eq!(stall.woke(20 * MS), None);
+        assert_eq!(stall.woke(5020 * MS), Some(5000 * MS));
+        assert_eq!(stall.woke(5040 * MS), None);
     }
 }

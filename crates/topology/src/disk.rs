@@ -1,13 +1,14 @@
 //! What is on disk, and what is on its way there. The store writes in the order in which it is asked, so its answers are matched
 //! from the front.
 //!
-//! Invariant: [`Disk::written`] only grows, and no term above it is ever published.
+//! Invariants: [`Disk::written`] only grows, and no term above it is ever published. A term has one writer: whatever is written anew
+//! under it (limits of sessions, a write that failed) names that one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::Term;
 use crate::fact::Now;
+use crate::{NodeId, Term};
 
 /// Numbers a wish to write, so that an order can wait for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,20 +30,29 @@ pub(crate) struct Disk {
     failed: Option<(Ticket, String)>,
     /// The highest term known to be on disk.
     pub written: Term,
-    /// The highest term ever asked to be written: the next decision takes one more.
-    pub asked: Term,
+    /// The newest decision that was ever asked to be written; the next one takes one term more.
+    pub choice: Choice,
+}
+
+/// A term, and the writer that was decided on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub term: Term,
+    pub writer: Option<NodeId>,
 }
 
 impl Disk {
-    pub fn new(written: Term) -> Self {
-        Self { waiting: VecDeque::new(), next: 0, done: None, failed: None, written, asked: written }
+    /// `choice` is on disk.
+    pub fn new(choice: Choice) -> Self {
+        let written = choice.term;
+        Self { waiting: VecDeque::new(), next: 0, done: None, failed: None, written, choice }
     }
 
-    pub fn ask(&mut self, term: Term, now: Now) -> Ticket {
+    /// The newest decision is being written.
+    pub fn ask(&mut self, now: Now) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
-        self.asked = self.asked.max(term);
-        self.waiting.push_back((ticket, term, now));
+        self.waiting.push_back((ticket, self.choice.term, now));
         ticket
     }
 
@@ -93,9 +103,11 @@ mod tests {
     #[test]
     fn answers_are_matched_in_order_and_late_ones_ignored() {
         let second = Duration::from_secs(1);
-        let mut disk = Disk::new(Term(4));
-        let one = disk.ask(Term(5), Duration::ZERO);
-        let two = disk.ask(Term(5), second);
+        let decided = |term| Choice { term: Term(term), writer: Some(NodeId(1)) };
+        let mut disk = Disk::new(decided(4));
+        disk.choice = decided(5);
+        let one = disk.ask(Duration::ZERO);
+        let two = disk.ask(second);
         disk.done(Term(5));
         assert_eq!(
             (disk.state(one).0, disk.state(two).0, disk.written),

@@ -9,7 +9,7 @@ use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::{self, GaleraStatus};
 use topology::order::{Order, OrderId};
-use topology::routes::{LaneState, ServerGreeting};
+use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::{NodeId, Term};
 
@@ -24,13 +24,16 @@ enum Event {
     Ended(u8, u8),
     Failed(u8, u8),
     Missed(u8),
-    Lost(u8),
+    Lost(u8, u8),
     Refused(u8, u16),
+    Cut(u8),
+    Statement(u8),
+    Tables,
     Quiet(u8),
     Persisted(bool),
     Evicted(bool),
     Barrier(u8, bool),
-    Order(u8, u8, u64),
+    Order(u8, u8, u64, bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -42,13 +45,17 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (node.clone(), 0u8..3).prop_map(|(node, how)| Event::Ended(node, how)),
         6 => (node.clone(), 0u8..5).prop_map(|(node, how)| Event::Failed(node, how)),
         3 => node.clone().prop_map(Event::Missed),
-        1 => node.clone().prop_map(Event::Lost),
+        2 => (node.clone(), 0u8..4).prop_map(|(node, how)| Event::Lost(node, how)),
+        1 => node.clone().prop_map(Event::Cut),
+        1 => node.clone().prop_map(Event::Statement),
+        1 => Just(Event::Tables),
         1 => (node.clone(), prop_oneof![Just(1047), Just(1053), Just(1290)]).prop_map(|(node, errno)| Event::Refused(node, errno)),
         4 => node.clone().prop_map(Event::Quiet),
         6 => proptest::bool::weighted(0.8).prop_map(Event::Persisted),
         2 => proptest::bool::weighted(0.8).prop_map(Event::Evicted),
         6 => (node.clone(), proptest::bool::weighted(0.7)).prop_map(|(node, passed)| Event::Barrier(node, passed)),
-        2 => (0u8..5, node, 0u64..500).prop_map(|(kind, node, budget)| Event::Order(kind, node, budget)),
+        2 => (0u8..5, node, 0u64..500, any::<bool>())
+            .prop_map(|(kind, node, budget, force)| Event::Order(kind, node, budget, force)),
     ]
 }
 
@@ -62,6 +69,14 @@ struct World {
     published: Term,
     version: u64,
     epochs: BTreeMap<u8, u64>,
+    lanes: Vec<Lane>,
+    /// Of each node: the epoch in which alarms were raised last, and how many.
+    alarms: BTreeMap<u8, (u64, u64)>,
+    /// What the nodes are asked, for the time in which they answer.
+    asked: BTreeSet<u8>,
+    connecting: BTreeSet<u8>,
+    /// Of each decision: its writer.
+    chosen: BTreeMap<Term, Option<NodeId>>,
     persists: VecDeque<Term>,
     evicts: VecDeque<NodeId>,
     barriers: BTreeMap<u8, Term>,
@@ -70,7 +85,7 @@ struct World {
 }
 
 impl World {
-    fn new(writers: Writers, evict: EvictPolicy, restored: Term) -> Self {
+    fn new(writers: Writers, evict: EvictPolicy, restored: Term, checks_only: bool) -> Self {
         let node = |number: u8| NodeSettings {
             name: format!("db{number}"),
             address: format!("db{number}:3306"),
@@ -78,6 +93,7 @@ impl World {
         };
         let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
         settings.galera.evict = evict;
+        settings.events = !checks_only;
         let writer = (restored.0 > 0).then_some(NodeId(1));
         let restored_state =
             Restored { term: restored, writer, sessions_max: vec![None; usize::from(NODES)] };
@@ -90,6 +106,11 @@ impl World {
             published: Term(0),
             version: 0,
             epochs: BTreeMap::new(),
+            lanes: Vec::new(),
+            alarms: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            connecting: BTreeSet::new(),
+            chosen: BTreeMap::from([(restored, writer.filter(|_| writers == Writers::One))]),
             persists: VecDeque::new(),
             evicts: VecDeque::new(),
             barriers: BTreeMap::new(),
@@ -130,9 +151,25 @@ impl World {
                 for lane in &routes.lanes {
                     let before = self.epochs.insert(lane.node.0, lane.epoch).unwrap_or(0);
                     assert!(lane.epoch >= before, "an epoch went back");
+                    let raised = self.raised(lane);
+                    assert!(lane.looked <= raised, "alarm {} of {raised} was answered", lane.looked);
+                    let known = self.lanes.get(usize::from(lane.node.0));
+                    if let Some(old) = known.filter(|old| old.epoch == lane.epoch) {
+                        assert!(lane.looked >= old.looked, "an answer was taken back");
+                    }
+                    assert!(
+                        lane.cut == Cut::Nothing || lane.state == LaneState::Draining,
+                        "cut, not draining"
+                    );
                 }
+                self.lanes.clone_from(&routes.lanes);
             }
-            Action::Persist { term, .. } => self.persists.push_back(term),
+            Action::Persist { term, writer, .. } => {
+                let first = *self.chosen.entry(term).or_insert(writer);
+                assert_eq!(first, writer, "another writer under term {term}");
+                assert!(term >= self.published, "an older decision is written over term {}", self.published);
+                self.persists.push_back(term);
+            }
             Action::Galera(galera::Action::Evict { victim, via, .. }) => {
                 assert!(self.evicts.is_empty(), "two evictions at once");
                 assert_ne!(victim, via);
@@ -149,12 +186,32 @@ impl World {
                 assert!(self.answered.insert(id.0), "order {} was answered twice", id.0)
             }
             Action::Say(sentence) => assert!(!sentence.text.is_empty()),
-            Action::Confirm { .. }
-            | Action::Probe { .. }
-            | Action::ReadAccounts { .. }
+            Action::Confirm { node } => {
+                self.connecting.insert(node.0);
+            }
+            Action::Probe { node } => {
+                self.asked.insert(node.0);
+            }
+            Action::ReadAccounts { .. }
             | Action::ReadTables { .. }
             | Action::Galera(galera::Action::Forget { .. } | galera::Action::Pace { .. }) => {}
         }
+    }
+
+    /// How many alarms were raised on that very lane.
+    fn raised(&self, lane: &Lane) -> u64 {
+        self.alarms.get(&lane.node.0).filter(|(epoch, _)| *epoch == lane.epoch).map_or(0, |(_, count)| *count)
+    }
+
+    /// The next alarm of a node's present lane: its epoch and number.
+    fn alarm(&mut self, node: u8) -> (u64, u64) {
+        let epoch = self.epochs.get(&node).copied().unwrap_or(0);
+        let alarms = self.alarms.entry(node).or_insert((epoch, 0));
+        if alarms.0 != epoch {
+            *alarms = (epoch, 0);
+        }
+        alarms.1 += 1;
+        *alarms
     }
 
     fn happen(&mut self, event: Event) {
@@ -187,12 +244,29 @@ impl World {
                 Fact::ConnectFailed { node: NodeId(node), how }
             }
             Event::Missed(node) => Fact::ProbeMissed { node: NodeId(node), asked: self.now },
-            Event::Lost(node) => {
-                Fact::TrafficLost { node: NodeId(node), epoch: 0, how: ConnectFailure::Closed, alarm: 0 }
+            Event::Lost(node, how) => {
+                let (epoch, alarm) = self.alarm(node);
+                let how = match how {
+                    0 | 1 => ConnectFailure::Closed,
+                    2 => ConnectFailure::Rejected { errno: 1040, message: "full".into() },
+                    _ => ConnectFailure::Rejected { errno: 1053, message: "down".into() },
+                };
+                Fact::TrafficLost { node: NodeId(node), epoch, how, alarm }
             }
             Event::Refused(node, errno) => {
-                Fact::TrafficRefused { node: NodeId(node), epoch: 0, errno, alarm: 0 }
+                let (epoch, alarm) = self.alarm(node);
+                Fact::TrafficRefused { node: NodeId(node), epoch, errno, alarm }
             }
+            Event::Cut(node) => {
+                let epoch = self.epochs.get(&node).copied().unwrap_or(0).saturating_sub(1);
+                Fact::Cut { node: NodeId(node), epoch }
+            }
+            Event::Statement(node) => {
+                let epoch = self.epochs.get(&node).copied().unwrap_or(0);
+                let (digest, text) = ("1a2b".to_owned(), "SELECT ?".to_owned());
+                Fact::StatementLost { node: NodeId(node), epoch, digest, text }
+            }
+            Event::Tables => Fact::TablesChanged,
             Event::Quiet(node) => {
                 let epoch = self.epochs.get(&node).copied().unwrap_or(0);
                 Fact::Quiesced { node: NodeId(node), epoch, term: self.published, version: self.version }
@@ -225,13 +299,13 @@ impl World {
                     Outcome::BarrierFailed { node, term, why }
                 })
             }
-            Event::Order(kind, node, budget_ms) => {
+            Event::Order(kind, node, budget_ms, force) => {
                 self.ordered += 1;
                 let (node, budget) = (NodeId(node), Duration::from_millis(budget_ms));
                 let order = match kind {
-                    0 => Order::Switchover { to: Some(node), budget, force: false },
-                    1 => Order::Switchover { to: None, budget, force: false },
-                    2 => Order::Drain { node, budget, force: false },
+                    0 => Order::Switchover { to: Some(node), budget, force },
+                    1 => Order::Switchover { to: None, budget, force },
+                    2 => Order::Drain { node, budget, force },
                     3 => Order::Undrain { node },
                     _ => Order::SetSessionsMax { node, sessions_max: Some(node.0.into()) },
                 };
@@ -239,6 +313,50 @@ impl World {
             }
         };
         self.tell(fact);
+    }
+
+    /// Everything works again, for three seconds: each node answers what it is asked, the disk writes, barriers and evictions pass,
+    /// what drains is quiet.
+    fn recover(&mut self) {
+        for round in 0..150 {
+            self.now += Duration::from_millis(20);
+            let asked = std::mem::take(&mut self.asked);
+            let connecting = std::mem::take(&mut self.connecting);
+            for node in 0..NODES {
+                let down = !self.linked[usize::from(node)];
+                if connecting.contains(&node) || down {
+                    self.happen(Event::Up(node));
+                }
+                if connecting.contains(&node) || down || asked.contains(&node) || round % 10 == 0 {
+                    self.happen(Event::Status(node, 0));
+                }
+                self.happen(Event::Quiet(node));
+                self.happen(Event::Barrier(node, true));
+            }
+            for _ in 0..self.persists.len() {
+                self.happen(Event::Persisted(true));
+            }
+            self.happen(Event::Evicted(true));
+            self.tell(Fact::Tick);
+        }
+    }
+
+    /// What must hold when everything has worked for a while.
+    fn demand_all_well(&self) {
+        let view = self.brain.view(self.now);
+        for (node, lane) in view.nodes.iter().zip(&self.lanes) {
+            assert!(node.doubt.is_none(), "a doubt does not end: {node:?}");
+            let drained = node.sessions_max == Some(0);
+            let answered = lane.looked >= self.raised(lane);
+            assert!(answered || lane.state == LaneState::Shut, "an alarm has no answer: {lane:?}");
+            assert!(lane.state != LaneState::Draining || view.order.is_some(), "drains for ever: {node:?}");
+            if self.writers == Writers::All {
+                assert!(drained || lane.state == LaneState::Open, "shut for ever: {node:?}");
+            }
+        }
+        let may_write = view.nodes.iter().any(|node| node.sessions_max != Some(0));
+        let open = self.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
+        assert!(open >= usize::from(may_write), "nobody writes: {:?}", view.hold_because);
     }
 
     /// Nobody speaks any more; only time passes, and the test forgets evictions that are never answered, as the brain does.
@@ -289,10 +407,11 @@ proptest! {
         all in any::<bool>(),
         evict in prop_oneof![Just(EvictPolicy::Proven), Just(EvictPolicy::Silent), Just(EvictPolicy::Never)],
         restored in 0u64..3,
+        checks_only in proptest::bool::weighted(0.2),
         healthy_start in proptest::bool::weighted(0.8),
         events in proptest::collection::vec(event(), 1..250),
     ) {
-        let mut world = World::new(if all { Writers::All } else { Writers::One }, evict, Term(restored));
+        let mut world = World::new(if all { Writers::All } else { Writers::One }, evict, Term(restored), checks_only);
         if healthy_start {
             for node in 0..NODES {
                 world.happen(Event::Up(node));
@@ -306,6 +425,8 @@ proptest! {
         for event in events {
             world.happen(event);
         }
+        world.recover();
+        world.demand_all_well();
         world.fall_silent();
         prop_assert_eq!(world.answered.len() as u64, world.ordered, "an order was never answered");
     }

@@ -9,9 +9,12 @@
 //!   0.100 db1 status primary=no           what is changed stays changed for that node
 //!   0.100 group conf=4 members=db2,db3    the same for the members named
 //!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
-//!   0.100 persisted | persist-failed WHY | evicted | spared VIA | evict-failed WHY | tick | account NAME
-//!   0.100 order switchover db2 budget=1.0
-//!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms
+//!   0.100 db1 status asked=0.050          the question was sent then, else now
+//!   0.100 db1 lost alarm=1 | refused 1047 alarm=2 | full alarm=3      of the lane's present epoch, or epoch=N; full: error 1040
+//!   0.100 db1 statement DIGEST TEXT | cut | tables log,old            cut: every link of the epoch before the present one is gone
+//!   0.100 persisted | persist-failed WHY | evicted | spared VIA | evict-failed WHY | tick | account NAME | tables-changed
+//!   0.100 order switchover db2 budget=1.0 force
+//!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms, or every=SECONDS
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +26,7 @@ use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::{self, GaleraStatus};
 use topology::order::{Order, OrderId};
-use topology::routes::{LaneState, Routes, ServerGreeting};
+use topology::routes::{Cut, LaneState, Routes, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::{NodeId, Term};
 
@@ -64,6 +67,7 @@ struct Stage {
     brain: Brain,
     names: Vec<String>,
     now: Duration,
+    interval: Duration,
     statuses: Vec<GaleraStatus>,
     auto: Vec<String>,
     persists: VecDeque<Term>,
@@ -144,6 +148,7 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         ..GaleraStatus::default()
     };
     Ok(Stage {
+        interval: settings.probe_interval,
         brain: Brain::new(settings, restored, Duration::ZERO),
         statuses: (0..names.len()).map(status).collect(),
         names,
@@ -168,6 +173,7 @@ impl Stage {
         let fact = match who {
             "tick" => Fact::Tick,
             "account" => Fact::UnknownAccount { user: what.into() },
+            "tables-changed" => Fact::TablesChanged,
             "persisted" => Fact::Outcome(Outcome::Persisted {
                 term: self.persists.pop_front().ok_or("nothing is written")?,
             }),
@@ -217,18 +223,33 @@ impl Stage {
                     "link" => Fact::LinkUp { node, greeting: greeting() },
                     "status" => {
                         self.change(name, &words[3..])?;
-                        self.status(node)
+                        self.status(node, option(words, "asked=").map_or(Ok(self.now), seconds)?)
                     }
                     "ended" => Fact::LinkEnded { node, how: ended(&rest)? },
                     "failed" => Fact::ConnectFailed { node, how: failed(&rest)? },
-                    "missed" => Fact::ProbeMissed { node, asked: self.now },
-                    "lost" => Fact::TrafficLost { node, epoch: 0, how: ConnectFailure::Reset, alarm: 0 },
-                    "refused" => Fact::TrafficRefused {
+                    "missed" => self.missed(node),
+                    "lost" | "full" => {
+                        let (epoch, alarm) = self.alarm(node, words)?;
+                        let how =
+                            if what == "lost" { ConnectFailure::Reset } else { failed("rejected 1040")? };
+                        Fact::TrafficLost { node, epoch, how, alarm }
+                    }
+                    "statement" => Fact::StatementLost {
                         node,
-                        epoch: 0,
-                        errno: rest.parse().map_err(|_| "errno?")?,
-                        alarm: 0,
+                        epoch: self.alarm(node, words)?.0,
+                        digest: words.get(3).copied().unwrap_or_default().into(),
+                        text: words.get(4..).unwrap_or(&[]).join(" "),
                     },
+                    "cut" => Fact::Cut { node, epoch: self.alarm(node, words)?.0.saturating_sub(1) },
+                    "tables" => {
+                        let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into).collect();
+                        Fact::Untransactional { node, names }
+                    }
+                    "refused" => {
+                        let errno = words.get(3).and_then(|errno| errno.parse().ok()).ok_or("errno?")?;
+                        let (epoch, alarm) = self.alarm(node, words)?;
+                        Fact::TrafficRefused { node, epoch, errno, alarm }
+                    }
                     "quiet" => {
                         let routes = self.routes.clone().ok_or("nothing is published")?;
                         let epoch = routes.lane(node).ok_or("lane?")?.epoch;
@@ -252,12 +273,27 @@ impl Stage {
 
     fn up(&mut self, node: NodeId) {
         self.tell(Fact::LinkUp { node, greeting: greeting() });
-        let status = self.status(node);
+        let status = self.status(node, self.now);
         self.tell(status);
     }
 
-    fn status(&self, node: NodeId) -> Fact {
-        Fact::Status { node, status: self.statuses[usize::from(node.0)].clone().into(), asked: self.now }
+    /// A question that was sent an interval ago is without an answer.
+    fn missed(&self, node: NodeId) -> Fact {
+        Fact::ProbeMissed { node, asked: self.now.saturating_sub(self.interval) }
+    }
+
+    /// Epoch and number of an alarm.
+    fn alarm(&self, node: NodeId, words: &[&str]) -> Result<(u64, u64), String> {
+        let present = self.routes.as_ref().and_then(|routes| routes.lane(node)).map_or(0, |lane| lane.epoch);
+        let number = |key: &str, default: u64| {
+            option(words, key).map_or(Ok(default), |text| text.parse().map_err(|_| format!("{key}?")))
+        };
+        Ok((number("epoch=", present)?, number("alarm=", 0)?))
+    }
+
+    fn status(&self, node: NodeId, asked: Duration) -> Fact {
+        let status = self.statuses[usize::from(node.0)].clone();
+        Fact::Status { node, status: status.into(), asked }
     }
 
     fn change(&mut self, name: &str, changes: &[&str]) -> Result<(), String> {
@@ -279,6 +315,7 @@ impl Stage {
                 "read_only" => status.read_only = on,
                 "desync" => status.desync = on,
                 "reject" => status.reject_queries = on,
+                "asked" => {}
                 "maint" => status.pxc_maint_mode = Some(value.into()),
                 _ => return Err(format!("{key}?")),
             }
@@ -291,11 +328,16 @@ impl Stage {
             .iter()
             .find_map(|word| word.strip_prefix("budget="))
             .map_or(Ok(Duration::from_secs(1)), seconds)?;
-        let node = words.get(1).filter(|word| !word.contains('=')).map(|name| self.node(name)).transpose()?;
+        let force = words.contains(&"force");
+        let node = words
+            .get(1)
+            .filter(|word| !word.contains('=') && **word != "force")
+            .map(|name| self.node(name))
+            .transpose()?;
         let must = || node.ok_or("which node?");
         let order = match words[0] {
-            "switchover" => Order::Switchover { to: node, budget, force: false },
-            "drain" => Order::Drain { node: must()?, budget, force: false },
+            "switchover" => Order::Switchover { to: node, budget, force },
+            "drain" => Order::Drain { node: must()?, budget, force },
             "undrain" => Order::Undrain { node: must()? },
             "limit" => Order::SetSessionsMax {
                 node: must()?,
@@ -315,6 +357,8 @@ impl Stage {
             names.split(',').filter(|name| !name.is_empty()).map(|name| self.node(name)).collect()
         };
         let (answering, missing, refusing) = (those("answering=")?, those("missing=")?, those("refusing=")?);
+        let every = option(words, "every=").map(seconds).transpose()?;
+        let mut next_answer = self.now;
         self.folded = Some(BTreeMap::new());
         let mut ticks = 0;
         while self.now + Duration::from_millis(20) <= until {
@@ -322,14 +366,24 @@ impl Stage {
             ticks += 1;
             let round = ticks % 10 == 0;
             let asked = std::mem::take(&mut self.asked);
+            let slow = match every {
+                Some(every) if self.now >= next_answer => {
+                    next_answer = self.now + every;
+                    Some(true)
+                }
+                Some(_) => Some(false),
+                None => None,
+            };
             for node in &answering {
-                if round || asked.contains(node) {
-                    let status = self.status(*node);
+                if slow.unwrap_or(round || asked.contains(node)) {
+                    let status = self.status(*node, self.now);
                     self.tell(status);
+                } else if slow == Some(false) && round {
+                    self.tell(self.missed(*node));
                 }
             }
             for node in missing.iter().filter(|_| round) {
-                self.tell(Fact::ProbeMissed { node: *node, asked: self.now });
+                self.tell(self.missed(*node));
             }
             for node in refusing.iter().filter(|_| round) {
                 self.tell(Fact::ConnectFailed { node: *node, how: ConnectFailure::Refused });
@@ -416,10 +470,23 @@ impl Stage {
                     .iter()
                     .map(|l| {
                         let limit = l.sessions_max.map_or(String::new(), |limit| format!("<={limit}"));
-                        format!("{}:{}/{}{limit}", l.name, lane(l.state), l.epoch)
+                        let looked =
+                            if l.looked > 0 { format!("(looked {})", l.looked) } else { String::new() };
+                        let cut = match l.cut {
+                            Cut::Nothing => "",
+                            Cut::Stalled => "(cut stalled)",
+                            Cut::All => "(cut all)",
+                        };
+                        format!("{}:{}/{}{limit}{looked}{cut}", l.name, lane(l.state), l.epoch)
                     })
                     .collect();
-                let line = format!("routes term {} {}", routes.term, lanes.join(" "));
+                let names: Vec<&str> = routes.untransactional.iter().map(String::as_str).collect();
+                let names = if names.is_empty() {
+                    String::new()
+                } else {
+                    format!(" not rolled back: {}", names.join(","))
+                };
+                let line = format!("routes term {} {}{names}", routes.term, lanes.join(" "));
                 self.routes = Some(routes);
                 line
             }
@@ -449,6 +516,11 @@ impl Stage {
             .map(|place| NodeId(place as u8))
             .ok_or(format!("no node {name}"))
     }
+}
+
+/// The value of the word that begins with `key`.
+fn option<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(key))
 }
 
 fn address(name: &str) -> String {

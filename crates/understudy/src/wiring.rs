@@ -196,6 +196,8 @@ fn proxy_settings(settings: &Settings) -> proxy::Settings {
         connect_timeout: proxy.connect_timeout,
         login_timeout: proxy.login_timeout,
         retain_bytes_max: proxy.retain_bytes_max,
+        resends_max: proxy.resends_max,
+        suspect_time: proxy.suspect_time,
         client_connections_max: proxy.client_connections_max,
         writers_all: settings.writers == topology::settings::Writers::All,
     }

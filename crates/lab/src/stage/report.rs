@@ -8,6 +8,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 use super::place::NodeRecord;
+use super::process::Identity;
 use super::{StageNode, sql};
 
 /// How long a node may take to say how it is; a frozen one never does.
@@ -95,14 +96,14 @@ pub struct NodeReport {
 impl NodeReport {
     pub(super) async fn of(node: &StageNode, record: &NodeRecord) -> Self {
         let process = record.process.filter(|process| process.is_alive());
-        let frozen = process.is_some_and(super::Identity::is_frozen);
+        let frozen = process.is_some_and(Identity::is_frozen);
         let word = if process.is_some() && !frozen { word(node).await.ok() } else { None };
         Self {
             name: node.name.clone(),
             address: node.address,
             namespace: node.namespace.clone(),
             pid: process.map(|process| process.pid),
-            uptime_s: process.and_then(super::Identity::age).map(|age| age.as_secs_f64()),
+            uptime_s: process.and_then(Identity::age).map(|age| age.as_secs_f64()),
             frozen,
             vanished: record.vanished,
             word,

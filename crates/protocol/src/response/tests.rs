@@ -192,11 +192,20 @@ fn columns_may_be_left_out() {
 #[test]
 fn cursors() {
     let open = eof_of(status::CURSOR_EXISTS | 2);
-    assert_eq!(
-        steps(Command::STMT_EXECUTE, OLD, &[b"\x01", COLUMN, &open]),
-        [Step::End(End::Eof { status: 0x42 })]
-    );
-    assert_eq!(steps(Command::STMT_EXECUTE, NEW, &[b"\x01", COLUMN, &ok(EOF, 0x42)]), [end_ok(0x42)]);
+    for (caps, packets, wanted) in [
+        (OLD, [&b"\x01"[..], COLUMN, &open], Step::End(End::Eof { status: 0x42 })),
+        (NEW, [&b"\x01"[..], COLUMN, &ok(EOF, 0x42)], end_ok(0x42)),
+    ] {
+        let mut answer = Answer::with_cursor(Command::STMT_EXECUTE, caps);
+        assert_eq!(follow(&mut answer, &packets).unwrap(), [wanted]);
+        assert!(answer.opened_cursor());
+        assert!(follow(&mut answer, &[&ok(OK, 0)]).is_err());
+    }
+    // Asked for, and not given: the rows come at once.
+    let mut answer = Answer::with_cursor(Command::STMT_EXECUTE, OLD);
+    let rows: [&[u8]; 5] = [b"\x01", COLUMN, &eof_of(2), ROW, &eof_of(2)];
+    assert_eq!(follow(&mut answer, &rows).unwrap(), [Step::End(End::Eof { status: 2 })]);
+    assert!(!answer.opened_cursor());
     assert_eq!(
         steps(Command::STMT_FETCH, OLD, &[b"\x00\x00\x01", b"\x00\x00\x02", &eof_of(0x82)]),
         [Step::End(End::Eof { status: 0x82 })]
@@ -204,6 +213,48 @@ fn cursors() {
     // a fetch has one result, whatever the flags say
     assert_eq!(steps(Command::STMT_FETCH, NEW, &[&ok(EOF, 0x48)]), [end_ok(0x48)]);
     assert_eq!(steps(Command::STMT_FETCH, NEW, &[&err(1243)]), [Step::End(End::Err { code: 1243 })]);
+}
+
+/// `CALL opened()` of the link crate's tests, as MariaDB 10.11 answers it: the flags 0x6A of each EOF are CURSOR_EXISTS,
+/// NO_INDEX_USED, MORE_RESULTS and AUTOCOMMIT, while a cursor of the procedure's is open.
+#[test]
+fn a_cursor_inside_a_procedure_is_none_of_the_clients() {
+    const INSIDE: u16 = 0x6A;
+    assert_eq!(INSIDE & (status::CURSOR_EXISTS | status::MORE_RESULTS), 0x48);
+    let (eof, last) = (eof_of(INSIDE), ok(OK, 0x22));
+    let one: [&[u8]; 5] = [b"\x01", COLUMN, &eof, ROW, &eof];
+    let two: [&[u8]; 7] = [b"\x02", COLUMN, COLUMN, &eof, ROW, ROW, &eof];
+    let packets = [&one[..], &two, &one, &[&last]].concat();
+    let wanted = [part(INSIDE), part(INSIDE), part(INSIDE), end_ok(0x22)];
+    for command in [Command::QUERY, Command::STMT_EXECUTE] {
+        assert_eq!(steps(command, OLD, &packets), wanted);
+        let end = ok(EOF, INSIDE);
+        let without_eofs: [&[u8]; 5] = [b"\x01", COLUMN, ROW, &end, &last];
+        assert_eq!(steps(command, NEW, &without_eofs), [part(INSIDE), end_ok(0x22)]);
+    }
+    // Whatever the last OK says.
+    let mut answer = Answer::new(Command::QUERY, OLD);
+    follow(&mut answer, &[&one[..], &[&ok(OK, status::CURSOR_EXISTS)]].concat()).unwrap();
+    assert!(!answer.opened_cursor());
+}
+
+#[test]
+fn what_cannot_be_followed_is_told_by_its_shape() {
+    let mut answer = Answer::new(Command::QUERY, OLD);
+    follow(&mut answer, &[b"\x01", COLUMN]).unwrap();
+    let row = b"\x14a secret of 20 bytes";
+    let why = answer.step(row.len(), row).unwrap_err();
+    let told = answer.unfollowed(why, row.len(), row);
+    assert_eq!(
+        (told.awaited, told.packet_bytes, told.first_bytes().len()),
+        ("the EOF behind the columns", 21, 16)
+    );
+    assert_eq!(
+        told.to_string(),
+        "the answer to COM_QUERY cannot be followed: the EOF behind the columns was due, and a packet of 21 bytes came \
+         (an EOF packet begins with 0xFE), which begins 14 61 20 73 65 63 72 65 74 20 6f 66 20 32 30 20"
+    );
+    assert_eq!(Answer::new(Command::PING, OLD).unfollowed(why, 0, b"").first_bytes(), b"");
 }
 
 #[test]
@@ -283,9 +334,10 @@ proptest! {
 
     /// Whatever comes: each step moves on, ends or fails, and sees no more than it asked for.
     #[test]
-    fn any_packets(command in any::<u8>(), caps in any::<u64>(),
+    fn any_packets(command in any::<u8>(), caps in any::<u64>(), cursor in any::<bool>(),
                    packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..24), 0..24)) {
-        let mut answer = Answer::new(Command(command), Caps(caps));
+        let begin = if cursor { Answer::with_cursor } else { Answer::new };
+        let mut answer = begin(Command(command), Caps(caps));
         for packet in &packets {
             let shown = match answer.need(packet.len(), packet.first().copied()) {
                 Need::First => &packet[..packet.len().min(1)],

@@ -12,15 +12,15 @@ use crate::ok::status;
 pub(super) enum Token<'a> {
     /// A bare keyword or name.
     Word(&'a [u8]),
-    /// A name in backticks (in double quotes, too, under ANSI_QUOTES).
-    Quoted,
-    /// A string.
-    Text,
+    /// A name in backticks (in double quotes, too, under ANSI_QUOTES), without its quotes; a doubled quote in it stays doubled.
+    Quoted(&'a [u8]),
+    /// A string, with its quotes.
+    Text(&'a [u8]),
     /// A number, or a bare name that begins with a digit.
     Number(&'a [u8]),
     /// `@name`, however quoted; also the host part of an account.
     UserVariable,
-    /// `@@name`, or the scope in `@@scope.name`; empty when quoted.
+    /// `@@name`, or the scope in `@@scope.name`; without its quotes.
     SystemVariable(&'a [u8]),
     /// `:=`
     Assign,
@@ -28,6 +28,7 @@ pub(super) enum Token<'a> {
     Punct(u8),
 }
 
+#[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     left: &'a [u8],
     status: u16,
@@ -133,10 +134,12 @@ impl<'a> Lexer<'a> {
 
     /// A string or quoted name; `left` stands at its opening quote.
     fn quoted(&mut self, quote: u8) -> Token<'a> {
+        let whole = self.left;
         let is_name = quote == b'`' || (quote == b'"' && self.status & status::ANSI_QUOTES != 0);
         let escapes = !is_name && self.status & status::NO_BACKSLASH_ESCAPES == 0;
-        let body = &self.left[1..];
+        let body = &whole[1..];
         let mut at = 0;
+        let mut end = body.len();
         loop {
             let Some(found) = body[at..].iter().position(|&b| b == quote || b == b'\\') else {
                 self.is_doubtful = true; // it never ends
@@ -162,19 +165,25 @@ impl<'a> Lexer<'a> {
                 at = found_at + 2; // a doubled quote stands for itself
                 continue;
             }
+            end = found_at;
             self.left = &body[found_at + 1..];
             break;
         }
-        if is_name { Token::Quoted } else { Token::Text }
+        if is_name {
+            Token::Quoted(&body[..end])
+        } else {
+            Token::Text(&whole[..whole.len() - self.left.len()])
+        }
     }
 
     /// Behind one `@`.
     fn variable(&mut self) -> Token<'a> {
         if let Some(rest) = self.left.strip_prefix(b"@") {
             self.left = rest;
-            if self.left.first() == Some(&b'`') {
-                self.quoted(b'`');
-                return Token::SystemVariable(b"");
+            if self.left.first() == Some(&b'`')
+                && let Token::Quoted(name) = self.quoted(b'`')
+            {
+                return Token::SystemVariable(name);
             }
             return Token::SystemVariable(self.take_while(is_in_word));
         }
@@ -211,16 +220,16 @@ mod tests {
     #[test]
     fn strings_end_where_the_session_says() {
         use Token::{Punct, Text, Word};
-        assert_eq!(tokens(r"'a\';x'", 0), (vec![Text], false));
+        assert_eq!(tokens(r"'a\';x'", 0), (vec![Text(br"'a\';x'")], false));
         assert_eq!(
             tokens(r"'a\';x", status::NO_BACKSLASH_ESCAPES),
-            (vec![Text, Punct(b';'), Word(b"x")], false)
+            (vec![Text(br"'a\'"), Punct(b';'), Word(b"x")], false)
         );
-        assert_eq!(tokens("'it''s'\"a\"\"b\"", 0), (vec![Text, Text], false));
-        assert_eq!(tokens("\"a\"", status::ANSI_QUOTES), (vec![Token::Quoted], false));
-        assert_eq!(tokens(r"`a\`", 0), (vec![Token::Quoted], false));
-        assert_eq!(tokens("'open", 0), (vec![Text], true));
-        assert_eq!(tokens(r"'open\", 0), (vec![Text], true));
+        assert_eq!(tokens("'it''s'\"a\"\"b\"", 0), (vec![Text(b"'it''s'"), Text(b"\"a\"\"b\"")], false));
+        assert_eq!(tokens("\"a\"", status::ANSI_QUOTES), (vec![Token::Quoted(b"a")], false));
+        assert_eq!(tokens(r"`a\`", 0), (vec![Token::Quoted(br"a\")], false));
+        assert_eq!(tokens("'open", 0), (vec![Text(b"'open")], true));
+        assert_eq!(tokens(r"'open\", 0), (vec![Text(br"'open\")], true));
         assert!(tokens("'é\\'", 0).1);
     }
 
@@ -247,7 +256,7 @@ mod tests {
                 SystemVariable(b"global"),
                 Punct(b'.'),
                 Word(b"x"),
-                SystemVariable(b""),
+                SystemVariable(b"y"),
                 UserVariable
             ]
         );

@@ -109,13 +109,6 @@ const PARSED: &[&[u8]] = &[
     b"VEC_DISTANCE_EUCLIDEAN", b"VEC_FROMTEXT", b"VEC_TOTEXT", b"XMLISVALID",
 ];
 
-/// Functions that change nothing but tell what an earlier statement left in the session.
-#[rustfmt::skip]
-const RECALLING: &[&[u8]] = &[
-    b"CURRVAL", b"FOUND_ROWS", b"LASTVAL", b"LAST_INSERT_ID", b"ROW_COUNT", b"WSREP_LAST_SEEN_GTID",
-    b"WSREP_LAST_WRITTEN_GTID",
-];
-
 fn has(table: &[&[u8]], name: &[u8]) -> bool {
     table.binary_search(&name).is_ok()
 }
@@ -126,20 +119,15 @@ pub(super) fn is_harmless_before_parenthesis(name: &[u8], has_gap: bool) -> bool
     has(KEYWORDS, name) || has(NATIVE, name) || (!has_gap && has(PARSED, name))
 }
 
-/// Whether the function tells what an earlier statement left in the session.
-pub(super) fn is_recalling(name: &[u8]) -> bool {
-    has(RECALLING, name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn tables_are_sorted_and_apart() {
-        for table in [KEYWORDS, NATIVE, PARSED, RECALLING] {
+        for table in [KEYWORDS, NATIVE, PARSED] {
             assert!(table.is_sorted_by(|a, b| a < b));
-            assert!(table.iter().all(|name| name.len() <= super::super::WORD_MAX && name.is_ascii()));
+            assert!(table.iter().all(|name| name.len() <= super::super::word::WORD_MAX && name.is_ascii()));
             assert!(table.iter().all(|name| !name.iter().any(u8::is_ascii_lowercase)));
         }
         assert!(NATIVE.iter().all(|name| !has(PARSED, name) && !has(KEYWORDS, name)));

@@ -369,7 +369,26 @@ fn what_no_server_reports() {
         ("SET DEFAULT ROLE admin", Sets::NONE, true),
         ("SET session_track_schema=OFF", Sets::TRACKING, true),
         ("SET @@session.session_track_state_change = 0", Sets::TRACKING, true),
-        ("SET @@session_track_schema = 0 /*! ,sql_mode='' */", Sets::TRACKING, false),
+        ("SET @@session_track_schema = 0 /*! ,sql_mode='' */", Sets::TRACKING.union(Sets::UNREPORTED), false),
+        ("SET NAMES utf8mb4", Sets::NAMES, true),
+        ("SET NAMES 'utf8mb4'", Sets::NAMES, true),
+        ("SET NAMES DEFAULT", Sets::COLLATION, true),
+        ("SET NAMES utf8mb4 COLLATE utf8mb4_bin", Sets::COLLATION, true),
+        ("SET sql_mode = '', NAMES utf8mb4 COLLATE 'utf8mb4_bin', wait_timeout = 5", Sets::COLLATION, true),
+        ("SET CHARACTER SET utf8mb4", Sets::COLLATION, true),
+        ("SET CHARSET utf8mb4", Sets::COLLATION, true),
+        ("SET character_set_connection = utf8mb4", Sets::NAMES, true),
+        ("SET SESSION character_set_connection = 'utf8mb4'", Sets::NAMES, true),
+        ("SET @@session.character_set_connection = @@character_set_client", Sets::COLLATION, true),
+        ("SET character_set_connection = DEFAULT", Sets::COLLATION, true),
+        ("SET character_set_connection = 45", Sets::COLLATION, true),
+        ("SET collation_connection = utf8mb4_bin", Sets::NONE, true),
+        ("SET @@collation_connection = utf8mb4_bin", Sets::UNREPORTED, true),
+        ("SET @@wait_timeout = 5", Sets::UNREPORTED, true),
+        ("SET wait_timeout = 5, @@`sql_mode` := ''", Sets::UNREPORTED, true),
+        ("SET @@SESSION . wait_timeout = 5, @@local.sql_mode = ''", Sets::NONE, true),
+        ("SET @@tx_isolation = 'SERIALIZABLE'", Sets::TRANSACTION, true),
+        ("SET @@session.tx_isolation = 'SERIALIZABLE'", Sets::NONE, true),
         (
             "set sql_mode=CONCAT(@@sql_mode,',STRICT_TRANS_TABLES'),session_track_system_variables=\
              CONCAT(@@global.session_track_system_variables,',transaction_isolation')",
@@ -380,10 +399,22 @@ fn what_no_server_reports() {
     ] {
         let found = Statement::of(sql.as_bytes());
         assert_eq!((found.sets, found.alone), (sets, alone), "{sql}");
-        if alone && sets != Sets::NONE {
+        if alone && matches!(sets, Sets::TRANSACTION | Sets::ROLE | Sets::TRACKING) {
             assert_eq!(found.kind, Kind::SessionOnly, "{sql}");
         }
     }
+}
+
+#[test]
+fn variables_that_are_set_without_a_report() {
+    let names = |sql: &'static str| -> Vec<&str> {
+        unreported_variables(sql.as_bytes(), 0).filter_map(|name| std::str::from_utf8(name).ok()).collect()
+    };
+    assert_eq!(names("SET @@a = 1, b = 2, @@`c` := 3, @@session.d = 4, @@GLOBAL.e = 5"), ["a", "c"]);
+    assert_eq!(names("SET @x = @@y, @@z = @@w; SET @@sql_mode=''"), ["z", "sql_mode"]);
+    assert!(names("SELECT @@a").is_empty());
+    let for_one = Statement::of(b"SET STATEMENT max_statement_time = 1 FOR SELECT 1");
+    assert_eq!((for_one.sets, for_one.kind), (Sets::FOR_ONE_STATEMENT, Kind::Read));
 }
 
 #[test]
@@ -401,11 +432,73 @@ fn what_leaves_a_transaction_open() {
 }
 
 #[test]
-fn what_a_sequence_gave() {
-    for sql in ["SELECT LASTVAL(s)", "SELECT PREVIOUS VALUE FOR s", "SELECT s.currval"] {
-        assert!(Statement::of(sql.as_bytes()).recalls_sequence, "{sql}");
+fn who_asks_for_its_own_number() {
+    for (sql, asks) in [
+        ("SELECT CONNECTION_ID()", true),
+        ("SELECT connection_id ()", true),
+        ("SELECT `connection_id`()", true),
+        ("SELECT @@pseudo_thread_id", true),
+        ("SELECT @@session.pseudo_thread_id", true),
+        ("KILL CONNECTION_ID()", true),
+        ("SET @@session.pseudo_thread_id = 5", false),
+        ("SET pseudo_thread_id = CONNECTION_ID()", true),
+        ("SELECT connection_id FROM t", false),
+        ("SELECT 'CONNECTION_ID()'", false),
+    ] {
+        assert_eq!(Statement::of(sql.as_bytes()).asks_connection_id, asks, "{sql}");
     }
-    assert!(!Statement::of(b"SELECT NEXTVAL(s)").recalls);
+    for (sql, own) in [
+        ("KILL CONNECTION_ID()", true),
+        ("KILL QUERY CONNECTION_ID()", true),
+        ("KILL HARD CONNECTION (connection_id());", true),
+        ("KILL `connection_id`()", true),
+        ("KILL @@pseudo_thread_id", true),
+        ("KILL @@session.pseudo_thread_id", true),
+        ("KILL CONNECTION_ID() + 1", false),
+        ("KILL 5", false),
+        ("KILL @a", false),
+        ("KILL USER 'app'", false),
+        ("KILL (SELECT CONNECTION_ID())", false),
+        ("KILL /*! CONNECTION_ID() */", false),
+        ("KILL CONNECTION_ID(); SELECT 1", false),
+    ] {
+        let found = Statement::of(sql.as_bytes());
+        assert_eq!(found.kills_own, own, "{sql}");
+        assert!(!own || matches!(found.kind, Kind::Kill { id: None, .. }), "{sql}");
+    }
+}
+
+#[test]
+fn what_touches_engines() {
+    for (sql, touches) in [
+        ("CREATE TABLE t (a INT) ENGINE=Aria", true),
+        ("CREATE TABLE t (a INT)", true),
+        ("CREATE OR REPLACE TABLE t LIKE u", true),
+        ("CREATE TEMPORARY TABLE t (a INT) ENGINE=MEMORY", false),
+        ("CREATE ALGORITHM=MERGE VIEW v AS SELECT 1", true),
+        ("CREATE DEFINER=root@localhost TRIGGER r BEFORE INSERT ON t FOR EACH ROW SET @a = 1", true),
+        ("CREATE FUNCTION f() RETURNS INT RETURN 1", true),
+        ("CREATE PROCEDURE p() SELECT 1", false),
+        ("CREATE INDEX i ON t (a)", false),
+        ("CREATE UNIQUE INDEX i ON t (a)", false),
+        ("CREATE USER a", false),
+        ("CREATE DATABASE d", false),
+        ("ALTER TABLE t ENGINE = MyISAM", true),
+        ("ALTER TABLE t ADD b INT", false),
+        ("ALTER TABLE t RENAME TO u", true),
+        ("ALTER VIEW v AS SELECT 1", true),
+        ("RENAME TABLE t TO u", true),
+        ("RENAME USER a TO b", false),
+        ("DROP TABLE t", false),
+        ("INSERT INTO engine VALUES (1)", false),
+        ("BEGIN NOT ATOMIC CREATE TABLE t (a INT); END", true),
+        ("EXECUTE IMMEDIATE 'CREATE TABLE t (a INT)'", true),
+        ("CALL p()", false),
+        ("SELECT 1 /*! */", true),
+        ("SELECT 1; CREATE TABLE t (a INT)", true),
+    ] {
+        assert_eq!(Statement::of(sql.as_bytes()).touches_engines, touches, "{sql}");
+    }
 }
 
 /// A minute's worth of bytes at a quadratic pace, an instant's at a linear one.

@@ -1,6 +1,11 @@
 //! The proxy with routes that the test gives it, and clients for it.
 #![allow(dead_code)] // each test file uses its part
 
+pub mod cluster;
+pub mod keeper;
+pub mod twin;
+
+use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +40,8 @@ pub fn settings() -> Settings {
         connect_timeout: SECOND,
         login_timeout: 2 * SECOND,
         retain_bytes_max: 1 << 20,
+        resends_max: 1,
+        suspect_time: Duration::from_secs(60),
         client_connections_max: 100,
         writers_all: false,
     }
@@ -42,23 +49,34 @@ pub fn settings() -> Settings {
 
 /// Routes over `servers`, the lane of each in the given state.
 pub fn routes(version: u64, servers: &[(&Server, LaneState, u64)]) -> Arc<Routes> {
-    let lanes = servers.iter().enumerate().map(|(at, (server, state, epoch))| Lane {
-        node: NodeId(at as u8),
-        name: format!("db{}", at + 1).into(),
-        address: server.address().to_string().into(),
-        state: *state,
-        epoch: *epoch,
+    let lanes = servers.iter().enumerate();
+    let lanes = lanes.map(|(at, (server, state, epoch))| lane(at, server.address(), *state, *epoch));
+    routes_of(version, lanes.collect())
+}
+
+/// The lane of the node of this number, from 0; it is called `db1` and so on. No lane is made anywhere else in these tests.
+pub fn lane(number: usize, address: SocketAddr, state: LaneState, epoch: u64) -> Lane {
+    Lane {
+        node: NodeId(number as u8),
+        name: format!("db{}", number + 1).into(),
+        address: address.to_string().into(),
+        state,
+        epoch,
         sessions_max: None,
         looked: 0,
         cut: Cut::Nothing,
-    });
+    }
+}
+
+/// Routes over `lanes`. None are made anywhere else in these tests; a test that wants others changes these.
+pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
     let stage2 = native::stage2(&native::stage1(b"secret"));
     let account =
         Account { user: "app".into(), host: "%".into(), proof: Proof::Native(stage2), locked: false };
     Arc::new(Routes {
         version,
         term: Term(version),
-        lanes: lanes.collect(),
+        lanes,
         hold_because: Some("the test says so".into()),
         greeting: Some(Arc::new(ServerGreeting {
             version: "5.5.5-10.11.19-MariaDB".into(),

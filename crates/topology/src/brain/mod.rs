@@ -15,7 +15,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::signs::failure;
 use crate::account::Accounts;
 use crate::action::Action;
 use crate::core::Core;
@@ -128,12 +127,13 @@ impl Brain {
 
     fn notice_stall(&mut self) {
         let core = &mut self.core;
-        let interval = core.settings.probe_interval;
-        let Some(gap) = core.stall.woke(core.now, interval) else { return };
-        core.last_sign = core.now;
+        let Some(gap) = core.stall.woke(core.now) else { return };
+        core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
+            node.counts.leave_out(gap, core.now);
+            // The timers of all questions fire at once now, before the answers that came meanwhile are read.
             if node.counts.misses < core.settings.misses_max {
-                node.counts.forgive();
+                node.counts.excuse(core.now);
             }
         }
         core.say(
@@ -155,7 +155,7 @@ impl Brain {
             Fact::LinkEnded { node, how } => self.link_ended(node, &how),
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
             Fact::Status { node, status, asked } => self.status(node, status, asked),
-            Fact::ProbeMissed { node, .. } => self.miss(node),
+            Fact::ProbeMissed { node, asked } => self.miss(node, asked),
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {
@@ -170,15 +170,8 @@ impl Brain {
             }
             Fact::TablesChanged => self.tables_due.wanted = true,
             Fact::Cut { .. } | Fact::StatementLost { .. } => {}
-            Fact::TrafficLost { node, how, .. } => {
-                let why = format!("traffic lost its connection, {}", failure(&how));
-                self.alarm(node, why, true);
-            }
-            Fact::TrafficRefused { node, errno, .. } => {
-                let why = format!("traffic was refused with error {errno}");
-                // Any client can make a node say any error (SIGNAL): that it leaves is believed of its own status and link only.
-                self.alarm(node, why, false);
-            }
+            Fact::TrafficLost { node, epoch, how, .. } => self.traffic_lost(node, epoch, &how),
+            Fact::TrafficRefused { node, epoch, errno, .. } => self.traffic_refused(node, epoch, errno),
             Fact::Quiesced { node, epoch, term, version } => {
                 let quiet = Quiet { node, epoch, term, version };
                 match &mut self.plan {

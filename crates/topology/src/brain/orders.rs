@@ -2,14 +2,13 @@
 //!
 //! Invariant: one order at a time, and every order gets exactly one answer.
 
-use std::time::Duration;
-
 use super::{Brain, Plan};
 use crate::NodeId;
 use crate::core::{Running, Saving};
 use crate::disk::Written;
 use crate::judgement::judge_all;
 use crate::order::{Order, OrderId};
+use crate::plan::Budget;
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::view::Level;
@@ -43,12 +42,13 @@ impl Brain {
         judge_all(&mut self.core, &mut self.group);
         let running = |what: String| Running { id, since, what };
         match order {
-            Order::Switchover { to, budget, .. } => match &mut self.plan {
+            Order::Switchover { to, budget, force } => match &mut self.plan {
                 Plan::One(plan) => {
                     let what = match to {
                         Some(to) => format!("switchover to {} was ordered", self.core.name(to)),
                         None => "a switchover was ordered".to_owned(),
                     };
+                    let budget = Budget::new(since, budget, force);
                     plan.switchover(&mut self.core, running(what), to, budget);
                 }
                 Plan::All(_) => self.core.refuse(
@@ -57,14 +57,14 @@ impl Brain {
                     "all nodes write (writers = \"all\"), so there is no writer to move: drain the node instead",
                 ),
             },
-            Order::Drain { node, budget, .. } => self.drain(id, node, budget),
-            Order::SetSessionsMax { node, sessions_max: Some(0) } => self.drain(id, node, Settings::HANDOVER_BUDGET),
+            Order::Drain { node, budget, force } => self.drain(id, node, Budget::new(since, budget, force)),
+            Order::SetSessionsMax { node, sessions_max: Some(0) } => self.drain(id, node, Budget::new(since, Settings::HANDOVER_BUDGET, false)),
             Order::Undrain { node } => self.limit(id, node, None, true),
             Order::SetSessionsMax { node, sessions_max } => self.limit(id, node, sessions_max, false),
         }
     }
 
-    fn drain(&mut self, id: OrderId, node: NodeId, budget: Duration) {
+    fn drain(&mut self, id: OrderId, node: NodeId, budget: Budget) {
         let core = &mut self.core;
         let name = core.name(node).to_owned();
         let running = Running { id, since: core.now, what: format!("drain of {name} was ordered") };
@@ -124,8 +124,7 @@ impl Brain {
         let core = &mut self.core;
         let before = core.node(node).sessions_max;
         core.node_mut(node).limit(sessions_max);
-        let (term, writer) = (core.disk.asked.max(core.term), core.writer);
-        let ticket = core.persist(term, writer);
+        let ticket = core.persist();
         core.saving = Some(Saving { running, ticket, done, node, before });
     }
 
@@ -148,8 +147,7 @@ impl Brain {
                     format!("{}, and could not be written to disk: {why}; it is undone", saving.running.what);
                 core.node_mut(saving.node).sessions_max = saving.before;
                 // A write that was given up may yet happen: what holds is written after it.
-                let (term, writer) = (core.disk.asked.max(core.term), core.writer);
-                core.persist(term, writer);
+                core.persist();
                 core.say(Level::Error, text.clone());
                 core.refuse(saving.running.id, "store", text);
                 judge_all(core, &mut self.group);

@@ -20,11 +20,16 @@ const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
 /// From this many missed probes in a row on, an open node takes nothing new: what is sent to a frozen node hangs.
 const MISSES_HELD: u32 = 2;
 
+/// Errors by which a server refuses a login because of what it is about to do or to be: WSREP has not yet prepared node, shutdown in
+/// progress, an option prevents it, read only, connection killed.
+const OF_ITSELF: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
+
 impl Brain {
     // ---- signs of life and death
 
     pub(super) fn link_up(&mut self, id: NodeId, greeting: ServerGreeting) {
         self.core.alive();
+        let now = self.core.now;
         let node = self.core.node_mut(id);
         if node.verdict.serves == Serves::No {
             // What it said in its former life says nothing about this one.
@@ -35,7 +40,7 @@ impl Brain {
         node.shut_out = 0;
         node.confirm_asked = None;
         node.rejected = None;
-        node.counts.answered();
+        node.counts.answered(now);
         if let Some(doubt) = &mut node.doubt {
             doubt.wants_link = false;
         }
@@ -63,7 +68,7 @@ impl Brain {
             }
             LinkEnd::Silent => {
                 // Given up because it did not answer: a miss like any other, and no news.
-                self.miss(id);
+                self.miss(id, now);
                 return;
             }
         };
@@ -95,14 +100,17 @@ impl Brain {
                 }
             }
             ConnectFailure::Rejected { errno, message } => {
-                node.counts.answered();
+                node.counts.answered(now);
                 node.rejected = Some((errno, message));
             }
             ConnectFailure::Protocol { what } => {
-                node.counts.answered();
+                node.counts.answered(now);
                 node.rejected = Some((0, what));
             }
-            ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => self.miss(id),
+            ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => {
+                // Some deadline has passed, at the least the one of a probe.
+                self.miss(id, now.saturating_sub(self.core.settings.probe_interval));
+            }
         }
     }
 
@@ -129,17 +137,17 @@ impl Brain {
         }
     }
 
-    pub(super) fn miss(&mut self, id: NodeId) {
+    pub(super) fn miss(&mut self, id: NodeId, asked: Now) {
         let core = &mut self.core;
         let (now, interval) = (core.now, core.settings.probe_interval);
         let held = MISSES_HELD.min(core.settings.misses_max);
         core.node_mut(id).probe_asked = None;
-        if now < core.stall.forgive_until {
+        let node = core.node_mut(id);
+        node.counts.miss(now, asked, interval);
+        let misses = node.counts.misses;
+        if misses == 0 {
             return;
         }
-        let node = core.node_mut(id);
-        node.counts.miss(now, interval);
-        let misses = node.counts.misses;
         if let Some(since) = node.counts.missed_since {
             node.lost_at.get_or_insert(since);
         }
@@ -147,7 +155,7 @@ impl Brain {
         let since = node.counts.missed_since.unwrap_or_default();
         // When nobody answers, it is rather us: nothing is held for that.
         if open && misses >= held && core.another_answered_since(id, since) {
-            core.doubt(id, format!("it did not answer {misses} probes"), false);
+            core.doubt_silent(id, format!("it did not answer {misses} probes"));
         }
     }
 
@@ -159,8 +167,9 @@ impl Brain {
         let was_whole = node.status.as_ref().is_some_and(Status::is_whole);
         node.probe_asked = None;
         node.rejected = None;
-        node.counts.answered();
+        node.counts.answered(now);
         node.answered_at = Some(now);
+        node.asked_at = node.asked_at.max(Some(asked));
         if status.is_whole() {
             node.lost_at = None;
             node.leaving_since = None;
@@ -172,14 +181,31 @@ impl Brain {
             node.looked_after(asked);
         }
         node.status = Some(status);
-        if node.doubt.as_ref().is_some_and(|doubt| !doubt.wants_link) {
+        if node.doubt.as_ref().is_some_and(|doubt| !doubt.wants_link && doubt.asked_from <= asked) {
             node.doubt = None;
             node.doubt_cleared = Some(now);
         }
     }
 
+    /// A link broke, or could not be made.
+    pub(super) fn traffic_lost(&mut self, id: NodeId, epoch: u64, how: &ConnectFailure) {
+        let why = format!("traffic lost its connection, {}", failure(how));
+        match how {
+            // An error message is a sign of life. Most say no more than that this client may not come in, or none may.
+            ConnectFailure::Rejected { errno, .. } if !OF_ITSELF.contains(errno) => self.core.ask_probe(id),
+            ConnectFailure::Rejected { .. } => self.alarm(id, epoch, why, false),
+            _ => self.alarm(id, epoch, why, true),
+        }
+    }
+
+    /// The node answered a statement with an error that speaks of itself. Any client can make a node say any error (SIGNAL): that it
+    /// leaves is believed of its own status and link only.
+    pub(super) fn traffic_refused(&mut self, id: NodeId, epoch: u64, errno: u16) {
+        self.alarm(id, epoch, format!("traffic was refused with error {errno}"), false);
+    }
+
     /// Traffic saw something: the node is asked at once, and held until it answers; but a burst asks once.
-    pub(super) fn alarm(&mut self, id: NodeId, why: String, wants_link: bool) {
+    fn alarm(&mut self, id: NodeId, epoch: u64, why: String, wants_link: bool) {
         let core = &mut self.core;
         let node = core.node(id);
         if node.verdict.serves == Serves::No {
@@ -188,7 +214,8 @@ impl Brain {
         // Known already: that new connections fail is no news, and no reason to hold again.
         let known = wants_link && node.shut_out >= core.settings.refusals_max;
         let late = known || node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
-        if node.lane == LaneState::Shut || late {
+        // A link of an older epoch was cut, or tells of before.
+        if node.lane == LaneState::Shut || node.epoch != epoch || late {
             core.ask_probe(id);
             return;
         }
@@ -212,7 +239,7 @@ impl Brain {
 }
 
 /// How it failed, for sentences.
-pub(super) fn failure(how: &ConnectFailure) -> String {
+fn failure(how: &ConnectFailure) -> String {
     match how {
         ConnectFailure::Refused => "refused".into(),
         ConnectFailure::Reset => "reset".into(),

@@ -45,7 +45,8 @@ impl Galera {
     fn note_late(&mut self, core: &Core) {
         for id in ids(&core.nodes) {
             let now = core.now;
-            let missing = core.node(id).counts.missed_since;
+            let counts = &core.node(id).counts;
+            let missing = counts.missed_since.filter(|_| counts.misses > 0);
             let alone = missing.is_none_or(|since| !core.another_answered_since(id, since));
             let member = self.member_mut(id);
             if alone {

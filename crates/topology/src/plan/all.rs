@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::{Barrier, Quiet, back_off};
+use super::{Barrier, Budget, Quiet, back_off, cut};
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::ids;
@@ -42,8 +42,10 @@ pub(crate) struct All {
 struct Entry {
     barrier: Barrier,
     tries: u32,
-    /// Leaves by itself (maintenance): its transactions may end until then.
-    leave_until: Option<Now>,
+    /// Leaves by itself (maintenance): since when, and how long its transactions may take to end.
+    leave: Option<(Now, Budget)>,
+    /// They have.
+    leave_quiet: bool,
     /// Its draining began under routes later than these.
     leave_after: u64,
 }
@@ -52,7 +54,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Leaving {
     node: NodeId,
-    until: Now,
+    budget: Budget,
     quiet: bool,
     /// Only a quiet seen under routes later than these counts.
     after: u64,
@@ -89,9 +91,7 @@ impl All {
             leaving.quiet |= quiet.version > leaving.after;
         }
         let entry = &mut self.entries[usize::from(quiet.node.0)];
-        if entry.leave_until.is_some() && quiet.version > entry.leave_after {
-            entry.leave_until = Some(core.now);
-        }
+        entry.leave_quiet |= entry.leave.is_some() && quiet.version > entry.leave_after;
     }
 
     pub fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
@@ -146,7 +146,7 @@ impl All {
             Serves::Leaves => self.leaves(core, id),
             Serves::Stays if node.lane == LaneState::Shut && self.another_well(core, id) => {}
             Serves::Well | Serves::Stays => {
-                self.entries[place].leave_until = None;
+                self.entries[place].leave = None;
                 self.enter(core, id);
             }
         }
@@ -170,7 +170,7 @@ impl All {
         let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
         let how = group.strike(core, id);
         self.term = core.next_term();
-        self.ticket = Some(core.persist(self.term, None));
+        self.ticket = Some(core.decide(self.term, None));
         self.round_since = core.now;
         let text =
             format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
@@ -239,11 +239,15 @@ impl All {
         let now = core.now;
         core.set_lane(id, LaneState::Draining);
         let entry = &mut self.entries[usize::from(id.0)];
-        if entry.leave_until.is_none() {
+        let (since, budget) = *entry.leave.get_or_insert_with(|| {
             entry.leave_after = core.version;
+            entry.leave_quiet = false;
+            (now, Budget::new(now, Settings::HANDOVER_BUDGET, false))
+        });
+        if !entry.leave_quiet {
+            cut(core, id, budget, since);
         }
-        let until = *entry.leave_until.get_or_insert(now + Settings::HANDOVER_BUDGET);
-        if now >= until {
+        if entry.leave_quiet || now >= budget.over() {
             *entry = Entry::default();
             core.set_lane(id, LaneState::Shut);
             let text = format!("{} {}: its sessions have moved", core.name(id), core.node(id).verdict.reason);
@@ -271,14 +275,14 @@ impl All {
             }
         }
         if self.ticket.is_none() && core.disk.written < self.term && core.now >= self.write_after {
-            self.ticket = Some(core.persist(self.term, None));
+            self.ticket = Some(core.decide(self.term, None));
         }
     }
 
     // ---- orders
 
     /// Takes a node out of traffic.
-    pub fn drain(&mut self, core: &mut Core, order: Running, node: NodeId, budget: Duration) {
+    pub fn drain(&mut self, core: &mut Core, order: Running, node: NodeId, budget: Budget) {
         if let Some(doing) = self.doing(core) {
             core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
             return;
@@ -296,19 +300,21 @@ impl All {
         }
         let before = core.node(node).sessions_max;
         core.node_mut(node).limit(Some(0));
-        let ticket = core.persist(self.term, None);
+        let ticket = core.decide(self.term, None);
         if core.node(node).lane == LaneState::Open {
             core.set_lane(node, LaneState::Draining);
         }
         let quiet = core.node(node).lane == LaneState::Shut;
         core.say(Level::Info, order.what.clone());
-        let until = core.now + budget;
         let after = core.version;
-        self.leaving = Some(Leaving { node, until, quiet, after, before, ticket, order });
+        self.leaving = Some(Leaving { node, budget, quiet, after, before, ticket, order });
     }
 
     fn finish_drain(&mut self, core: &mut Core) {
         let Some(leaving) = self.leaving.take() else { return };
+        if !leaving.quiet {
+            cut(core, leaving.node, leaving.budget, leaving.order.since);
+        }
         let name = core.name(leaving.node).to_owned();
         let shut = core.node(leaving.node).lane == LaneState::Shut;
         let (written, why) = core.disk.state(leaving.ticket);
@@ -317,7 +323,7 @@ impl All {
             Written::Failed => {
                 Some(("store", format!("the drain of {name} could not be written to disk: {why}")))
             }
-            _ if core.now >= leaving.until && !(leaving.quiet || shut) => Some((
+            _ if core.now >= leaving.budget.over() && !(leaving.quiet || shut) => Some((
                 "over_budget",
                 format!("transactions still ran on {name} after {took}: the drain is undone"),
             )),
@@ -325,7 +331,7 @@ impl All {
         };
         if let Some((code, text)) = failed {
             core.node_mut(leaving.node).sessions_max = leaving.before;
-            core.persist(self.term, None);
+            core.decide(self.term, None);
             let node = core.node(leaving.node);
             if node.lane == LaneState::Draining && node.sound() {
                 core.set_lane(leaving.node, LaneState::Open);

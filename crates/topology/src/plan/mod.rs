@@ -6,9 +6,18 @@ pub(crate) mod one;
 
 use std::time::Duration;
 
+use crate::core::Core;
 use crate::fact::Now;
+use crate::problem::seconds;
+use crate::routes::Cut;
 use crate::settings::Settings;
+use crate::view::Level;
 use crate::{NodeId, Term};
+
+/// A result that its client does not read is cut so long before the end of the budget.
+const STALLED_CUT_BEFORE: Duration = Duration::from_millis(300);
+/// What was cut by force has so long to be gone.
+const FORCED_WAIT: Duration = Duration::from_secs(1);
 
 /// The new writer's own word: asked, waited for, asked again.
 #[derive(Clone, Debug, Default)]
@@ -60,10 +69,59 @@ impl Barrier {
     }
 }
 
+/// How long what runs on a draining lane may take to end, and what is cut before and after that.
+///
+/// ```text
+///   start ────────────────> stalled results are cut ──> until ──> over
+///                            the last quarter of it,      with force: everything is cut, and over is a second later
+///                            0.3 s at the most
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Budget {
+    stalled_from: Now,
+    until: Now,
+    force: bool,
+}
+
+impl Budget {
+    pub fn new(now: Now, budget: Duration, force: bool) -> Self {
+        let until = now + budget;
+        let last = STALLED_CUT_BEFORE.min(budget / 4);
+        Self { stalled_from: until.saturating_sub(last), until, force }
+    }
+
+    /// What is to be cut at this moment of that which still runs.
+    pub fn cut(&self, now: Now) -> Cut {
+        if now < self.stalled_from {
+            Cut::Nothing
+        } else if now < self.until || !self.force {
+            Cut::Stalled
+        } else {
+            Cut::All
+        }
+    }
+
+    /// From then on nothing is waited for any more.
+    pub fn over(&self) -> Now {
+        if self.force { self.until + FORCED_WAIT } else { self.until }
+    }
+}
+
 /// The wait before try number `tries` (from 1).
 pub(crate) fn back_off(settings: &Settings, tries: u32) -> Duration {
     let doubled = settings.barrier_backoff.saturating_mul(1 << tries.saturating_sub(1).min(16));
     doubled.min(Settings::BACKOFF_MAX)
+}
+
+/// Has cut what the budget of a draining lane says, and says so when it costs anybody anything.
+pub(crate) fn cut(core: &mut Core, id: NodeId, budget: Budget, since: Now) {
+    let cut = budget.cut(core.now);
+    if core.set_cut(id, cut) && cut == Cut::All {
+        let took = seconds(core.now.saturating_sub(since));
+        let text =
+            format!("transactions still run on {} after {took}: they are cut, by force", core.name(id));
+        core.say(Level::Warn, text);
+    }
 }
 
 /// What a lane's quiet means: told by the data plane for exactly this draining.
@@ -74,4 +132,25 @@ pub(crate) struct Quiet {
     pub term: Term,
     /// Of the routes that the lane was seen under.
     pub version: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_stalls_is_cut_before_the_end_and_all_only_by_force() {
+        let cuts = |budget: Budget| [0, 699, 700, 1000, 1999].map(|at| budget.cut(at * MS));
+        let gentle = Budget::new(Duration::ZERO, 1000 * MS, false);
+        assert_eq!(cuts(gentle)[..2], [Cut::Nothing, Cut::Nothing]);
+        let gentle = Budget::new(Duration::ZERO, 2000 * MS, false);
+        assert_eq!((gentle.cut(1699 * MS), gentle.cut(1700 * MS)), (Cut::Nothing, Cut::Stalled));
+        assert_eq!((gentle.cut(9000 * MS), gentle.over()), (Cut::Stalled, 2000 * MS));
+        let forced = Budget::new(Duration::ZERO, 1000 * MS, true);
+        assert_eq!(cuts(forced), [Cut::Nothing, Cut::Nothing, Cut::Nothing, Cut::All, Cut::All]);
+        assert_eq!((forced.cut(750 * MS), forced.over()), (Cut::Stalled, 2000 * MS));
+        assert_eq!(Budget::new(MS, Duration::ZERO, true).cut(MS), Cut::All);
+    }
 }

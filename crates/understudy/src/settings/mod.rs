@@ -133,6 +133,10 @@ pub struct Proxy {
     pub login_timeout: Duration,
     /// Largest statement kept for a retry.
     pub retain_bytes_max: usize,
+    /// How often a statement that changes nothing is sent again after its node was lost.
+    pub resends_max: u32,
+    /// How long statements that have cost nodes are refused; zero: never.
+    pub suspect_time: Duration,
     /// Clients at once.
     pub client_connections_max: usize,
     /// At the end.
@@ -368,6 +372,8 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             connect_timeout: get(&t::PROXY_CONNECT_TIMEOUT).millis()?,
             login_timeout: get(&t::PROXY_LOGIN_TIMEOUT).millis()?,
             retain_bytes_max: get(&t::PROXY_RETAIN).number()?,
+            resends_max: get(&t::PROXY_RESENDS).number()?,
+            suspect_time: get(&t::PROXY_SUSPECT).millis()?,
             client_connections_max: get(&t::PROXY_CLIENTS).number()?,
             shutdown_grace: get(&t::PROXY_SHUTDOWN_GRACE).millis()?,
         },

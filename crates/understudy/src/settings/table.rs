@@ -131,6 +131,10 @@ settings! {
         "How long a client may take to log in.";
     PROXY_RETAIN = "proxy.retain_bytes_max", Bytes { min: 0, max: GIB }, Toml("1048576"),
         "The largest statement kept so that it can be sent again on another node; a larger one is sent once.";
+    PROXY_RESENDS = "proxy.resends_max", Count { min: 0, max: 100 }, Toml("1"),
+        "How often a statement that changes nothing is sent again when it was sent and its node was lost before it answered; then it ends with error 9113. What may change something is never sent again.";
+    PROXY_SUSPECT = "proxy.suspect_time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
+        "How long statements of a form are refused (error 9115) that ran at the loss of two nodes and did not end well in between; 0 for never.";
     PROXY_CLIENTS = "proxy.client_connections_max", Count { min: 1, max: 1_000_000 }, Toml("10000"),
         "How many clients may be connected at once; the next is told 1040, too many connections.";
     PROXY_SHUTDOWN_GRACE = "proxy.shutdown_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("5000"),

@@ -20,8 +20,9 @@ mod orders;
 use std::time::Duration;
 
 use self::moving::{Kind, Move};
-use super::Quiet;
+use super::{Budget, Quiet, back_off};
 use crate::core::{Core, Running};
+use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
 use crate::health::Serves;
@@ -42,6 +43,9 @@ pub(crate) struct One {
     phase: Phase,
     /// A handover nobody ordered waits until then.
     not_before: Now,
+    /// After an undone handover: the write that names the writer that goes on. Tried again until it is on disk, or overtaken.
+    going_on: Option<Ticket>,
+    going_on_after: Now,
     /// The writer did not serve and nobody could follow it: when it comes back, it has to pass the barrier like any other.
     shaken: bool,
 }
@@ -55,7 +59,13 @@ enum Phase {
 impl One {
     pub fn new(core: &Core) -> Self {
         let patience = core.settings.probe_interval * (core.settings.misses_max + 1);
-        Self { phase: Phase::Starting { until: core.now + patience }, not_before: Now::ZERO, shaken: false }
+        Self {
+            phase: Phase::Starting { until: core.now + patience },
+            not_before: Now::ZERO,
+            going_on: None,
+            going_on_after: Now::ZERO,
+            shaken: false,
+        }
     }
 
     /// What runs now.
@@ -96,6 +106,7 @@ impl One {
 
     /// Brings lanes and actions in line with what is true now.
     pub fn step(&mut self, core: &mut Core, group: &mut Group) {
+        self.write_again(core);
         // A step may lead to the next at once (a failed candidate to another); each is a state of its own, so a few are enough.
         for _ in 0..4 {
             let again = match std::mem::replace(&mut self.phase, Phase::Settled) {
@@ -106,6 +117,18 @@ impl One {
             if !again {
                 break;
             }
+        }
+    }
+
+    /// What is on disk after a handover that was undone must not name the one that did not become the writer.
+    fn write_again(&mut self, core: &mut Core) {
+        let Some(ticket) = self.going_on else { return };
+        match core.disk.state(ticket).0 {
+            Written::Pending => self.going_on_after = core.now + back_off(&core.settings, 4),
+            Written::Done => self.going_on = None,
+            Written::Failed if matches!(self.phase, Phase::Moving(_)) => self.going_on = None,
+            Written::Failed if core.now >= self.going_on_after => self.going_on = Some(core.persist()),
+            Written::Failed => {}
         }
     }
 
@@ -139,7 +162,7 @@ impl One {
         core.hold(Level::Info, because);
         let mut run = Move::new(core, None, to, term, Kind::Start);
         if !stays {
-            run.ticket = Some(core.persist(term, Some(to)));
+            run.ticket = Some(core.decide(term, Some(to)));
         }
         self.phase = Phase::Moving(Box::new(run));
         true
@@ -180,7 +203,8 @@ impl One {
                 match other.filter(|_| core.now >= self.not_before) {
                     Some(to) => {
                         let because = format!("{} {}", node.name, node.verdict.reason);
-                        self.hand_over(core, to, Settings::HANDOVER_BUDGET, None, None, &because);
+                        let budget = Budget::new(core.now, Settings::HANDOVER_BUDGET, false);
+                        self.hand_over(core, to, budget, None, None, &because);
                         true
                     }
                     None => {
@@ -242,7 +266,7 @@ impl One {
         core.set_lane(writer, LaneState::Shut);
         core.say(Level::Warn, text);
         let mut run = Move::new(core, Some(writer), to, term, Kind::Failover);
-        run.ticket = Some(core.persist(term, Some(to)));
+        run.ticket = Some(core.decide(term, Some(to)));
         self.phase = Phase::Moving(Box::new(run));
         true
     }
@@ -251,7 +275,7 @@ impl One {
         &mut self,
         core: &mut Core,
         to: NodeId,
-        budget: Duration,
+        budget: Budget,
         order: Option<Running>,
         undrain: Option<(NodeId, Option<u32>)>,
         because: &str,
@@ -264,13 +288,12 @@ impl One {
         if let Some(from) = from {
             core.set_lane(from, LaneState::Draining);
         }
-        let until = core.now + budget;
         let mut run =
-            Move::new(core, from, to, term, Kind::Handover { until, quiet: false, after: core.version });
+            Move::new(core, from, to, term, Kind::Handover { budget, quiet: false, after: core.version });
         run.order = order;
-        run.answer_by = until;
+        run.answer_by = budget.over();
         run.undrain = undrain;
-        run.ticket = Some(core.persist(term, Some(to)));
+        run.ticket = Some(core.decide(term, Some(to)));
         self.phase = Phase::Moving(Box::new(run));
     }
 }

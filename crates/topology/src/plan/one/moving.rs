@@ -13,7 +13,7 @@ use crate::election::{elect_any, ids};
 use crate::fact::Now;
 use crate::health::Serves;
 use crate::kind::Group;
-use crate::plan::{Barrier, back_off};
+use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
 use crate::view::Level;
@@ -43,9 +43,9 @@ pub(super) struct Move {
 pub(super) enum Kind {
     Start,
     Failover,
-    /// Planned: the old lane drains until `until`.
+    /// Planned: the old lane drains.
     Handover {
-        until: Now,
+        budget: Budget,
         quiet: bool,
         /// Only a quiet seen under routes later than these counts: an earlier draining may have been quiet, too.
         after: u64,
@@ -94,10 +94,13 @@ impl One {
             core.set_lane(from, LaneState::Shut);
             run.kind = Kind::Failover;
         }
-        if let Kind::Handover { until, .. } = run.kind
-            && now >= until
-        {
-            return self.undo(core, *run, "over_budget", None);
+        if let Kind::Handover { budget, quiet, .. } = run.kind {
+            if now >= budget.over() {
+                return self.undo(core, *run, "over_budget", None);
+            }
+            if let Some(from) = run.from.filter(|_| !quiet) {
+                cut(core, from, budget, run.since);
+            }
         }
         if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == Kind::Failover) {
             let text = format!(
@@ -138,7 +141,7 @@ impl One {
             }
         }
         if run.ticket.is_none() && core.disk.written < run.term && now >= run.write_after {
-            run.ticket = Some(core.persist(run.term, Some(run.to)));
+            run.ticket = Some(core.persist());
         }
         if let Barrier::Failed { why } = &run.barrier {
             let why = why.clone();
@@ -221,7 +224,7 @@ impl One {
         if to != failed {
             run.to = to;
             run.term = term;
-            run.ticket = Some(core.persist(term, Some(to)));
+            run.ticket = Some(core.decide(term, Some(to)));
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));
@@ -239,7 +242,7 @@ impl One {
         }
         // What is on disk, or on its way there, names the writer that did not become one.
         let term = core.next_term();
-        core.persist(term, Some(from));
+        self.going_on = Some(core.decide(term, Some(from)));
         let took = seconds(core.now.saturating_sub(run.since));
         let quiet = matches!(run.kind, Kind::Handover { quiet: true, .. });
         let why = match code {

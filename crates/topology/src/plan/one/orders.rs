@@ -1,15 +1,14 @@
 //! What an operator may ask for while there is one writer: whether an order may start, and to whom it leads.
 
-use std::time::Duration;
-
 use super::{One, Phase};
 use crate::NodeId;
 use crate::core::{Core, Running};
 use crate::election::elect;
+use crate::plan::Budget;
 
 impl One {
     /// Moves the writer, if that may be tried now.
-    pub fn switchover(&mut self, core: &mut Core, order: Running, to: Option<NodeId>, budget: Duration) {
+    pub fn switchover(&mut self, core: &mut Core, order: Running, to: Option<NodeId>, budget: Budget) {
         let Some(writer) = self.may_order(core, &order) else { return };
         if to == Some(writer) {
             let text = format!("{} already is the writer, term {}", core.name(writer), core.term);
@@ -22,7 +21,7 @@ impl One {
     }
 
     /// Drains a node; the writer is moved away first. `false` when it is not the writer: nothing has to be moved.
-    pub fn drain(&mut self, core: &mut Core, order: &Running, node: NodeId, budget: Duration) -> bool {
+    pub fn drain(&mut self, core: &mut Core, order: &Running, node: NodeId, budget: Budget) -> bool {
         if core.writer != Some(node) {
             return false;
         }

@@ -1,7 +1,8 @@
 use std::path::Path;
 
-use super::super::options::Options;
 use super::*;
+use crate::doctor::options::Options;
+use crate::doctor::read::Lack;
 
 const DEFAULTS: &str = "evs.suspect_timeout = PT5S; evs.inactive_timeout = PT15S; evs.keepalive_period = PT1S; \
     evs.install_timeout = PT7.5S; evs.join_retrans_period = PT1S; evs.inactive_check_period = PT0.5S; \

@@ -1,0 +1,198 @@
+//! One connection: its requests one after the other, and how long each part of it may take.
+//!
+//! A connection costs a task and a kilobyte. It ends when its time is up: a head must be whole within [`HEAD_TIME_MAX`], a kept
+//! connection may be silent for [`IDLE_TIME_MAX`]. A client that says nothing at all gets the plain answer, as from the original script,
+//! which never read anything; where there is one node it need not wait for it ([`PLAIN_TIME_MAX`], [`LINE_TIME_MAX`]).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, timeout_at};
+use topology::health::{Question, Rules};
+
+use super::accept::{Entrance, Place};
+use super::reply::{linger, write};
+use super::respond::Responder;
+use crate::answer::{Answer, Kind};
+use crate::request::{HEAD_BYTES_MAX, Request, Seen, see};
+
+/// How long a whole request head may take.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a client that says nothing waits for the plain answer, where it might name one of several nodes.
+pub const SILENT_TIME_MAX: Duration = Duration::from_secs(1);
+/// The same where there is one: there are checkers that send nothing, and wait for no more than their own interval of a second. Not
+/// sooner: a balancer that is busy for a moment between connecting and asking `/writer` would take this answer for that one's.
+pub const PLAIN_TIME_MAX: Duration = Duration::from_millis(500);
+/// And how long the rest of a head may take then, once its first line says what is asked: there are checkers that send no more.
+pub const LINE_TIME_MAX: Duration = Duration::from_millis(200);
+/// How long a client beyond the limit has for its question.
+pub const BEYOND_TIME_MAX: Duration = Duration::from_millis(250);
+/// How long a kept connection may be silent.
+pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
+/// What a connection reads at once, in bytes.
+const READ_BYTES: usize = 1024;
+
+/// Serves a client that has just been accepted, on a task of its own.
+pub fn welcome(stream: impl link::Stream + 'static, entrance: &Arc<Entrance>) {
+    let place = Place::take(entrance);
+    tokio::spawn(async move {
+        let mut stream = stream;
+        // A client that left needs no answer; one that is too slow has had its time.
+        let _ = converse(&place.entrance.responder, &mut stream, &place).await;
+        drop(place);
+    });
+}
+
+/// Requests and answers until one side has had enough.
+async fn converse(responder: &Responder, stream: &mut impl link::Stream, place: &Place) -> io::Result<()> {
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut out: Vec<u8> = Vec::new();
+    let mut patience = match (place.is_beyond, responder.several_nodes) {
+        (true, _) => BEYOND_TIME_MAX,
+        (false, true) => SILENT_TIME_MAX,
+        (false, false) => PLAIN_TIME_MAX,
+    };
+    let mut is_first = true;
+    loop {
+        let deadline = Instant::now() + patience;
+        let head = tokio::select! {
+            biased;
+            head = read_head(responder, stream, &mut bytes, deadline) => head?,
+            () = place.entrance.wanted.notified(), if !is_first => {
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                // Half a question has come, and is heard to its end.
+                read_head(responder, stream, &mut bytes, deadline).await?
+            }
+        };
+        let request = match head {
+            Head::Request(request) => request,
+            Head::Silent if !is_first => return Ok(()),
+            // What is asked stands in the first line. Without that, it may be about any node.
+            Head::Part => match cut(&bytes, responder.rules) {
+                Some(request) => request,
+                None => {
+                    unheard(responder, stream).await;
+                    return Ok(());
+                }
+            },
+            Head::Silent | Head::Raw => {
+                // One of none of ours may name a node all the same, and one who had little time may still be about to.
+                let may_name_one = bytes.contains(&b'/') || (bytes.is_empty() && place.is_beyond);
+                if may_name_one {
+                    unheard(responder, stream).await;
+                } else {
+                    raw(responder, stream).await;
+                }
+                return Ok(());
+            }
+            Head::Bad(status, why) => {
+                out.clear();
+                responder.refuse(status, &why, bytes.starts_with(b"HEAD "), &mut out);
+                write(stream, &out).await?;
+                linger(stream).await;
+                return Ok(());
+            }
+        };
+        let keep = !place.is_beyond && responder.keeps(&request);
+        out.clear();
+        responder.answer(&request, keep, &mut out);
+        bytes.drain(..request.len);
+        write(stream, &out).await?;
+        if !keep {
+            if request.has_body || !bytes.is_empty() {
+                linger(stream).await;
+            }
+            return Ok(());
+        }
+        is_first = false;
+        patience = IDLE_TIME_MAX;
+        // One answer, then the others': whoever sends requests without end must not keep them waiting.
+        if !bytes.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Reads until a head is whole, or it is clear that none will be.
+async fn read_head(
+    responder: &Responder,
+    stream: &mut impl link::Stream,
+    bytes: &mut Vec<u8>,
+    mut deadline: Instant,
+) -> io::Result<Head> {
+    let mut has_line = false;
+    if !bytes.is_empty() {
+        deadline = deadline.min(Instant::now() + HEAD_TIME_MAX);
+    }
+    loop {
+        if !bytes.is_empty() {
+            match see(bytes, responder.rules) {
+                Seen::Part => {}
+                Seen::Raw => return Ok(Head::Raw),
+                Seen::Request(request) => return Ok(Head::Request(request)),
+                Seen::Bad(status, why) => return Ok(Head::Bad(status, why)),
+            }
+        }
+        if !responder.several_nodes && !has_line && bytes.contains(&b'\n') {
+            has_line = true;
+            deadline = deadline.min(Instant::now() + LINE_TIME_MAX);
+        }
+        let was_empty = bytes.is_empty();
+        bytes.reserve(READ_BYTES.min(HEAD_BYTES_MAX + 1));
+        match timeout_at(deadline, stream.read_buf(bytes)).await {
+            // Half a request, and no more of it: it gets what the original would have said.
+            Err(_) if !bytes.is_empty() => return Ok(Head::Part),
+            Err(_) => return Ok(Head::Silent),
+            Ok(Ok(0)) if bytes.is_empty() => return Ok(Head::Silent),
+            Ok(Ok(0)) => return Ok(Head::Part),
+            Ok(Ok(_)) if was_empty => deadline = Instant::now() + HEAD_TIME_MAX,
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(error),
+        }
+    }
+}
+
+/// The plain answer to whoever did not ask in HTTP.
+async fn raw(responder: &Responder, stream: &mut impl link::Stream) {
+    let Some(answer) = responder.source.answer(None, Question::Member(responder.rules)) else { return };
+    responder.count(&answer);
+    if write(stream, &responder.style.text(&answer)).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+/// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
+/// another's "yes" would be a lie.
+async fn unheard(responder: &Responder, stream: &mut impl link::Stream) {
+    if !responder.several_nodes {
+        return raw(responder, stream).await;
+    }
+    let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
+    responder.count(&answer);
+    if write(stream, &responder.style.text(&answer)).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+enum Head {
+    Request(Request),
+    Raw,
+    /// The beginning of a request, and no more of it.
+    Part,
+    Bad(&'static str, String),
+    /// Nothing came.
+    Silent,
+}
+
+/// What the whole lines ask, when the rest never came. It may still come, as a body may, and then it is not read.
+fn cut(bytes: &[u8], rules: Rules) -> Option<Request> {
+    let end = bytes.iter().rposition(|&byte| byte == b'\n')?;
+    match see(&[&bytes[..=end], b"\r\n"].concat(), rules) {
+        Seen::Request(request) => Some(Request { len: bytes.len(), has_body: true, ..request }),
+        Seen::Part | Seen::Raw | Seen::Bad(..) => None,
+    }
+}

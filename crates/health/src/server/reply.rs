@@ -1,0 +1,28 @@
+//! Writing an answer to a client that may be slow to take it, and may still be talking.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// How long an answer may take to be taken.
+pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a client that sent more than was read may take to read its answer.
+const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
+
+pub async fn write(stream: &mut impl link::Stream, bytes: &[u8]) -> io::Result<()> {
+    timeout(WRITE_TIME_MAX, stream.write_all(bytes)).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Closing a socket with unread bytes sends a reset, which may overtake the answer: what is still coming is read away first.
+pub async fn linger(stream: &mut impl link::Stream) {
+    let drained = async {
+        stream.shutdown().await?;
+        let mut piece = [0; 512];
+        while stream.read(&mut piece).await? > 0 {}
+        io::Result::Ok(())
+    };
+    // Whoever goes on sending has had its time.
+    let _ = timeout(LINGER_TIME_MAX, drained).await;
+}

@@ -1,0 +1,41 @@
+//! What to start.
+
+/// Where the nodes are put.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Namespaces when this process may make them, loopback addresses otherwise.
+    #[default]
+    Automatic,
+    /// Loopback addresses: all that an ordinary user can have. `vanish` is impossible there.
+    Loopback,
+}
+
+/// What to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagePlan {
+    /// 1 to 20 of `a-z`, `0-9`, `-`.
+    pub name: String,
+    /// 1 to 5.
+    pub nodes: u8,
+    /// Galera provider options, `;` between them, beside our own `gcache.size=64M`.
+    pub galera_options: String,
+    /// Lines of `[mariadbd]`.
+    pub server_options: Vec<String>,
+    /// Nodes survive this process, until `lab down`.
+    pub keep: bool,
+    /// Namespaces or loopback.
+    pub form: Form,
+}
+
+impl Default for StagePlan {
+    fn default() -> Self {
+        Self {
+            name: "lab".to_owned(),
+            nodes: 3,
+            galera_options: String::new(),
+            server_options: Vec::new(),
+            keep: false,
+            form: Form::Automatic,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Starting a stage, and taking hold of one that another process started.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::{Context, bail};
+
+use super::network::{self, Network};
+use super::place::{self, NodeRecord, Record};
+use super::process::{Identity, Keeper};
+use super::servers::START_LIMIT;
+use super::tools::Tools;
+use super::watchdog::Watchdog;
+use super::{Form, Stage, StageNode, StagePlan, config, sweep, template};
+
+impl Stage {
+    /// Starts a cluster; all nodes are Synced and reachable when it returns.
+    pub async fn up(plan: StagePlan) -> anyhow::Result<Self> {
+        Self::up_telling(plan, |_| ()).await
+    }
+
+    /// The same, with one line told for each step.
+    ///
+    /// # Errors
+    /// A missing package, a name in use, or a node that did not start (with the end of its log). Nothing is left behind.
+    pub async fn up_telling(plan: StagePlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
+        place::check_name(&plan.name)?;
+        if !(1..=5).contains(&plan.nodes) {
+            bail!("a stage has 1 to 5 nodes, not {}", plan.nodes);
+        }
+        let namespaced = plan.form == Form::Automatic && network::may_make_namespaces();
+        let tools = Tools::find(namespaced)?;
+        sweep::leftovers()?;
+        let template = template::ready(&tools, &tell).await?;
+
+        let mut stage = Self::claim(&plan, namespaced, tools)?;
+        tell("laying the network and the data directories");
+        stage.network.make().context("cannot lay the stage's network")?;
+        stage.furnish(&plan, &template)?;
+        for node in &stage.nodes {
+            tell(&format!("starting {}", node.name));
+            stage.launch(node, node.number == 1, None)?;
+            stage.wait_synced(&node.name, START_LIMIT).await?;
+            tokio::net::TcpStream::connect(node.address)
+                .await
+                .with_context(|| format!("{} is up but cannot be reached at {}", node.name, node.address))?;
+        }
+        if plan.keep {
+            place::update(&stage.directory, |record| record.kept = true)?;
+            stage.clear_on_drop = false;
+        }
+        Ok(stage)
+    }
+
+    /// Takes hold of a stage that another process started. Dropping this value leaves it as it is.
+    ///
+    /// # Errors
+    /// When there is none of that name: the text lists those there are.
+    pub fn attach(name: &str) -> anyhow::Result<Self> {
+        place::check_name(name)?;
+        let root = place::root()?;
+        let directory = root.join(name);
+        let Ok(record) = place::read(&directory) else {
+            let names: Vec<String> =
+                place::stages(&root)?.into_iter().filter_map(|(_, record)| Some(record?.name)).collect();
+            place::tidy_root()?;
+            let known = if names.is_empty() {
+                "none is up".to_owned()
+            } else {
+                format!("there is {}", names.join(", "))
+            };
+            bail!("no stage named {name}: {known}; `understudy lab up galera --name {name}` starts one");
+        };
+        let tools = Tools::find(record.namespaced)?;
+        Ok(Self::assemble(directory, &record, tools, None, false))
+    }
+
+    /// Makes the directory, the record and with them the claim on a name and a subnet.
+    fn claim(plan: &StagePlan, namespaced: bool, tools: Tools) -> anyhow::Result<Self> {
+        let (root, _held) = place::lock_root()?;
+        let mut taken = BTreeSet::new();
+        for (path, record) in place::stages(&root)? {
+            if path.ends_with(&plan.name) {
+                bail!("a stage named {0} is up already: `understudy lab down --name {0}` ends it", plan.name);
+            }
+            taken.extend(record.map(|record| record.subnet));
+        }
+        let record = Record {
+            name: plan.name.clone(),
+            owner: Identity::own()?,
+            kept: false,
+            subnet: network::free_subnet(&taken, namespaced)?,
+            namespaced,
+            galera_options: plan.galera_options.clone(),
+            server_options: plan.server_options.clone(),
+            nodes: vec![NodeRecord::default(); usize::from(plan.nodes)],
+        };
+        let keeper = if plan.keep { None } else { Some(Keeper::new()?) };
+        let directory = root.join(&plan.name);
+        fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut stage = Self::assemble(directory, &record, tools, keeper, true);
+        if !plan.keep {
+            stage.watchdog = Some(Watchdog::start(&stage.directory)?);
+        }
+        let longest = stage.nodes.iter().map(|node| node.socket.as_os_str().len()).max();
+        if longest.is_some_and(|length| length > 107) {
+            bail!(
+                "{} is too long a path for unix sockets: set TMPDIR to a shorter one",
+                stage.directory.display()
+            );
+        }
+        place::write(&stage.directory, &record)?;
+        Ok(stage)
+    }
+
+    fn assemble(
+        directory: PathBuf,
+        record: &Record,
+        tools: Tools,
+        keeper: Option<Keeper>,
+        clear_on_drop: bool,
+    ) -> Self {
+        let network = Network {
+            stage: record.name.clone(),
+            subnet: record.subnet,
+            namespaced: record.namespaced,
+            nodes: u8::try_from(record.nodes.len()).unwrap_or(u8::MAX),
+        };
+        let nodes = (1..=network.nodes)
+            .map(|number| {
+                let name = format!("db{number}");
+                let directory = directory.join(&name);
+                StageNode {
+                    address: SocketAddr::new(network.address(number), 3306),
+                    namespace: network.namespace(number),
+                    datadir: directory.join("data"),
+                    socket: directory.join("mysqld.sock"),
+                    error_log: directory.join("error.log"),
+                    number,
+                    directory,
+                    name,
+                }
+            })
+            .collect();
+        Self {
+            name: record.name.clone(),
+            directory,
+            network,
+            nodes,
+            tools,
+            keeper,
+            watchdog: None,
+            children: Mutex::default(),
+            clear_on_drop,
+        }
+    }
+
+    /// Fills the nodes' directories.
+    fn furnish(&self, plan: &StagePlan, template: &Path) -> anyhow::Result<()> {
+        let members: Vec<IpAddr> = self.nodes.iter().map(|node| node.address.ip()).collect();
+        for node in &self.nodes {
+            fs::create_dir_all(node.directory.join("tmp"))?;
+            template::copy(template, &node.datadir)?;
+            let text = config::Node {
+                name: &node.name,
+                stage: &self.name,
+                address: node.address.ip(),
+                members: &members,
+                directory: &node.directory,
+                namespaced: self.network.namespaced,
+                galera_options: &plan.galera_options,
+                server_options: &plan.server_options,
+            }
+            .text(&self.tools);
+            fs::write(node.directory.join("my.cnf"), text)?;
+        }
+        Ok(())
+    }
+}

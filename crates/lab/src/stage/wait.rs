@@ -1,0 +1,77 @@
+//! Waiting for what a node is to become, each with a deadline.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use super::{Stage, StageNode, report};
+
+/// Between two looks at a condition.
+const PACE: Duration = Duration::from_millis(20);
+
+impl Stage {
+    /// Waits until a stop (or continue) signal has reached the process.
+    pub(crate) async fn wait_frozen(&self, node: &StageNode, frozen: bool) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while self.alive(node)?.is_some_and(|process| process.is_frozen() != frozen) {
+            if Instant::now() > deadline {
+                bail!("{} does not react to the signal", node.name);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the node itself says that it is Synced and ready.
+    ///
+    /// # Errors
+    /// When it dies or the time is over, with its last state and the end of its log.
+    pub async fn wait_synced(&self, name: &str, within: Duration) -> anyhow::Result<()> {
+        let node = self.node(name)?;
+        let deadline = Instant::now() + within;
+        loop {
+            let word = report::word(node).await;
+            if word.as_ref().is_ok_and(report::Word::is_synced) {
+                return Ok(());
+            }
+            if self.alive(node)?.is_none() {
+                bail!("{name} is not running. The end of its log:\n{}", error_log_tail(&node.error_log));
+            }
+            if Instant::now() > deadline {
+                let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
+                let tail = error_log_tail(&node.error_log);
+                bail!(
+                    "{name} is not Synced after {:.0} s ({last}). The end of its log:\n{tail}",
+                    within.as_secs_f64()
+                );
+            }
+            tokio::time::sleep(PACE).await;
+        }
+    }
+
+    /// Waits until the node's process has ended and its files are free.
+    pub async fn wait_gone(&self, name: &str, within: Duration) -> anyhow::Result<()> {
+        let node = self.node(name)?;
+        let deadline = Instant::now() + within;
+        while let Some(process) = self.alive(node)? {
+            if Instant::now() > deadline {
+                bail!("{name} (process {}) has not ended after {:.0} s", process.pid, within.as_secs_f64());
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(())
+    }
+}
+
+/// The end of a log, for an error text: what went wrong, and the few lines before it.
+pub(crate) fn error_log_tail(path: &Path) -> String {
+    let text = fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let errors = lines.iter().filter(|line| line.contains("[ERROR]"));
+    let mut tail: Vec<&str> = errors.copied().rev().take(5).collect();
+    tail.reverse();
+    tail.extend(&lines[lines.len().saturating_sub(5)..]);
+    if tail.is_empty() { format!("({} is empty)", path.display()) } else { tail.join("\n") }
+}

@@ -1,0 +1,144 @@
+//! What a statement does to LAST_INSERT_ID(), and how far its OK packet tells.
+//!
+//! Seen on MariaDB 10.11 (the link crate's tests check it on a running server):
+//!
+//! | statement | LAST_INSERT_ID() afterwards | in its OK packet |
+//! |---|---|---|
+//! | INSERT, REPLACE, CREATE TABLE ... SELECT that make a number | the first number made | the same |
+//! | the same that are given their number, or find it by ON DUPLICATE KEY UPDATE | as before | the number |
+//! | the same with RETURNING | the first number made | nothing |
+//! | the same that fail after a number was made | the number made | (an ERR) |
+//! | LOAD DATA | the first number made | nothing |
+//! | UPDATE that runs LAST_INSERT_ID(n) | n | n |
+//! | SELECT, DO, SET, DELETE that run LAST_INSERT_ID(n) | n | nothing |
+//! | CALL, a block, ANALYZE INSERT | what their last such statement left | nothing |
+//! | SET last_insert_id, SET identity | the value | the value, as a variable (but not after `SET @@last_insert_id`) |
+//! | ALTER TABLE that numbers the rows; ROLLBACK; triggers and stored functions that insert | as before | nothing |
+//!
+//! What no text shows: a view that runs LAST_INSERT_ID(n), and a trigger that gives a row its number.
+
+/// What becomes of LAST_INSERT_ID() when a statement succeeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InsertId {
+    /// It stays, or a reported variable tells it.
+    #[default]
+    Kept,
+    /// An id in the OK packet is the new value.
+    Told {
+        /// The text runs LAST_INSERT_ID(n): an id of 0 may be its n, or mean that it stays.
+        runs_argument: bool,
+    },
+    /// An id in the OK packet is the new value, or one that the statement gave itself, and then the value stays.
+    ToldOrGiven {
+        /// As above.
+        runs_argument: bool,
+    },
+    /// Nobody tells.
+    Untold,
+}
+
+impl InsertId {
+    /// The value after success. `before`: what it was, where that is known. `ok_id`: the id in the OK packet. `may_give`: whether
+    /// the statement may have given this number itself (see [`super::may_give`]); asked only where it matters. `None`: only the node knows.
+    pub fn after(self, before: Option<u64>, ok_id: u64, may_give: impl FnOnce(u64) -> bool) -> Option<u64> {
+        match self {
+            InsertId::Kept => before,
+            InsertId::Told { runs_argument } | InsertId::ToldOrGiven { runs_argument } if ok_id == 0 => {
+                before.filter(|_| !runs_argument)
+            }
+            InsertId::Told { .. } => Some(ok_id),
+            InsertId::ToldOrGiven { .. } if before == Some(ok_id) || !may_give(ok_id) => Some(ok_id),
+            InsertId::ToldOrGiven { .. } | InsertId::Untold => None,
+        }
+    }
+
+    /// The value after an error, which tells nothing.
+    pub fn after_error(self, before: Option<u64>) -> Option<u64> {
+        match self {
+            InsertId::Kept | InsertId::Told { runs_argument: false } => before,
+            _ => None,
+        }
+    }
+
+    /// The same of a text that runs LAST_INSERT_ID(n) somewhere.
+    pub(super) fn with_argument(self) -> InsertId {
+        match self {
+            InsertId::Kept | InsertId::Untold => InsertId::Untold,
+            InsertId::Told { .. } => InsertId::Told { runs_argument: true },
+            InsertId::ToldOrGiven { .. } => InsertId::ToldOrGiven { runs_argument: true },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Statement;
+    use super::*;
+
+    #[test]
+    fn what_is_known_afterwards() {
+        let gives = |_| true;
+        let gives_not = |_| false;
+        let (told, given) =
+            (InsertId::Told { runs_argument: false }, InsertId::ToldOrGiven { runs_argument: false });
+        assert_eq!(InsertId::Kept.after(Some(4), 0, gives), Some(4));
+        assert_eq!(InsertId::Untold.after(Some(4), 9, gives_not), None);
+        assert_eq!((told.after(Some(4), 9, gives), told.after(Some(4), 0, gives)), (Some(9), Some(4)));
+        assert_eq!((given.after(None, 9, gives_not), given.after(Some(4), 0, gives)), (Some(9), Some(4)));
+        assert_eq!((given.after(Some(4), 9, gives), given.after(Some(9), 9, gives)), (None, Some(9)));
+        for kind in [told, given] {
+            assert_eq!(kind.with_argument().after(Some(4), 0, gives_not), None);
+            assert_eq!(kind.with_argument().after(Some(4), 9, gives_not), Some(9));
+        }
+        assert_eq!(InsertId::Kept.with_argument(), InsertId::Untold);
+        assert_eq!((told.after_error(Some(4)), given.after_error(Some(4))), (Some(4), None));
+    }
+    #[test]
+    fn what_becomes_of_the_insert_id() {
+        let told = |runs_argument| InsertId::Told { runs_argument };
+        let given = |runs_argument| InsertId::ToldOrGiven { runs_argument };
+        for (sql, wanted) in [
+            ("SELECT 1", InsertId::Kept),
+            ("SELECT LAST_INSERT_ID()", InsertId::Kept),
+            ("SELECT LAST_INSERT_ID(5)", InsertId::Untold),
+            ("WITH a AS (SELECT last_insert_id (7) x) SELECT * FROM a", InsertId::Untold),
+            ("DO `LAST_INSERT_ID`(1)", InsertId::Untold),
+            ("SET @a = LAST_INSERT_ID(1)", InsertId::Untold),
+            ("DELETE FROM t", InsertId::Kept),
+            ("DELETE FROM t WHERE a = LAST_INSERT_ID(5)", InsertId::Untold),
+            ("UPDATE t SET a = 1", told(false)),
+            ("UPDATE t SET a = LAST_INSERT_ID(a + 1)", told(true)),
+            ("UPDATE t SET a = LAST_INSERT_ID()", told(false)),
+            ("WITH x AS (SELECT 1) SELECT * FROM x", InsertId::Kept),
+            ("WITH x AS (SELECT 1) UPDATE t, x SET a = 1", InsertId::Untold),
+            ("INSERT INTO t VALUES (1)", given(false)),
+            ("REPLACE INTO t VALUES (1)", given(false)),
+            ("INSERT INTO t SELECT * FROM u", given(false)),
+            ("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = LAST_INSERT_ID(a)", given(true)),
+            ("INSERT INTO t VALUES (1) RETURNING a", InsertId::Untold),
+            ("DELETE FROM t RETURNING a", InsertId::Kept),
+            ("SET STATEMENT max_statement_time = 1 FOR INSERT INTO t VALUES (1)", given(false)),
+            ("CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY) SELECT 1", given(false)),
+            ("CREATE TEMPORARY TABLE t (a INT AUTO_INCREMENT PRIMARY KEY) SELECT 1", given(false)),
+            ("CREATE INDEX i ON t (a)", InsertId::Kept),
+            ("LOAD DATA INFILE 'f' INTO TABLE t", InsertId::Untold),
+            ("CALL p()", InsertId::Untold),
+            ("EXECUTE s", InsertId::Untold),
+            ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); END", InsertId::Untold),
+            ("ANALYZE INSERT INTO t VALUES (1)", InsertId::Untold),
+            ("ANALYZE TABLE t", InsertId::Kept),
+            ("FROBNICATE", InsertId::Untold),
+            ("INSERT INTO t VALUES (1) /*! RETURNING a */", InsertId::Untold),
+            ("SET last_insert_id = 5", InsertId::Kept),
+            ("SET @@session.identity = 5", InsertId::Kept),
+            ("SET @@identity = 5", InsertId::Untold),
+            ("COMMIT", InsertId::Kept),
+            ("ALTER TABLE t ADD a INT AUTO_INCREMENT PRIMARY KEY", InsertId::Kept),
+            ("SELECT 1; INSERT INTO t VALUES (1)", given(false)),
+            ("INSERT INTO t VALUES (1); UPDATE t SET a = LAST_INSERT_ID(0)", given(true)),
+            ("INSERT INTO t VALUES (1); CALL p()", InsertId::Untold),
+        ] {
+            assert_eq!(Statement::of(sql.as_bytes()).insert_id, wanted, "{sql}");
+        }
+    }
+}

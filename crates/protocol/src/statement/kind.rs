@@ -1,0 +1,281 @@
+//! What kind a statement is: its first word decides, and a few behind it.
+
+use super::Statement;
+use super::insert_id::InsertId;
+use super::lexer::Token;
+use super::look::Look;
+use super::pins::Pins;
+use super::recalls::Recalls;
+use super::word::{Upper, is};
+
+/// The kinds that matter for holding, retrying and moving a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Surely changes nothing: may be sent again.
+    Read,
+    /// Everything else, and whatever is not understood.
+    Write,
+    /// Starts a transaction.
+    Begin,
+    /// Commits the transaction; COMMIT AND CHAIN too.
+    Commit,
+    /// Rolls the transaction back; AND CHAIN too. ROLLBACK TO SAVEPOINT is [`Kind::Savepoint`].
+    Rollback,
+    /// Changes nothing but this session. (`SET autocommit=1` commits as well: see [`Statement::may_commit`].)
+    SessionOnly,
+    /// SAVEPOINT, RELEASE SAVEPOINT, ROLLBACK TO SAVEPOINT.
+    Savepoint,
+    /// KILL.
+    Kill {
+        /// KILL QUERY: the connection lives on.
+        query_only: bool,
+        /// The connection's number, when it is written as a plain number (`KILL QUERY ID n` and `KILL USER` name none).
+        id: Option<u64>,
+    },
+}
+
+/// First words of statements that are one statement each, whatever they do. Those that are not here may begin a block of code.
+#[rustfmt::skip]
+const RUNS_ONCE: &[&[u8]] = &[
+    b"CACHE", b"CHANGE", b"CHECK", b"GRANT", b"IMPORT", b"INSTALL", b"OPTIMIZE", b"PURGE",
+    b"REPAIR", b"RESET", b"RESIGNAL", b"REVOKE", b"SHUTDOWN", b"SIGNAL", b"STOP", b"TRUNCATE", b"UNINSTALL",
+];
+
+impl<'a> Look<'a> {
+    /// The statement that begins with `first`, to its end.
+    pub(super) fn statement(&mut self, first: Token<'a>) -> Statement {
+        let word = match first {
+            Token::Word(word) => word,
+            Token::Punct(b'(') => return self.read_in_parentheses(),
+            _ => return self.anything(),
+        };
+        let upper = Upper::of(word);
+        match upper.as_bytes() {
+            b"SELECT" | b"VALUES" | b"TABLE" | b"DO" => self.read(),
+            b"WITH" => self.with(),
+            b"DESC" | b"DESCRIBE" | b"EXPLAIN" => self.explain(),
+            b"SHOW" => self.show(),
+            b"HELP" => self.read(),
+            b"CHECKSUM" => self.read(),
+            b"INSERT" | b"REPLACE" => self.numbering(false),
+            b"UPDATE" => {
+                Statement { insert_id: InsertId::Told { runs_argument: false }, ..self.write(false) }
+            }
+            b"DELETE" => self.write(false),
+            b"LOAD" | b"CALL" | b"EXECUTE" | b"GET" => self.may_set_variables(upper.as_bytes()),
+            b"SET" => self.set(),
+            b"USE" => self.session_only(),
+            b"PREPARE" => {
+                self.pin(Pins::TEXT_PREPARE);
+                self.session_only()
+            }
+            b"DEALLOCATE" => self.session_only(),
+            b"BEGIN" => self.begin_transaction(),
+            b"START" => self.start(),
+            b"COMMIT" => self.commit(),
+            b"ROLLBACK" => self.rollback(),
+            b"SAVEPOINT" => self.plain(Kind::Savepoint, false),
+            b"RELEASE" => match is(self.next(), "SAVEPOINT") {
+                true => self.plain(Kind::Savepoint, false),
+                false => self.anything(),
+            },
+            b"KILL" => self.kill(),
+            b"CREATE" => self.create(),
+            b"ALTER" => self.alter(),
+            b"RENAME" => {
+                self.touches_engines |= !is(self.next(), "USER");
+                self.write(true)
+            }
+            b"ANALYZE" => self.analyze(),
+            b"DROP" => match is(self.next(), "PREPARE") {
+                true => self.session_only(),
+                false => self.write(true),
+            },
+            b"LOCK" => {
+                self.pin(Pins::LOCK_TABLES);
+                self.write(true)
+            }
+            b"UNLOCK" => {
+                self.unpin(Pins::LOCK_TABLES);
+                self.write(true)
+            }
+            b"FLUSH" => self.flush(),
+            b"BACKUP" => self.backup(),
+            b"HANDLER" => self.handler(),
+            b"XA" => self.xa(),
+            word if RUNS_ONCE.contains(&word) => self.write(true),
+            _ => self.anything(),
+        }
+    }
+
+    /// Not understood: perhaps a block of code.
+    fn anything(&mut self) -> Statement {
+        self.rest();
+        self.touches_engines = true;
+        Statement::several()
+    }
+
+    pub(super) fn plain(&mut self, kind: Kind, may_commit: bool) -> Statement {
+        self.rest();
+        Statement { may_commit, ..Statement::plain(kind) }
+    }
+
+    pub(super) fn write(&mut self, may_commit: bool) -> Statement {
+        self.plain(Kind::Write, may_commit)
+    }
+
+    /// What changes the session only, unless it calls something.
+    pub(super) fn session_only(&mut self) -> Statement {
+        self.rest();
+        Statement::plain(if self.is_harmful { Kind::Write } else { Kind::SessionOnly })
+    }
+
+    /// A read, unless something in it is harmful. Stored functions cannot commit.
+    fn read(&mut self) -> Statement {
+        self.rest();
+        Statement::plain(if self.is_harmful { Kind::Write } else { Kind::Read })
+    }
+
+    /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.
+    fn with(&mut self) -> Statement {
+        let found = self.read();
+        let insert_id = if found.kind == Kind::Read { InsertId::Kept } else { InsertId::Untold };
+        Statement { insert_id, ..found }
+    }
+
+    /// What may give its rows numbers, and tell the first.
+    pub(super) fn numbering(&mut self, may_commit: bool) -> Statement {
+        Statement { insert_id: InsertId::ToldOrGiven { runs_argument: false }, ..self.write(may_commit) }
+    }
+
+    /// `(SELECT ...) UNION ...`: what stands in the innermost of the opening parentheses decides.
+    fn read_in_parentheses(&mut self) -> Statement {
+        let mut first = self.next();
+        while first == Some(Token::Punct(b'(')) {
+            first = self.next();
+        }
+        if ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|word| is(first, word)) {
+            self.read()
+        } else {
+            self.write(true)
+        }
+    }
+
+    /// EXPLAIN ANALYZE runs what it explains.
+    fn explain(&mut self) -> Statement {
+        while let Some(token) = self.next() {
+            if is(Some(token), "ANALYZE") {
+                self.is_harmful = true;
+            }
+        }
+        self.read()
+    }
+
+    fn show(&mut self) -> Statement {
+        let what = self.next();
+        if ["WARNINGS", "ERRORS", "COUNT"].iter().any(|word| is(what, word)) {
+            self.recalls(Recalls::WARNINGS);
+        } else if is(what, "PROFILE") || is(what, "PROFILES") {
+            self.recalls(Recalls::PROFILE);
+        }
+        self.read()
+    }
+
+    /// LOAD DATA (..., @x), CALL p(@x), EXECUTE s USING @x, GET DIAGNOSTICS @x = ...: each may give @x a value.
+    fn may_set_variables(&mut self, verb: &[u8]) -> Statement {
+        while let Some(token) = self.next() {
+            if token == Token::UserVariable {
+                self.pin(Pins::USER_VARIABLE);
+            }
+        }
+        match verb {
+            b"CALL" => Statement::several(),
+            b"EXECUTE" => {
+                self.touches_engines = true;
+                Statement::several()
+            }
+            // Galera may commit a large file in pieces (wsrep_load_data_splitting).
+            b"LOAD" => Statement { insert_id: InsertId::Untold, ..Statement::write(true) },
+            // GET DIAGNOSTICS, of the statement before
+            _ => {
+                self.recalls(Recalls::WARNINGS.union(Recalls::ROW_COUNT));
+                Statement::write(false)
+            }
+        }
+    }
+
+    /// BEGIN [WORK]; MariaDB's BEGIN NOT ATOMIC begins a block of code.
+    fn begin_transaction(&mut self) -> Statement {
+        match self.next() {
+            None => Statement { may_commit: true, ..Statement::plain(Kind::Begin) },
+            word if is(word, "WORK") => self.plain(Kind::Begin, true),
+            _ => self.anything(),
+        }
+    }
+
+    /// START TRANSACTION; START REPLICA and the like are writes.
+    fn start(&mut self) -> Statement {
+        let kind = if is(self.next(), "TRANSACTION") { Kind::Begin } else { Kind::Write };
+        self.plain(kind, true)
+    }
+
+    /// ROLLBACK [WORK] [TO [SAVEPOINT] x] [AND ...]
+    fn rollback(&mut self) -> Statement {
+        let mut next = self.next();
+        if is(next, "WORK") {
+            next = self.next();
+        }
+        let kind = if is(next, "TO") { Kind::Savepoint } else { Kind::Rollback };
+        Statement { chains: next.is_some(), ..self.plain(kind, false) }
+    }
+
+    /// COMMIT [WORK] [AND ...]
+    fn commit(&mut self) -> Statement {
+        let mut next = self.next();
+        if is(next, "WORK") {
+            next = self.next();
+        }
+        Statement { chains: next.is_some(), ..self.plain(Kind::Commit, true) }
+    }
+
+    /// FLUSH TABLES ... WITH READ LOCK, FLUSH TABLES ... FOR EXPORT
+    fn flush(&mut self) -> Statement {
+        while let Some(token) = self.next() {
+            if is(Some(token), "LOCK") || is(Some(token), "EXPORT") {
+                self.pin(Pins::LOCK_TABLES);
+            }
+        }
+        Statement::write(true)
+    }
+
+    /// BACKUP LOCK t, BACKUP UNLOCK, BACKUP STAGE x
+    fn backup(&mut self) -> Statement {
+        let what = self.next();
+        if is(what, "UNLOCK") || (is(what, "STAGE") && is(self.next(), "END")) {
+            self.unpin(Pins::LOCK_TABLES);
+        } else {
+            self.pin(Pins::LOCK_TABLES);
+        }
+        self.write(true)
+    }
+
+    /// HANDLER t OPEN. Closing one does not unpin: others may be open.
+    fn handler(&mut self) -> Statement {
+        while let Some(token) = self.next() {
+            if is(Some(token), "OPEN") {
+                self.pin(Pins::HANDLER);
+            }
+        }
+        Statement::write(false)
+    }
+
+    fn xa(&mut self) -> Statement {
+        let what = self.next();
+        if is(what, "COMMIT") || is(what, "ROLLBACK") {
+            self.unpin(Pins::XA);
+        } else if !is(what, "RECOVER") {
+            self.pin(Pins::XA);
+        }
+        self.write(true)
+    }
+}

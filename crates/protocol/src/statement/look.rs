@@ -1,0 +1,246 @@
+//! One text's tokens, read statement by statement; noted on the way: what matters in any statement.
+
+use super::lexer::{Lexer, Token};
+use super::names::is_harmless_before_parenthesis;
+use super::pins::Pins;
+use super::recalls::{Recalls, of_function, of_variable};
+use super::sets::Sets;
+use super::word::{Upper, is};
+
+/// Reads one text's tokens, and notes on the way what matters in any statement.
+pub(super) struct Look<'a> {
+    pub(super) lexer: Lexer<'a>,
+    /// The last two tokens of the statement at hand.
+    pub(super) prev: Option<Token<'a>>,
+    before: Option<Token<'a>>,
+    /// Something in the statement at hand keeps it from being a read.
+    pub(super) is_harmful: bool,
+    /// Parentheses open at the last token.
+    pub(super) depth: u32,
+    /// The statement at hand has been read to its end.
+    has_ended: bool,
+    // of the whole text
+    pub(super) pins: Pins,
+    pub(super) unpins: Pins,
+    pub(super) recalls: Recalls,
+    pub(super) sets: Sets,
+    /// LAST_INSERT_ID with an argument.
+    pub(super) sets_insert_id: bool,
+    /// ... RETURNING ...
+    pub(super) returns: bool,
+    pub(super) asks_connection_id: bool,
+    pub(super) touches_engines: bool,
+    pub(super) kills_own: bool,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(sql: &'a [u8], status: u16) -> Look<'a> {
+        Look {
+            lexer: Lexer::new(sql, status),
+            prev: None,
+            before: None,
+            is_harmful: false,
+            depth: 0,
+            has_ended: false,
+            pins: Pins::NONE,
+            unpins: Pins::NONE,
+            recalls: Recalls::NONE,
+            sets: Sets::NONE,
+            sets_insert_id: false,
+            returns: false,
+            asks_connection_id: false,
+            touches_engines: false,
+            kills_own: false,
+        }
+    }
+
+    pub(super) fn sets(&mut self, sets: Sets) {
+        self.sets = self.sets.union(sets);
+    }
+
+    pub(super) fn recalls(&mut self, what: Recalls) {
+        self.recalls = self.recalls.union(what);
+    }
+
+    pub(super) fn pin(&mut self, pins: Pins) {
+        self.pins = self.pins.union(pins);
+        self.unpins = self.unpins.without(pins);
+    }
+
+    pub(super) fn unpin(&mut self, pins: Pins) {
+        self.unpins = self.unpins.union(pins);
+        self.pins = self.pins.without(pins);
+    }
+
+    /// The first token of the next statement; `None` at the end of the text.
+    pub(super) fn begin(&mut self) -> Option<Token<'a>> {
+        self.prev = None;
+        self.before = None;
+        self.is_harmful = false;
+        self.depth = 0;
+        self.has_ended = false;
+        loop {
+            let token = self.lexer.next()?;
+            if token != Token::Punct(b';') {
+                self.note(token);
+                return Some(token);
+            }
+        }
+    }
+
+    /// The next token of the statement at hand; `None` at its end, and again until the next begins.
+    pub(super) fn next(&mut self) -> Option<Token<'a>> {
+        if self.has_ended {
+            return None;
+        }
+        match self.lexer.next() {
+            Some(Token::Punct(b';')) | None => {
+                self.has_ended = true;
+                None
+            }
+            Some(token) => {
+                self.note(token);
+                Some(token)
+            }
+        }
+    }
+
+    /// Runs to the end of the statement.
+    pub(super) fn rest(&mut self) {
+        while self.next().is_some() {}
+    }
+
+    fn note(&mut self, token: Token<'a>) {
+        match token {
+            Token::Punct(b'(') => {
+                self.depth = self.depth.saturating_add(1);
+                self.note_parenthesis();
+            }
+            Token::Punct(b')') => self.depth = self.depth.saturating_sub(1),
+            Token::Word(word) => self.note_word(word),
+            Token::Quoted(name) if self.is_behind_scope() => self.note_variable(name),
+            Token::UserVariable if is(self.prev, "INTO") => self.pin(Pins::USER_VARIABLE),
+            Token::Assign => {
+                self.is_harmful = true;
+                if self.prev == Some(Token::UserVariable) {
+                    self.pin(Pins::USER_VARIABLE);
+                }
+            }
+            Token::SystemVariable(name) => self.note_variable(name),
+            _ => {}
+        }
+        self.note_argument(token);
+        // INSERT( and REPLACE( are functions; without the parenthesis they write.
+        if token != Token::Punct(b'(')
+            && let Some(Token::Word(word)) = self.prev
+            && (word.eq_ignore_ascii_case(b"INSERT") || word.eq_ignore_ascii_case(b"REPLACE"))
+        {
+            self.is_harmful = true;
+        }
+        self.before = self.prev;
+        self.prev = Some(token);
+    }
+
+    /// Behind `LAST_INSERT_ID(`: an argument makes it the setting of a number instead of the asking for one.
+    fn note_argument(&mut self, token: Token<'a>) {
+        let (Some(Token::Punct(b'(')), Some(Token::Word(name) | Token::Quoted(name))) =
+            (self.prev, self.before)
+        else {
+            return;
+        };
+        if name.eq_ignore_ascii_case(b"LAST_INSERT_ID") {
+            match token {
+                Token::Punct(b')') => self.recalls(Recalls::INSERT_ID),
+                _ => self.sets_insert_id = true,
+            }
+        }
+    }
+
+    /// At an opening parenthesis: is it a call, and of what?
+    fn note_parenthesis(&mut self) {
+        let name = match self.prev {
+            Some(Token::Word(word)) => word,
+            // `name`(: one of the server's own functions, or perhaps a stored one.
+            Some(Token::Quoted(name)) => {
+                self.is_harmful = true;
+                name
+            }
+            // Operators, commas, parentheses: only grouping.
+            Some(Token::Punct(_) | Token::Assign) | None => return,
+            // 'name'(, 1a(: perhaps a stored function's name.
+            Some(_) => return self.is_harmful = true,
+        };
+        match self.before {
+            // schema.function(
+            Some(Token::Punct(b'.')) => return self.is_harmful = true,
+            // ... ) t (a, b): a table's alias
+            Some(Token::Punct(b')')) => return,
+            // CAST(x AS type(, AS t (a, b), and WITH t (a, b) AS: no calls either
+            Some(Token::Word(before))
+                if [&b"AS"[..], b"WITH", b"RECURSIVE"]
+                    .iter()
+                    .any(|word| before.eq_ignore_ascii_case(word)) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        let upper = Upper::of(name);
+        let name = upper.as_bytes();
+        self.asks_connection_id |= matches!(name, b"CONNECTION_ID" | b"PS_CURRENT_THREAD_ID");
+        if is_harmless_before_parenthesis(name, self.lexer.had_gap) {
+            return;
+        }
+        self.is_harmful = true;
+        match name {
+            b"GET_LOCK" => self.pin(Pins::GET_LOCK),
+            b"RELEASE_ALL_LOCKS" => self.unpin(Pins::GET_LOCK),
+            b"LAST_INSERT_ID" => {} // its argument decides
+            _ => self.recalls(of_function(name)),
+        }
+    }
+
+    fn note_word(&mut self, word: &[u8]) {
+        // Of the words below none is shorter than four letters or longer than sixteen.
+        if !(4..=16).contains(&word.len()) {
+            return;
+        }
+        if self.is_behind_scope() {
+            return self.note_variable(word);
+        }
+        let is_behind_dot = self.prev == Some(Token::Punct(b'.'));
+        let upper = Upper::of(word);
+        match upper.as_bytes() {
+            b"INTO" | b"DELETE" | b"CALL" => self.is_harmful = true,
+            b"UPDATE" if !is(self.prev, "FOR") => self.is_harmful = true,
+            b"RETURNING" => self.returns = true,
+            // MariaDB's and Oracle's ways to draw from a sequence without a parenthesis
+            b"VALUE" if is(self.prev, "NEXT") => self.is_harmful = true,
+            b"VALUE" if is(self.prev, "PREVIOUS") => {
+                self.is_harmful = true;
+                self.recalls(Recalls::SEQUENCE);
+            }
+            b"NEXTVAL" if is_behind_dot => self.is_harmful = true,
+            b"CURRVAL" | b"LASTVAL" if is_behind_dot => {
+                self.is_harmful = true;
+                self.recalls(Recalls::SEQUENCE);
+            }
+            // information_schema.PROFILING
+            b"PROFILING" if is_behind_dot || is(self.prev, "FROM") || is(self.prev, "JOIN") => {
+                self.recalls(Recalls::PROFILE);
+            }
+            _ => {}
+        }
+    }
+
+    /// Behind `@@scope.`
+    fn is_behind_scope(&self) -> bool {
+        self.prev == Some(Token::Punct(b'.')) && matches!(self.before, Some(Token::SystemVariable(_)))
+    }
+
+    fn note_variable(&mut self, name: &[u8]) {
+        let upper = Upper::of(name);
+        self.recalls(of_variable(upper.as_bytes()));
+        self.asks_connection_id |= upper.as_bytes() == b"PSEUDO_THREAD_ID";
+    }
+}

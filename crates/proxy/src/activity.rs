@@ -1,0 +1,131 @@
+//! What each client's session is doing now, so that it can be said by name what a lane waits for.
+//!
+//! Two relaxed stores a statement; whoever looks reads them at leisure.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// What a session does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Doing {
+    /// Its client has asked nothing, and no transaction is open.
+    Idle = 0,
+    /// A transaction is open, and its client's next statement is awaited.
+    InTransaction = 1,
+    /// A statement runs on the node.
+    Running = 2,
+    /// Its client does not read the result.
+    Unread = 3,
+    /// It waits in the hold, or for the manager's word on its node.
+    Held = 4,
+    /// Its client is gone; what it left is ended on the node.
+    Ending = 5,
+}
+
+impl Doing {
+    fn of(doing: u8) -> Self {
+        [Self::Idle, Self::InTransaction, Self::Running, Self::Unread, Self::Held, Self::Ending]
+            .into_iter()
+            .find(|known| *known as u8 == doing)
+            .unwrap_or(Self::Idle)
+    }
+
+    /// As a sentence about the session, after so many seconds.
+    fn sentence(self, seconds: f64) -> String {
+        match self {
+            Self::Idle => format!("idle for {seconds:.1} s"),
+            Self::InTransaction => {
+                format!("its transaction is open, and its client has sent nothing for {seconds:.1} s")
+            }
+            Self::Running => format!("its statement has run for {seconds:.1} s"),
+            Self::Unread => format!("its client has not read for {seconds:.1} s"),
+            Self::Held => format!("held for {seconds:.1} s"),
+            Self::Ending => {
+                format!("its client is gone, and its statement has been ending for {seconds:.1} s")
+            }
+        }
+    }
+}
+
+/// One client's session.
+#[derive(Debug)]
+pub struct Card {
+    /// The connection id that the client knows.
+    pub id: u32,
+    peer: SocketAddr,
+    began: Instant,
+    user: Mutex<String>,
+    doing: AtomicU8,
+    /// Milliseconds after `began`.
+    since_ms: AtomicU64,
+}
+
+impl Card {
+    /// Of a client that just came.
+    pub fn new(id: u32, peer: SocketAddr) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            peer,
+            began: Instant::now(),
+            user: Mutex::default(),
+            doing: AtomicU8::new(Doing::Idle as u8),
+            since_ms: AtomicU64::new(0),
+        })
+    }
+
+    /// Who logged in.
+    pub fn set_user(&self, user: &str) {
+        user.clone_into(&mut self.user.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// From `now` on it does this.
+    pub fn set(&self, doing: Doing, now: Instant) {
+        self.doing.store(doing as u8, Relaxed);
+        let since = now.saturating_duration_since(self.began);
+        self.since_ms.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// What it does, and since when it has.
+    pub fn now(&self) -> (Doing, Duration) {
+        let since = Duration::from_millis(self.since_ms.load(Relaxed));
+        (Doing::of(self.doing.load(Relaxed)), self.began.elapsed().saturating_sub(since))
+    }
+
+    /// For people; `node` is the one whose lane it keeps busy.
+    pub fn busy(&self, node: &str) -> Busy {
+        let (doing, time) = self.now();
+        Busy {
+            id: self.id,
+            user: self.user.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            client: self.peer.to_string(),
+            node: node.to_owned(),
+            connected_s: self.began.elapsed().as_secs(),
+            waits_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            what: doing.sentence(time.as_secs_f64()),
+        }
+    }
+}
+
+/// A session that keeps a lane busy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Busy {
+    /// The connection id that its client knows; KILL takes it.
+    pub id: u32,
+    /// Its user.
+    pub user: String,
+    /// Where its client is.
+    pub client: String,
+    /// The node.
+    pub node: String,
+    /// How long its client has been connected, in seconds.
+    pub connected_s: u64,
+    /// How long it has done what it does now, in milliseconds.
+    pub waits_ms: u64,
+    /// What that is.
+    pub what: String,
+}

@@ -1,0 +1,407 @@
+//! A client's attachment to a node: the lease under which its transaction runs, and the link that the session stands on.
+//!
+//! Invariants: a lease is held as long as a transaction is open; the link is on the lane of the lease, or there is none.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use protocol::capability::Caps;
+use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
+use session::saving;
+use session::session::Session;
+use session::standing::Standing;
+use tokio::time::timeout;
+use topology::fact::{ConnectFailure, Fact};
+
+use crate::activity::{Card, Doing};
+use crate::backend::{AttachError, Backend};
+use crate::door::{NoLane, Slot};
+use crate::frontend::{Client, Identity};
+use crate::lane::{Lane, Lease, Saver};
+use crate::registry::Place;
+use crate::shared::Shared;
+
+/// So long the manager's word on a node is waited for, when it should come within some round trips.
+const LOOK_WAIT: Duration = Duration::from_secs(2);
+/// So long a node may take to say what only it knows of a session that leaves it.
+const SAVE_TIME: Duration = Duration::from_secs(1);
+
+/// See the head of this file.
+pub struct Attachment {
+    shared: Arc<Shared>,
+    card: Arc<Card>,
+    /// The link, with what stands on it.
+    pub backend: Option<Backend>,
+    lease: Option<Lease>,
+    /// Held while the node knows something that is to be read before the session leaves it.
+    saver: Option<Saver>,
+    /// The KILLs of the present link: see [`Place::kills`].
+    kills: Arc<AtomicU32>,
+    /// The lane that the command at hand was last tried on, and the number of the alarm that it raised there.
+    tried: Option<(Arc<Lane>, u64)>,
+}
+
+/// How one statement has waited so far.
+#[derive(Default)]
+pub struct Waiting {
+    /// First held, or first lost.
+    since: Option<Instant>,
+    /// Its place in the ramp after a hold.
+    slot: Option<Slot>,
+}
+
+impl Attachment {
+    /// To no node yet.
+    pub fn new(shared: Arc<Shared>, card: Arc<Card>) -> Self {
+        Self { shared, card, backend: None, lease: None, saver: None, kills: Arc::default(), tried: None }
+    }
+
+    /// What stands on the present link.
+    pub fn standing(&mut self) -> Option<&mut Standing> {
+        self.backend.as_mut().map(|backend| &mut backend.standing)
+    }
+
+    /// A transaction (or a statement) may run.
+    pub fn is_leased(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// A transaction is open on the link.
+    pub fn in_transaction(&self) -> bool {
+        self.backend.as_ref().is_some_and(|backend| backend.standing.in_transaction())
+    }
+
+    /// The lane of the lease.
+    pub fn lane(&self) -> Option<&Arc<Lane>> {
+        self.lease.as_ref().map(Lease::lane)
+    }
+
+    // ---- the lease
+
+    /// A lease on an open lane without waiting, for the login.
+    pub fn lease_now(&mut self) -> bool {
+        self.lease = self.shared.door.try_lease(None);
+        self.lease.is_some()
+    }
+
+    /// A lease on an open lane: the session's own if it can, else another, else after the hold. Tells whether it is on the link's lane.
+    pub async fn lease(
+        &mut self,
+        bytes: usize,
+        avoid: bool,
+        client: &mut Client,
+        waiting: &mut Waiting,
+    ) -> Result<bool, NoLease> {
+        let avoid = self.tried.take().filter(|_| avoid).map(|(lane, _)| lane);
+        let own = self.backend.as_ref().map(Backend::lane).cloned();
+        let lease = match self.lease_at_once(own.as_ref(), avoid.as_ref()) {
+            Some(lease) => lease,
+            None => {
+                self.card.set(Doing::Held, Instant::now());
+                self.lease_after_hold(bytes, own.as_ref(), client, waiting).await?
+            }
+        };
+        let here = own.is_some_and(|own| Arc::ptr_eq(&own, lease.lane()));
+        self.lease = Some(lease);
+        Ok(here)
+    }
+
+    fn lease_at_once(&self, own: Option<&Arc<Lane>>, avoid: Option<&Arc<Lane>>) -> Option<Lease> {
+        if let Some(lane) = own
+            && !lane.is_crowded()
+            && let Some(lease) = lane.lease()
+        {
+            return Some(lease);
+        }
+        if !self.must_stay(own)
+            && let Some(lease) = self.shared.door.try_lease(avoid)
+        {
+            return Some(lease);
+        }
+        // More sessions than may be are here, and nowhere else is room for this one: it stays rather than wait for nothing.
+        own.and_then(Lane::lease)
+    }
+
+    /// A session that cannot move waits for its own lane, as long as that may open again.
+    fn must_stay(&self, own: Option<&Arc<Lane>>) -> bool {
+        own.is_some_and(|lane| !lane.is_cut())
+            && self.backend.as_ref().is_some_and(|backend| !backend.standing.pins().is_empty())
+    }
+
+    async fn lease_after_hold(
+        &mut self,
+        bytes: usize,
+        own: Option<&Arc<Lane>>,
+        client: &mut Client,
+        waiting: &mut Waiting,
+    ) -> Result<Lease, NoLease> {
+        let since = *waiting.since.get_or_insert_with(Instant::now);
+        loop {
+            waiting.slot = None;
+            let slot = tokio::select! {
+                slot = self.shared.door.wait(bytes, since) => slot.map_err(|no_lane| match no_lane {
+                    NoLane::Expired => NoLease::Expired,
+                    NoLane::Evicted => NoLease::Evicted,
+                    NoLane::Ended => NoLease::Over,
+                })?,
+                () = client.gone() => return Err(NoLease::Over),
+            };
+            waiting.slot = Some(slot);
+            if let Some(lease) = own.and_then(Lane::lease) {
+                return Ok(lease);
+            }
+            if !self.must_stay(own) {
+                if let Some(lease) = self.shared.door.try_lease(None) {
+                    return Ok(lease);
+                }
+                continue;
+            }
+            // Others may go on, this one may not go there: until its own lane opens, or is given up.
+            waiting.slot = None;
+            let Some(own) = own else { continue };
+            let left = self.shared.settings.hold_time.saturating_sub(since.elapsed());
+            let mut lane = own.watch();
+            tokio::select! {
+                changed = timeout(left, lane.wait_for(|_| !own.is_draining() || own.is_cut())) => {
+                    if changed.is_err() {
+                        return Err(NoLease::Expired);
+                    }
+                }
+                () = client.gone() => return Err(NoLease::Over),
+            }
+        }
+    }
+
+    // ---- the link
+
+    /// Makes a link on the lane of the lease, and sets the session up on it. `has_run`: it has run statements before; `has_spoken`: somebody
+    /// has, on this connection.
+    pub async fn attach(
+        &mut self,
+        who: &Identity,
+        caps: Caps,
+        session: &mut Session,
+        has_run: bool,
+        has_spoken: bool,
+    ) -> Result<(), AttachError> {
+        let Some(lane) = self.lane().cloned() else { return Err(AttachError::Shut) };
+        let settings = &self.shared.settings;
+        let wait_for_group = settings.writers_all && has_spoken;
+        let attached =
+            Backend::attach(&lane, who, caps, session, has_run, wait_for_group, settings.connect_timeout)
+                .await;
+        let backend = match attached {
+            Ok(backend) => backend,
+            Err(error) => {
+                self.shared.warn_of(&error);
+                if let AttachError::Lost(how) = &error {
+                    self.shared.tell(Fact::TrafficLost {
+                        node: lane.node,
+                        epoch: lane.epoch,
+                        how: how.clone(),
+                        alarm: 0,
+                    });
+                }
+                self.tried = Some((lane, 0));
+                return Err(error);
+            }
+        };
+        self.shared.counts.link_made(has_run);
+        session.attached(backend.link.status);
+        self.kills = Arc::default();
+        let place = Place { lane, thread_id: backend.thread_id(), kills: self.kills.clone() };
+        self.shared.registry.settle(self.card.id, Some(place));
+        self.backend = Some(backend);
+        Ok(())
+    }
+
+    /// What the exchange is told of a link that could not be made.
+    pub fn no_link(error: AttachError) -> NoLink {
+        match error {
+            AttachError::Refused(error) => NoLink::Refused(error),
+            AttachError::NotRebuilt(why) => NoLink::NotRebuilt(why),
+            AttachError::Shut | AttachError::Behind | AttachError::Local(_) | AttachError::Lost(_) => {
+                NoLink::NotNow
+            }
+        }
+    }
+
+    /// Gives back what the exchange lets go of.
+    pub fn let_go(&mut self, what: LetGo) {
+        match what {
+            LetGo::Nothing => {}
+            LetGo::Lease => self.lease = None,
+            LetGo::OldLink => self.drop_link(),
+            LetGo::Link => {
+                self.drop_link();
+                self.lease = None;
+            }
+        }
+    }
+
+    fn drop_link(&mut self) {
+        if let Some(backend) = self.backend.take() {
+            self.tried.get_or_insert_with(|| (backend.lane().clone(), 0));
+            self.shared.registry.settle(self.card.id, None);
+        }
+        self.saver = None;
+    }
+
+    /// Takes link and lease out of here, for whoever ends what runs on it.
+    pub fn take(&mut self) -> Option<(Backend, Option<Lease>)> {
+        self.saver = None;
+        self.shared.registry.settle(self.card.id, None);
+        self.backend.take().map(|backend| (backend, self.lease.take()))
+    }
+
+    /// After a command: gives the lease back, unless a transaction is open, and keeps the lane waiting for what is to be saved.
+    pub fn rest(&mut self, session: &Session) {
+        if let Some(backend) = &self.backend {
+            let has_to_save = session.has_to_save(&backend.standing);
+            match (&self.saver, &self.lease) {
+                (None, Some(lease)) if has_to_save => self.saver = Some(lease.save_later()),
+                (Some(_), _) if !has_to_save => self.saver = None,
+                _ => {}
+            }
+        }
+        if !self.in_transaction() {
+            self.lease = None;
+        }
+        self.tried = None;
+    }
+
+    // ---- alarms
+
+    /// The link broke: tells the manager, unless it knows.
+    pub fn tell_lost(&mut self, how: ConnectFailure) {
+        let Some(lane) = self.backend.as_ref().map(Backend::lane).cloned() else { return };
+        if lane.is_cut() {
+            self.tried = Some((lane, 0));
+            return;
+        }
+        let alarm = lane.next_alarm();
+        self.shared.tell(Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm });
+        self.tried = Some((lane, alarm));
+    }
+
+    /// The node refused a statement with a word about itself.
+    pub fn tell_refused(&mut self, errno: u16) {
+        let Some(lane) = self.backend.as_ref().map(Backend::lane).cloned() else { return };
+        let alarm = lane.next_alarm();
+        self.shared.tell(Fact::TrafficRefused { node: lane.node, epoch: lane.epoch, errno, alarm });
+        self.tried = Some((lane, alarm));
+    }
+
+    /// Waits for the manager's look at the node that the last alarm was about. `Err` when the client went away.
+    pub async fn look(&mut self, client: &mut Client) -> Result<Look, ()> {
+        let Some((lane, alarm)) = self.tried.clone() else { return Ok(Look::NoWord) };
+        self.card.set(Doing::Held, Instant::now());
+        let mut boards = self.shared.door.watch();
+        // Lanes take up what new routes say before the board is changed.
+        let word = boards.wait_for(|_| lane.is_shut() || lane.has_looked(alarm));
+        tokio::select! {
+            word = timeout(LOOK_WAIT, word) => Ok(match word {
+                _ if lane.is_shut() => Look::Gone,
+                Ok(_) => Look::Well,
+                Err(_) => Look::NoWord,
+            }),
+            () = client.gone() => Err(()),
+        }
+    }
+
+    /// How the routes stand for a statement that is to be tried again.
+    pub fn routes(&self, waiting: &mut Waiting) -> RoutesNow {
+        waiting.slot = None;
+        let since = *waiting.since.get_or_insert_with(Instant::now);
+        let board = self.shared.door.board();
+        let failed = self.tried.as_ref().map(|(lane, _)| lane);
+        let is_failed = |lane: &Arc<Lane>| failed.is_some_and(|failed| Arc::ptr_eq(failed, lane));
+        RoutesNow {
+            now: self.shared.since_start(Instant::now()),
+            since: self.shared.since_start(since),
+            version: board.version,
+            lane_open: failed.is_some_and(|lane| lane.is_open()),
+            elsewhere: board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane)),
+        }
+    }
+
+    /// Waits until the routes change, at most so long. `Err` when the client went away.
+    pub async fn pause(&self, time: Duration, client: &mut Client) -> Result<(), ()> {
+        let mut boards = self.shared.door.watch();
+        boards.mark_unchanged();
+        tokio::select! {
+            _ = boards.changed() => Ok(()),
+            () = tokio::time::sleep(time) => Ok(()),
+            () = client.gone() => Err(()),
+        }
+    }
+
+    /// Another client of the proxy has killed this connection.
+    pub fn was_killed(&self) -> bool {
+        self.backend.is_some() && self.kills.load(SeqCst) > 0
+    }
+
+    // ---- saving
+
+    /// Resolves when the session should read from its node what only that knows; never when there is nothing of the kind.
+    pub async fn until_saving(&self) {
+        match (&self.saver, &self.backend) {
+            (Some(_), Some(backend)) if !backend.standing.in_transaction() => {
+                backend.lane().until_not_open().await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Reads from the node what only that knows of the idle session, so that it can be set up elsewhere. What cannot be read ties it on.
+    /// `Err` when the link is of no more use.
+    pub async fn save(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
+        let saver = self.saver.take();
+        let Some(backend) = self.backend.as_mut() else { return Ok(()) };
+        let read = timeout(SAVE_TIME, read(backend, session)).await;
+        backend.standing.forget(saving::LOSES);
+        drop(saver);
+        match read {
+            Ok(read) => read,
+            Err(_) => Err(ConnectFailure::TimedOut),
+        }
+    }
+}
+
+async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
+    use protocol::statement::Pins;
+    if session.has_insert_id_to_save(&backend.standing)
+        && let Some(rows) = backend.query(saving::INSERT_ID, SAVE_TIME).await?
+        && let Some(id) = rows.text(0, 0).and_then(|id| id.parse().ok())
+    {
+        session.wanted.learned_insert_id(id);
+    }
+    if backend.standing.is_unverified()
+        && let Some(rows) = backend.query(saving::VARIABLES, SAVE_TIME).await?
+    {
+        backend.standing.set_unverified(false);
+        for row in &rows.rows {
+            if let [Some(name), Some(value)] = row.as_slice()
+                && let Ok(name) = std::str::from_utf8(name)
+            {
+                session.wanted.learned_variable(name, value, &mut backend.standing);
+            }
+        }
+    }
+    if backend.standing.pins().has(Pins::USER_VARIABLE)
+        && let Some(texts) = user_variables(backend).await?
+    {
+        session.wanted.learned_user_variables(texts);
+        backend.standing.unpin(Pins::USER_VARIABLE);
+    }
+    Ok(())
+}
+
+async fn user_variables(backend: &mut Backend) -> Result<Option<Vec<String>>, ConnectFailure> {
+    let Some(names) = backend.query(saving::NAMES, SAVE_TIME).await? else { return Ok(None) };
+    let Some(variables) = saving::variables(names.rows.iter().map(Vec::as_slice)) else { return Ok(None) };
+    let Some(question) = saving::values(&variables) else { return Ok(Some(vec![])) };
+    let Some(values) = backend.query(&question, SAVE_TIME).await? else { return Ok(None) };
+    Ok(values.rows.first().and_then(|row| saving::texts(&variables, row)))
+}

@@ -1,0 +1,49 @@
+//! A client that went away while its statement ran: the statement ends on the node as it would without a proxy.
+//!
+//! What changes nothing, or would be rolled back, is killed. Anything else runs on, as a server lets it; but the node sees its client's end
+//! (the link is closed in one direction), so that it stops where a server looks for that: in SLEEP, GET_LOCK and the like. The lease is
+//! held until the node has closed the link: a lane is not quiet before.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use protocol::capability::Caps;
+use session::command::InFlight;
+
+use crate::backend::Backend;
+use crate::frontend::Identity;
+use crate::kill;
+use crate::lane::Lease;
+use crate::registry::Place;
+use crate::shared::Shared;
+
+/// Returns when the node has ended the link, or has been given up.
+pub async fn end_on_node(
+    shared: &Arc<Shared>,
+    who: &Identity,
+    caps: Caps,
+    flight: &InFlight,
+    mut backend: Backend,
+    lease: Option<Lease>,
+) {
+    if backend.is_half_sent() {
+        return; // the node has not got all of it, and drops what it has with the link
+    }
+    let lane = backend.lane().clone();
+    if flight.ends_without_trace() {
+        let place =
+            Place { lane: lane.clone(), thread_id: backend.thread_id(), kills: Arc::new(AtomicU32::new(0)) };
+        if let Err(why) = kill::kill(shared, who, caps, &place, false).await {
+            tracing::debug!("a statement whose client is gone could not be killed on {}: {why}", lane.name);
+        }
+    }
+    let ended = async {
+        backend.half_close().await;
+        backend.drain().await;
+    };
+    tokio::select! {
+        () = ended => {}
+        () = lane.until_shut() => {}
+    }
+    drop(lease);
+}

@@ -1,0 +1,150 @@
+//! Every client's session: where it stands, and by which connection ids it can be killed.
+//!
+//! A client knows a session by the id that it was greeted with, which is the proxy's own; by what CONNECTION_ID() or SHOW PROCESSLIST said,
+//! which is a node's; and perhaps by what they said before the session moved. Numbers of different nodes may be the same, so an id can mean
+//! more than one session: then none of them is killed.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::activity::{Busy, Card, Doing};
+use crate::lane::Lane;
+
+/// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
+pub const FIRST_ID: u32 = 0x4000_0000;
+/// Former ids that are remembered of one session.
+const FORMER_MAX: usize = 64;
+
+/// Where a client's session is.
+#[derive(Clone)]
+pub struct Place {
+    /// The lane it is on.
+    pub lane: Arc<Lane>,
+    /// The node's number of its connection.
+    pub thread_id: u32,
+    /// How many other clients have killed that very connection, or are about to hear whether they may. A count, since one that may
+    /// not must not take back what another has done.
+    pub kills: Arc<AtomicU32>,
+}
+
+struct Entry {
+    card: Arc<Card>,
+    place: Option<Place>,
+    /// The numbers that nodes gave its connections, the present one last.
+    threads: Vec<u32>,
+}
+
+/// Whom an id means.
+pub enum Named {
+    /// No session of this proxy.
+    Nobody,
+    /// This one; `None` when it has no link now.
+    One(u32, Option<Place>),
+    /// One of these, by the proxy's ids.
+    Several(Vec<u32>),
+}
+
+/// See the head of this file.
+#[derive(Default)]
+pub struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sessions: HashMap<u32, Entry>,
+    /// The sessions that have or had a node's number.
+    by_thread: HashMap<u32, Vec<u32>>,
+}
+
+impl Registry {
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A client has logged in.
+    pub fn add(&self, card: Arc<Card>) {
+        self.with(|state| {
+            state.sessions.insert(card.id, Entry { card, place: None, threads: vec![] });
+        });
+    }
+
+    /// It is gone.
+    pub fn remove(&self, id: u32) {
+        self.with(|state| {
+            let Some(entry) = state.sessions.remove(&id) else { return };
+            for thread in entry.threads {
+                state.forget(thread, id);
+            }
+        });
+    }
+
+    /// Notes where a client's session is now.
+    pub fn settle(&self, id: u32, place: Option<Place>) {
+        self.with(|state| {
+            let Some(entry) = state.sessions.get_mut(&id) else { return };
+            let thread = place.as_ref().map(|place| place.thread_id);
+            entry.place = place;
+            let Some(thread) = thread else { return };
+            entry.threads.retain(|known| *known != thread);
+            entry.threads.push(thread);
+            let oldest = (entry.threads.len() > FORMER_MAX).then(|| entry.threads.remove(0));
+            let sessions = state.by_thread.entry(thread).or_default();
+            if !sessions.contains(&id) {
+                sessions.push(id);
+            }
+            if let Some(oldest) = oldest {
+                state.forget(oldest, id);
+            }
+        });
+    }
+
+    /// Whom `id` means, be it the proxy's or a node's, of now or of before.
+    pub fn named(&self, id: u64) -> Named {
+        let Ok(id) = u32::try_from(id) else { return Named::Nobody };
+        self.with(|state| {
+            let place = |id: &u32| state.sessions.get(id).and_then(|entry| entry.place.clone());
+            if id >= FIRST_ID {
+                return match state.sessions.contains_key(&id) {
+                    true => Named::One(id, place(&id)),
+                    false => Named::Nobody,
+                };
+            }
+            match state.by_thread.get(&id).map(Vec::as_slice) {
+                None | Some([]) => Named::Nobody,
+                Some([one]) => Named::One(*one, place(one)),
+                Some(several) => Named::Several(several.to_vec()),
+            }
+        })
+    }
+
+    /// The sessions that keep a lane busy that is to become quiet, the longest first.
+    pub fn busy(&self) -> Vec<Busy> {
+        let mut busy: Vec<Busy> = self.with(|state| {
+            state
+                .sessions
+                .values()
+                .filter_map(|entry| {
+                    let place = entry.place.as_ref()?;
+                    let (doing, _) = entry.card.now();
+                    let keeps = !matches!(doing, Doing::Idle | Doing::Held);
+                    keeps.then(|| entry.card.busy(&place.lane.name))
+                })
+                .collect()
+        });
+        busy.sort_by_key(|session| std::cmp::Reverse(session.waits_ms));
+        busy
+    }
+}
+
+impl State {
+    fn forget(&mut self, thread: u32, id: u32) {
+        if let Some(sessions) = self.by_thread.get_mut(&thread) {
+            sessions.retain(|known| *known != id);
+            if sessions.is_empty() {
+                self.by_thread.remove(&thread);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A command on its way to the node: in the node's terms, whole or streamed.
+
+use protocol::command::Command;
+use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
+use session::command::{BULK_SENDS_TYPES, InFlight, types_at};
+use session::standing::Standing;
+use session::wanted::Wanted;
+
+use crate::backend::{Backend, of_io};
+use crate::frontend::{AtHand, Client, Done};
+use topology::fact::ConnectFailure;
+
+/// A command in the node's terms.
+pub enum Localised {
+    /// As it stands in the client's buffer.
+    AsItIs,
+    /// This packet in its place.
+    Rebuilt(Vec<u8>),
+    /// It leaves out what only the former node knows.
+    Unknown,
+}
+
+/// Exchanges the client's statement id for the node's, in place; rebuilds the command when the node must be told the
+/// parameter types that the client told its former node. `packet` is as much of it as is at hand.
+pub fn localise(
+    wanted: &Wanted,
+    link: &mut Standing,
+    flight: &InFlight,
+    packet: &mut [u8],
+    whole: bool,
+) -> Localised {
+    in_its_terms(wanted, link, flight, packet, whole).unwrap_or(Localised::AsItIs)
+}
+
+fn in_its_terms(
+    wanted: &Wanted,
+    link: &mut Standing,
+    flight: &InFlight,
+    packet: &mut [u8],
+    whole: bool,
+) -> Option<Localised> {
+    let id = flight.statement?;
+    let statement = wanted.statements.get(&id)?;
+    let on_node = link.statement(id)?;
+    packet.get_mut(HEADER_LEN + 1..HEADER_LEN + 5)?.copy_from_slice(&on_node.id.to_le_bytes());
+    // Where the flag stands, what it says when types follow, and where they do.
+    let types_at = HEADER_LEN + types_at(flight.command, statement.params);
+    let (flag_at, flag) = match flight.command {
+        Command::STMT_EXECUTE if statement.params > 0 => (types_at - 1, 1),
+        Command::STMT_BULK_EXECUTE if statement.params > 0 => (HEADER_LEN + 5, BULK_SENDS_TYPES),
+        _ => return None,
+    };
+    if packet.get(flag_at)? & flag != 0 {
+        link.change(id, |on_node| on_node.types_told = true);
+        return None;
+    }
+    if on_node.types_told {
+        return None;
+    }
+    if statement.types_unseen || (!whole && !statement.types.is_empty()) {
+        return Some(Localised::Unknown);
+    }
+    if statement.types.is_empty() {
+        return None; // never told to any node: its own word on that is right
+    }
+    link.change(id, |on_node| on_node.types_told = true);
+    let mut payload = packet.get(HEADER_LEN..types_at)?.to_vec();
+    payload[flag_at - HEADER_LEN] |= flag;
+    payload.extend_from_slice(&statement.types);
+    payload.extend_from_slice(packet.get(types_at..)?);
+    let mut out = Vec::with_capacity(payload.len() + HEADER_LEN);
+    put_packet(&mut out, &mut 0, &payload);
+    Some(Localised::Rebuilt(out))
+}
+
+/// How a streamed command went.
+pub enum Streamed {
+    /// The node has all of it.
+    Whole,
+    /// The link broke before; the client's bytes have been read to the command's end.
+    Lost(ConnectFailure),
+    /// The client went away in the middle of it.
+    ClientGone,
+}
+
+/// Passes a command on that is not kept: packet by packet until one is shorter than the greatest.
+pub async fn stream_command(client: &mut Client, backend: &mut Backend) -> Streamed {
+    backend.begin_sending();
+    loop {
+        let head = loop {
+            match Head::peek(client.buffer.bytes()) {
+                Some(head) => break head,
+                None if client.fill().await => {}
+                None => return Streamed::ClientGone,
+            }
+        };
+        let mut left = HEADER_LEN + head.len;
+        while left > 0 {
+            if client.buffer.is_empty() && !client.fill().await {
+                return Streamed::ClientGone;
+            }
+            let piece = left.min(client.buffer.len());
+            let written = backend.write(&client.buffer.bytes()[..piece]).await;
+            client.buffer.consume(piece);
+            left -= piece;
+            if let Err(error) = written {
+                // The rest must be read all the same, or the client never listens to the error.
+                return match drop_rest(client, left, head.len == PAYLOAD_MAX).await {
+                    Ok(()) => Streamed::Lost(of_io(&error)),
+                    Err(_) => Streamed::ClientGone,
+                };
+            }
+        }
+        if head.len < PAYLOAD_MAX {
+            backend.sent_whole();
+            return Streamed::Whole;
+        }
+        client.continued = client.continued.wrapping_add(1);
+    }
+}
+
+/// What is left of a packet, and the packets behind it that continue the command.
+async fn drop_rest(client: &mut Client, left: usize, goes_on: bool) -> Result<(), Done> {
+    client.drop_bytes(left).await?;
+    if goes_on {
+        client.continued = client.continued.wrapping_add(1);
+        client.drop_command(AtHand { len: HEADER_LEN, whole: false }).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Real servers behind the proxy, and the ways in which traffic leaves one of them for another.
+//!
+//! ```text
+//!   handed over   draining ── Quiesced ──> shut, the other open     a switchover
+//!   drained       draining, the other open at once                  a drain where all nodes write: the old link still stands
+//!   shut          shut, the other open                              a node that was given up: every link is cut
+//!   killed        kill -9, then as above                            a node that died
+//! ```
+
+use std::sync::Arc;
+
+use fixture::client::{Client, ClientOptions};
+use fixture::{Server, signal};
+use proxy::Settings;
+use tokio::sync::mpsc;
+use topology::fact::Fact;
+use topology::routes::{Cut, LaneState, Routes};
+
+use super::{Bench, SECOND, lane, routes_of};
+
+/// How traffic leaves a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// As in a switchover.
+    HandedOver,
+    /// As in a drain of one node of several that take traffic.
+    Drained,
+    /// As when a node is given up: its links are cut at once.
+    Shut,
+}
+
+/// See the head of this file.
+pub struct Cluster {
+    pub servers: Vec<Server>,
+    pub bench: Bench,
+    /// What the proxy told, as it came: taken up at once, since the proxy waits for room for what must not be lost.
+    pub facts: mpsc::UnboundedReceiver<Fact>,
+    lanes: Vec<(LaneState, u64, Cut)>,
+    version: u64,
+    /// Which server takes traffic, from 0.
+    pub at: usize,
+}
+
+impl Cluster {
+    /// `count` servers, the first of which takes the traffic.
+    pub fn start(count: usize) -> Self {
+        Self::with(count, super::settings(), &[])
+    }
+
+    /// The same with other settings of the proxy and other options of the servers.
+    pub fn with(count: usize, settings: Settings, options: &[&str]) -> Self {
+        let servers: Vec<Server> = (0..count).map(|_| Server::start(options)).collect();
+        Self::over(servers, settings)
+    }
+
+    /// Over servers that run.
+    pub fn over(servers: Vec<Server>, settings: Settings) -> Self {
+        let mut lanes = vec![(LaneState::Shut, 1, Cut::Nothing); servers.len()];
+        lanes[0].0 = LaneState::Open;
+        let first = routes_now(1, &servers, &lanes);
+        let mut bench = Bench::new(settings, first);
+        let mut told = std::mem::replace(&mut bench.facts, mpsc::channel(1).1);
+        let (pass_on, facts) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(fact) = told.recv().await {
+                let _ = pass_on.send(fact);
+            }
+        });
+        Self { bench, servers, facts, lanes, version: 1, at: 0 }
+    }
+
+    /// The server that takes the traffic.
+    pub fn here(&self) -> &Server {
+        &self.servers[self.at]
+    }
+
+    /// The same SQL on every server, as root.
+    pub fn everywhere(&self, sql: &str) {
+        for server in &self.servers {
+            server.sql(sql);
+        }
+    }
+
+    /// A client through the proxy.
+    pub async fn client(&self) -> Client {
+        Client::connect(self.bench.proxy.local_addresses()[0]).await
+    }
+
+    /// The same as somebody else, or with other manners.
+    pub async fn client_as(&self, options: &ClientOptions) -> Client {
+        let address = self.bench.proxy.local_addresses()[0];
+        Client::connect_as(address, options).await.unwrap_or_else(|part| panic!("{part:?}"))
+    }
+
+    /// The routes in force, for those that want them a little different.
+    pub fn routes(&self) -> Arc<Routes> {
+        routes_now(self.version, &self.servers, &self.lanes)
+    }
+
+    async fn publish(&mut self) {
+        self.version += 1;
+        self.bench.follow(self.routes()).await;
+    }
+
+    fn other(&self) -> usize {
+        (self.at + 1) % self.servers.len()
+    }
+
+    /// The present lane takes nothing new; what runs may end.
+    pub async fn drain(&mut self) {
+        self.lanes[self.at].0 = LaneState::Draining;
+        self.publish().await;
+    }
+
+    /// The drain is given up.
+    pub async fn undrain(&mut self) {
+        self.lanes[self.at].0 = LaneState::Open;
+        self.lanes[self.at].2 = Cut::Nothing;
+        self.publish().await;
+    }
+
+    /// Says to the draining lane what of that which still runs is to be cut.
+    pub async fn cut(&mut self, cut: Cut) {
+        self.lanes[self.at].2 = cut;
+        self.publish().await;
+    }
+
+    /// Whether the draining lane becomes quiet within a time.
+    pub async fn quiet(&mut self, within: std::time::Duration) -> bool {
+        let (here, epoch, least) = (self.at as u8, self.lanes[self.at].1, self.version);
+        let facts = &mut self.facts;
+        let said = async {
+            loop {
+                let fact = facts.recv().await.expect("the proxy runs");
+                if let Fact::Quiesced { node, epoch: of, version, .. } = fact
+                    && (node.0, of) == (here, epoch)
+                    && version >= least
+                {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(within, said).await.is_ok()
+    }
+
+    /// Shuts the present lane and opens the next.
+    pub async fn open_next(&mut self) {
+        self.shut(self.at);
+        self.at = self.other();
+        self.open_here();
+        self.publish().await;
+    }
+
+    fn shut(&mut self, at: usize) {
+        if self.lanes[at].0 != LaneState::Shut {
+            self.lanes[at] = (LaneState::Shut, self.lanes[at].1 + 1, Cut::Nothing);
+        }
+    }
+
+    fn open_here(&mut self) {
+        // A lane that was left draining is first shut: its links are of an older epoch.
+        self.shut(self.at);
+        self.lanes[self.at].0 = LaneState::Open;
+    }
+
+    /// Moves all traffic to the next server.
+    pub async fn move_on(&mut self, how: Move) {
+        match how {
+            Move::HandedOver => {
+                self.drain().await;
+                assert!(self.quiet(5 * SECOND).await, "the lane never became quiet");
+                self.open_next().await;
+            }
+            Move::Drained => {
+                self.lanes[self.at].0 = LaneState::Draining;
+                self.at = self.other();
+                self.open_here();
+                self.publish().await;
+            }
+            Move::Shut => self.open_next().await,
+        }
+    }
+
+    /// Kills the present server, and then moves on.
+    pub async fn kill_here(&mut self) {
+        let at = self.at;
+        self.servers[at].signal(signal::KILL);
+        self.servers[at].wait_gone();
+        self.open_next().await;
+    }
+}
+
+fn routes_now(version: u64, servers: &[Server], lanes: &[(LaneState, u64, Cut)]) -> Arc<Routes> {
+    let lanes = servers.iter().zip(lanes).enumerate().map(|(number, (server, &(state, epoch, cut)))| {
+        let mut lane = lane(number, server.address(), state, epoch);
+        lane.cut = cut;
+        lane
+    });
+    routes_of(version, lanes.collect())
+}

@@ -1,0 +1,182 @@
+//! Two sessions that do the same: one through the proxy, which is moved from server to server, and its twin, which stands straight
+//! on a server of its own and never moves. Whatever the moved one is told must be what its twin is told, or an error that says that
+//! it cannot be known.
+
+use fixture::Server;
+use fixture::client::{Client, ClientOptions, Param, Part, Prepared, Reply};
+
+use super::cluster::{Cluster, Move};
+
+/// Errors by which the proxy says that the session could not be moved whole: the first ends nothing, the others the session.
+pub const FORGOTTEN: u16 = 9110;
+const SESSION_LOST: u16 = 9104;
+const NOT_REBUILT: u16 = 9111;
+
+/// Where both stand.
+pub struct Ground {
+    pub cluster: Cluster,
+    /// The twin's own.
+    pub apart: Server,
+    cleaners: Vec<Client>,
+}
+
+impl Ground {
+    /// Two servers behind the proxy, and one apart.
+    pub fn lay() -> Self {
+        let apart = Server::start(&[]);
+        Self { cluster: Cluster::start(2), apart, cleaners: vec![] }
+    }
+
+    /// The same SQL on each server, as root.
+    pub fn everywhere(&self, sql: &str) {
+        self.cluster.everywhere(sql);
+        self.apart.sql(sql);
+    }
+
+    /// Begins anew: the first server takes the traffic, and has what the twin's has, since `sql` cleans up on both of these (on the
+    /// other one nothing is made that a comparison would find).
+    pub async fn begin(&mut self, sql: &[&str]) {
+        if self.cluster.at != 0 {
+            self.cluster.open_next().await;
+        }
+        let servers = [self.cluster.here().address(), self.apart.address()];
+        if self.cleaners.is_empty() {
+            for address in servers {
+                self.cleaners.push(Client::connect(address).await);
+            }
+        }
+        for cleaner in &mut self.cleaners {
+            for sql in sql {
+                cleaner.run(sql).await;
+            }
+        }
+    }
+
+    /// A fresh pair.
+    pub async fn twins(&self) -> Twins {
+        self.twins_as(&ClientOptions::default()).await
+    }
+
+    /// A fresh pair that logs in otherwise.
+    pub async fn twins_as(&self, options: &ClientOptions) -> Twins {
+        let moved = self.cluster.client_as(options).await;
+        let stayed = Client::connect_as(self.apart.address(), options).await;
+        Twins { moved, stayed: stayed.unwrap_or_else(|part| panic!("{part:?}")), statements: vec![] }
+    }
+}
+
+/// See the head of this file.
+pub struct Twins {
+    pub moved: Client,
+    pub stayed: Client,
+    statements: Vec<(Prepared, Prepared)>,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Both were told the same.
+    Same(Reply),
+    /// The moved one was told that it cannot be known, and goes on.
+    Forgotten,
+    /// The moved one was told that it cannot go on.
+    Ended(u16),
+    /// They were told different things: what.
+    Differs(String),
+}
+
+impl Told {
+    fn of(what: &str, moved: Reply, stayed: Reply) -> Told {
+        let Some(difference) = moved.difference(&stayed) else { return Told::Same(moved) };
+        match moved.error() {
+            Some(FORGOTTEN) => Told::Forgotten,
+            Some(code @ (SESSION_LOST | NOT_REBUILT)) => Told::Ended(code),
+            _ => Told::Differs(format!("{what} => {difference}")),
+        }
+    }
+
+    /// The same, or an error that says so: `None`; otherwise the difference.
+    pub fn wrong(self) -> Option<String> {
+        match self {
+            Told::Differs(what) => Some(what),
+            _ => None,
+        }
+    }
+
+    /// Only the same will do: `None`; otherwise what came.
+    pub fn unequal(self, what: &str) -> Option<String> {
+        match self {
+            Told::Same(_) => None,
+            Told::Differs(found) => Some(format!("{what}: {found}")),
+            Told::Forgotten => Some(format!("{what}: 9110, where the same could have been told")),
+            Told::Ended(code) => Some(format!("{what}: {code}, where the same could have been told")),
+        }
+    }
+}
+
+impl Twins {
+    /// Both say the same.
+    pub async fn say(&mut self, sql: impl AsRef<[u8]>) -> Told {
+        let sql = sql.as_ref();
+        let moved = self.moved.query(sql).await;
+        let stayed = self.stayed.query(sql).await;
+        Told::of(&sql.escape_ascii().to_string(), moved, stayed)
+    }
+
+    /// Both say the same before any move: nothing but the same answer is right.
+    pub async fn set(&mut self, sql: impl AsRef<[u8]>) {
+        let sql = sql.as_ref();
+        let told = self.say(sql).await;
+        assert!(matches!(told, Told::Same(_)), "before the move: {told:?}");
+    }
+
+    /// Both prepare; the number that [`Twins::execute`] takes.
+    pub async fn prepare(&mut self, sql: impl AsRef<[u8]>) -> usize {
+        let sql = sql.as_ref();
+        let (moved, stayed) = (self.moved.prepare(sql).await, self.stayed.prepare(sql).await);
+        match (moved, stayed) {
+            (Ok(moved), Ok(stayed)) => {
+                self.statements.push((moved, stayed));
+                self.statements.len() - 1
+            }
+            other => panic!("{}: {other:?}", sql.escape_ascii()),
+        }
+    }
+
+    /// Both execute; what each was told.
+    pub async fn execute_each(&mut self, number: usize, params: &[Param]) -> (Reply, Reply) {
+        let (in_moved, in_stayed) = self.statements[number].clone();
+        (self.moved.execute(&in_moved, params).await, self.stayed.execute(&in_stayed, params).await)
+    }
+
+    /// Both execute.
+    pub async fn execute(&mut self, number: usize, params: &[Param]) -> Told {
+        let (moved, stayed) = self.execute_each(number, params).await;
+        Told::of(&format!("execute {params:?}"), moved, stayed)
+    }
+
+    /// Both reset their connection.
+    pub async fn reset(&mut self) {
+        let (moved, stayed) = (self.moved.reset().await, self.stayed.reset().await);
+        assert_eq!(moved, stayed);
+        self.statements.clear();
+    }
+
+    /// Both change to another account.
+    pub async fn change_user(&mut self, options: &ClientOptions) {
+        let moved: Result<(), Part> = self.moved.change_user(options).await;
+        let stayed = self.stayed.change_user(options).await;
+        assert_eq!(moved, stayed);
+        self.statements.clear();
+    }
+}
+
+/// The ways to move, each of which must keep a session as it is.
+pub const MOVES: [Move; 3] = [Move::HandedOver, Move::Drained, Move::Shut];
+
+/// Fails with all that was found, one below the other.
+pub fn none_of(wrong: &[String]) {
+    const SHOWN: usize = 60;
+    let (shown, count) = (&wrong[..wrong.len().min(SHOWN)], wrong.len());
+    assert!(wrong.is_empty(), "{count} wrong, the first {} of them:\n{}", shown.len(), shown.join("\n"));
+}

@@ -1,0 +1,229 @@
+//! One command of the client as far as it must be understood before it is sent: what it is, what it may leave behind, and what a loss of
+//! it would mean.
+
+use protocol::command::Command;
+use protocol::statement::{Kind, Recalls, Sets, Statement};
+
+use crate::retry::Circumstances;
+use crate::wanted::Unnamed;
+
+/// A command on its way.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// Which.
+    pub command: Command,
+    /// The client's id of the prepared statement it speaks of.
+    pub statement: Option<u32>,
+    /// What the scanner says of its text; `None` for commands without text.
+    pub(crate) scanned: Option<Statement>,
+    /// What it is, as far as sending it again goes.
+    pub(crate) what: Circumstances,
+    /// What it asks of that which earlier statements left on the node.
+    pub(crate) recalls: Recalls,
+    /// Several statements may run before its first answer.
+    pub(crate) several: bool,
+    /// It runs code that its text does not show.
+    pub(crate) calls: bool,
+    /// It may leave a new transaction behind the one it ends.
+    pub(crate) chains: bool,
+    /// The client asked for a cursor, so that the rows come when they are fetched.
+    pub(crate) asks_cursor: bool,
+    /// It ends this very connection: KILL CONNECTION_ID().
+    pub(crate) kills_itself: bool,
+    /// It may make or change a table without transactions.
+    pub(crate) changes_tables: bool,
+}
+
+impl InFlight {
+    /// Of a command whose text is not understood yet: a write that may do anything.
+    pub(crate) fn new(command: Command, in_transaction: bool, autocommit: bool) -> Self {
+        Self {
+            command,
+            statement: None,
+            scanned: None,
+            what: Circumstances {
+                kind: Kind::Write,
+                may_commit: true,
+                in_transaction,
+                autocommit,
+                untransactional: false,
+            },
+            recalls: Recalls::NONE,
+            several: false,
+            calls: false,
+            chains: false,
+            asks_cursor: false,
+            kills_itself: false,
+            changes_tables: false,
+        }
+    }
+
+    /// What it is, as far as sending it again goes.
+    pub fn kind(&self) -> Kind {
+        self.what.kind
+    }
+
+    /// It asks what an earlier statement left on the node (FOUND_ROWS(), SHOW WARNINGS, ...) and no other node knows.
+    pub fn recalls(&self) -> Recalls {
+        self.recalls
+    }
+
+    /// The client asked for a cursor, so that the rows come when they are fetched.
+    pub fn asks_cursor(&self) -> bool {
+        self.asks_cursor
+    }
+
+    /// It ends this very connection: KILL CONNECTION_ID().
+    pub fn kills_itself(&self) -> bool {
+        self.kills_itself
+    }
+
+    /// It may make or change a table without transactions, so that what is known of tables is old when it has run.
+    pub fn changes_tables(&self) -> bool {
+        self.changes_tables
+    }
+
+    /// Ending it where it runs changes nothing that would not be rolled back: a read, or a part of a transaction that stays uncommitted.
+    pub fn ends_without_trace(&self) -> bool {
+        match self.what.kind {
+            Kind::Read | Kind::SessionOnly => true,
+            _ => self.what.in_transaction && !self.what.may_commit && !self.what.untransactional,
+        }
+    }
+
+    pub(crate) fn is(&mut self, scanned: &Statement) {
+        self.what.kind = scanned.kind;
+        self.what.may_commit = scanned.may_commit;
+        self.several = scanned.runs_several;
+        self.calls = scanned.calls;
+        self.recalls = scanned.recalled;
+        self.changes_tables = scanned.touches_engines;
+        self.kills_itself = scanned.kills_own;
+    }
+
+    pub(crate) fn is_harmless(&mut self, kind: Kind) {
+        self.what.kind = kind;
+        self.what.may_commit = false;
+    }
+
+    /// What an unnamed change of the session means for this command.
+    pub(crate) fn unnamed(&self) -> Unnamed {
+        match &self.scanned {
+            _ if self.calls => Unnamed::Never,
+            Some(scanned)
+                if !scanned.pins.is_empty()
+                    || !scanned.unpins.is_empty()
+                    || scanned.literal_user_variables
+                    || scanned.kind == Kind::SessionOnly =>
+            {
+                Unnamed::Expected
+            }
+            None if !matches!(self.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE) => {
+                Unnamed::Expected
+            }
+            _ => Unnamed::UnlessNamed,
+        }
+    }
+
+    pub(crate) fn sets(&self) -> Sets {
+        self.scanned.map_or(Sets::NONE, |scanned| scanned.sets)
+    }
+}
+
+/// What to do with a command.
+#[derive(Debug)]
+pub enum Next {
+    /// Send it to a node and relay the answer.
+    Forward(InFlight),
+    /// Answer OK here; no node is needed.
+    AnswerOk,
+    /// Something was lost since the last answer, and this command is told.
+    Tell(Owed),
+    /// It asks for something the proxy cannot do; the name of it.
+    Refuse(&'static str),
+    /// No such prepared statement (1243).
+    UnknownStatement(u32),
+    /// Forget the session, here and on its node, and answer OK.
+    Reset,
+    /// A new login on the same connection.
+    ChangeUser,
+    /// End a statement or a connection; the scanner's word on KILL.
+    Kill {
+        /// Only its running statement.
+        query_only: bool,
+        /// The connection id.
+        id: u64,
+        /// Forward this when the id is not one of the proxy's own.
+        otherwise: InFlight,
+    },
+    /// Nothing to send and nothing to answer.
+    Nothing,
+    /// The client says goodbye.
+    Quit,
+}
+
+/// What the client has to be told by its next command, because it happened while nothing of its was on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// Its transaction was lost with its node, and is surely rolled back.
+    RolledBack,
+    /// The same, but the transaction had changed a table that is not rolled back.
+    Unknown,
+    /// What tied the session to its node was lost with it; what.
+    SessionLost(String),
+}
+
+/// In the low byte of a BULK_EXECUTE's flags: the parameters' types follow.
+pub const BULK_SENDS_TYPES: u8 = 128;
+
+/// Where the parameter types stand in a COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE payload. In the former, the byte before tells
+/// whether they do.
+pub fn types_at(command: Command, params: u16) -> usize {
+    match command {
+        Command::STMT_BULK_EXECUTE => 7,
+        _ => 11 + usize::from(params).div_ceil(8),
+    }
+}
+
+/// Whether a text begins with a statement that writes rows and nothing else, in plain words: a server that takes one statement in
+/// a text runs this one, whatever follows.
+pub(crate) fn begins_with_one_write(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    let word = text.iter().position(|c| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    // Behind the word: a gap, so that it is one.
+    text.get(word).is_some_and(u8::is_ascii_whitespace)
+        && [&b"INSERT"[..], b"REPLACE", b"UPDATE", b"DELETE"]
+            .iter()
+            .any(|write| text[..word].eq_ignore_ascii_case(write))
+}
+
+/// Whether a statement may have given this number to a row itself: it stands in the text, or something does that is worked out.
+pub(crate) fn gives_number(text: &[u8], number: u64) -> bool {
+    let digits = number.to_string();
+    let stands = text.windows(digits.len()).any(|found| found == digits.as_bytes());
+    let worked_out = text.iter().any(|c| b"@?+-*/%|&^~<>".contains(c)) || has_word(text, b"select");
+    stands || worked_out || text.is_empty() || calls_behind_values(text)
+}
+
+/// Behind VALUES or SET, a name before a parenthesis is a function's.
+fn calls_behind_values(text: &[u8]) -> bool {
+    let Some(values) = [&b"values"[..], b"value", b"set"].iter().find_map(|word| position(text, word)) else {
+        return true;
+    };
+    let mut before = b' ';
+    text[values..].iter().skip_while(|c| c.is_ascii_alphabetic()).any(|&c| {
+        let is_call = c == b'(' && (before.is_ascii_alphanumeric() || matches!(before, b'_' | b'`' | b'"'));
+        if !c.is_ascii_whitespace() {
+            before = c;
+        }
+        is_call
+    })
+}
+
+fn has_word(text: &[u8], word: &[u8]) -> bool {
+    position(text, word).is_some()
+}
+
+fn position(text: &[u8], word: &[u8]) -> Option<usize> {
+    text.windows(word.len()).position(|found| found.eq_ignore_ascii_case(word))
+}

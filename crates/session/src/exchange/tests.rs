@@ -1,0 +1,206 @@
+//! Transcripts of one command: events in, operations out.
+
+use super::*;
+use protocol::capability::Caps;
+use protocol::command::Command;
+use protocol::ok::status;
+
+use crate::command::Next;
+
+const LIMITS: Limits = Limits { hold_time: Duration::from_secs(60), resends_max: 1 };
+const AUTO: u16 = status::AUTOCOMMIT;
+
+struct Scene {
+    session: Session,
+    link: Option<Standing>,
+    exchange: Exchange,
+}
+
+impl Scene {
+    /// A command of a session that stands on a link, in a transaction or not.
+    fn of(sql: &str, in_transaction: bool) -> Self {
+        let mut link = Standing::default();
+        link.set_transaction(in_transaction);
+        Self::on(sql, Session::new(None), link)
+    }
+
+    fn on(sql: &str, mut session: Session, mut link: Standing) -> Self {
+        let payload = [&[Command::QUERY.0], sql.as_bytes()].concat();
+        let next = session.command(&payload, true, Caps::NONE, Some(&mut link), &|| Some(Default::default()));
+        let Next::Forward(flight) = next else { panic!("{next:?}") };
+        Self { session, link: Some(link), exchange: Exchange::new(flight, LIMITS) }
+    }
+
+    fn on_event(&mut self, event: Event) -> Op {
+        let step = self.exchange.on(event, &mut self.session, self.link.as_mut());
+        if matches!(step.let_go, LetGo::Link | LetGo::OldLink) {
+            self.link = None;
+        }
+        step.op
+    }
+
+    /// Up to the moment at which the command is on its way.
+    fn sent(&mut self, leased: bool) {
+        let mut op = self.on_event(Event::Begin { leased });
+        if matches!(op, Op::Lease { .. }) {
+            op = self.on_event(Event::Leased { here: self.link.is_some() });
+        }
+        if op == Op::Attach {
+            self.link = Some(self.session.standing(true));
+            op = self.on_event(Event::Attached);
+        }
+        assert_eq!(op, Op::Send);
+    }
+}
+
+fn lost() -> Event {
+    Event::Lost(Loss { sent: true, ..Loss::unsent() })
+}
+
+fn routes(version: u64) -> Event {
+    let now = Duration::from_secs(1);
+    Event::Routes(RoutesNow { now, since: now, version, lane_open: false, elsewhere: true })
+}
+
+fn refused(code: u16) -> Event {
+    Event::Refused(NodeError { code, state: *b"08S01", message: "WSREP off".into() })
+}
+
+fn fails(op: &Op) -> Failure {
+    let Op::Finish(Finish::Fail { failure, .. }) = op else { panic!("{op:?}") };
+    *failure
+}
+
+#[test]
+fn a_read_whose_node_was_lost_goes_on_once_and_no_more() {
+    let mut scene = Scene::of("SELECT 1", false);
+    scene.sent(false);
+    assert_eq!(scene.on_event(lost()), Op::AwaitLook);
+    assert_eq!(scene.on_event(Event::Looked(Look::Gone)), Op::Retry);
+    assert_eq!(scene.on_event(routes(1)), Op::Lease { avoid: true });
+    assert_eq!(scene.on_event(Event::Leased { here: false }), Op::Attach);
+    scene.link = Some(Standing::default());
+    assert_eq!(scene.on_event(Event::Attached), Op::Send);
+    assert_eq!(scene.on_event(lost()), Op::AwaitLook);
+    assert_eq!(fails(&scene.on_event(Event::Looked(Look::Gone))), Failure::LostAgain);
+}
+
+#[test]
+fn a_read_on_a_node_that_is_well_was_killed() {
+    let mut scene = Scene::of("SELECT 1", false);
+    scene.sent(false);
+    assert_eq!(scene.on_event(lost()), Op::AwaitLook);
+    let op = scene.on_event(Event::Looked(Look::Well));
+    assert_eq!(op, Op::Finish(Finish::NodeError { error: NodeError::killed(), closes: true }));
+}
+
+#[test]
+fn a_write_is_never_sent_twice() {
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+    scene.sent(false);
+    assert_eq!(fails(&scene.on_event(lost())), Failure::OutcomeUnknown);
+    // Not wholly sent, it cannot have run.
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+    scene.sent(false);
+    assert_eq!(scene.on_event(Event::Lost(Loss::unsent())), Op::Retry);
+}
+
+#[test]
+fn a_refusal_is_believed_when_the_manager_says_so() {
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+    scene.sent(false);
+    assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+    assert_eq!(scene.on_event(Event::Looked(Look::Gone)), Op::Retry);
+    for look in [Look::Well, Look::NoWord] {
+        let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+        scene.sent(false);
+        assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+        let op = scene.on_event(Event::Looked(look));
+        let Op::Finish(Finish::NodeError { error, closes: false }) = op else { panic!("{op:?}") };
+        assert_eq!(error.code, 1047, "the client hears its trigger");
+        assert!(scene.link.is_some(), "and goes on where it is");
+    }
+}
+
+#[test]
+fn an_error_that_speaks_of_the_node_may_end_a_transaction_like_any_other() {
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", true);
+    scene.sent(true);
+    assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+    assert_eq!(scene.on_event(Event::Looked(Look::Well)), Op::Ask(Ask::Status));
+    let op = scene.on_event(Event::Status(AUTO));
+    assert!(matches!(op, Op::Finish(Finish::NodeError { closes: false, .. })), "{op:?}");
+    assert!(!scene.link.unwrap().in_transaction());
+}
+
+#[test]
+fn a_transaction_never_goes_on_without_its_lease_or_on_another_node() {
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", true);
+    assert_eq!(fails(&scene.on_event(Event::Begin { leased: false })), Failure::RolledBack);
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", true);
+    assert_eq!(fails(&scene.on_event(Event::Leased { here: false })), Failure::RolledBack);
+    let mut link = Standing::default();
+    link.set_transaction(true);
+    link.note_untransactional();
+    let mut scene = Scene::on("INSERT INTO t VALUES (1)", Session::new(None), link);
+    assert_eq!(fails(&scene.on_event(Event::Begin { leased: false })), Failure::OutcomeUnknown);
+}
+
+#[test]
+fn what_kills_itself_is_told_so() {
+    for answer in [lost(), refused(1927)] {
+        let mut scene = Scene::of("KILL CONNECTION_ID()", false);
+        scene.sent(false);
+        let op = scene.on_event(answer);
+        let Op::Finish(Finish::NodeError { error, closes: true }) = op else { panic!("{op:?}") };
+        assert_eq!(error.code, 1927);
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_followed_is_never_asked_for_again() {
+    let mut scene = Scene::of("SELECT 1", false);
+    scene.sent(false);
+    let op = scene.on_event(Event::NotFollowed { delivered: Delivered::Nothing });
+    assert_eq!(fails(&op), Failure::NotFollowed);
+    assert!(scene.link.is_none());
+}
+
+#[test]
+fn a_client_that_does_not_read_loses_its_result_only_where_that_changes_nothing() {
+    let stalled = Event::Stalled { delivered: Delivered::Packets { next_seq: 9 } };
+    let mut scene = Scene::of("SELECT 1", false);
+    scene.sent(false);
+    assert_eq!(fails(&scene.on_event(stalled)), Failure::CutShort);
+    let mut scene = Scene::of("SELECT 1", false);
+    scene.sent(false);
+    let op = scene.on_event(Event::Stalled { delivered: Delivered::PartOfPacket });
+    assert_eq!(op, Op::Finish(Finish::Close));
+}
+
+#[test]
+fn what_the_session_is_tied_by_keeps_it_from_another_node() {
+    let mut link = Standing::default();
+    link.pin(Pins::TEMP_TABLE);
+    let mut scene = Scene::on("SELECT 1", Session::new(None), link);
+    assert_eq!(scene.on_event(Event::Begin { leased: false }), Op::Lease { avoid: false });
+    assert_eq!(fails(&scene.on_event(Event::Leased { here: false })), Failure::SessionLost);
+}
+
+#[test]
+fn two_nodes_that_refuse_in_turns_are_asked_with_pauses() {
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+    assert_eq!(scene.on_event(routes(7)), Op::Lease { avoid: true });
+    assert_eq!(scene.on_event(routes(7)), Op::Pause(PAUSE_MIN));
+    assert_eq!(scene.on_event(routes(7)), Op::Pause(PAUSE_MIN * 2));
+    assert_eq!(scene.on_event(Event::Paused), Op::Lease { avoid: false });
+    assert_eq!(scene.on_event(routes(8)), Op::Lease { avoid: true });
+    let late = RoutesNow {
+        now: LIMITS.hold_time,
+        since: Duration::ZERO,
+        version: 9,
+        lane_open: true,
+        elsewhere: false,
+    };
+    assert_eq!(fails(&scene.on_event(Event::Routes(late))), Failure::HoldExpired);
+}

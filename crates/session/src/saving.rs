@@ -1,0 +1,208 @@
+//! What only the node knows of a session, read from it before the session leaves it in good order: the values of user variables that were
+//! set by expressions, the id of the last insert, and the variables that code may have changed before it failed.
+//!
+//! Enters: the node's answers as rows of text. Leaves: statements that set the same on another node. Where that cannot be said for certain
+//! (a name that is not ASCII, too much of it), nothing is said, and the session stays tied to its node.
+//!
+//! To ask is a statement of its own: afterwards the node no longer knows what an earlier statement left behind, see [`LOSES`].
+//! Measured on MariaDB 10.11.19: a variable's value comes back with its type, character set and collation; a double as text reads back as the
+//! same double.
+
+use std::fmt::Write; // into a String it cannot fail
+
+use protocol::statement::Recalls;
+
+use crate::value::{is_number, put_text};
+
+/// The id of the last insert: one row, one column.
+pub const INSERT_ID: &str = "SELECT LAST_INSERT_ID()";
+
+/// Name (as hexadecimal) and type of each user variable of the session. MariaDB has the table since 10.2; a server without it refuses.
+pub const NAMES: &str = "SELECT HEX(VARIABLE_NAME), VARIABLE_TYPE FROM information_schema.USER_VARIABLES";
+
+/// The variables that are other than a fresh session's would be, by name and value. MariaDB has the table since 10.1.
+pub const VARIABLES: &str = "SELECT LOWER(VARIABLE_NAME), SESSION_VALUE FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_SCOPE = \
+                             'SESSION' AND READ_ONLY = 'NO' AND NOT (SESSION_VALUE <=> GLOBAL_VALUE)";
+
+/// What the node cannot answer any more once it has been asked.
+pub const LOSES: Recalls =
+    Recalls::ROW_COUNT.union(Recalls::FOUND_ROWS).union(Recalls::WARNINGS).union(Recalls::PROFILE);
+
+/// The most that is carried over of one session, in bytes of SQL.
+const BYTES_MAX: usize = 256 * 1024;
+/// The most variables asked for.
+const VARIABLES_MAX: usize = 512;
+
+/// One row as a server gives it.
+pub type Row = [Option<Vec<u8>>];
+
+/// A user variable whose value is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Unsigned,
+    Decimal,
+    Double,
+    Text,
+}
+
+impl Variable {
+    fn of(row: &Row) -> Option<Self> {
+        let [Some(name), Some(kind)] = row else { return None };
+        let name = String::from_utf8(unhex(name)?).ok().filter(|name| name.is_ascii())?;
+        let kind = match kind.as_slice() {
+            b"INT" => Kind::Integer,
+            b"INT UNSIGNED" => Kind::Unsigned,
+            b"DECIMAL" => Kind::Decimal,
+            b"DOUBLE" => Kind::Double,
+            b"VARCHAR" => Kind::Text,
+            _ => return None,
+        };
+        Some(Self { name, kind })
+    }
+
+    fn quoted(&self) -> String {
+        format!("@`{}`", self.name.replace('`', "``"))
+    }
+}
+
+/// The variables in the answer to [`NAMES`]; `None` when one of them cannot be carried over.
+pub fn variables<'a>(rows: impl ExactSizeIterator<Item = &'a Row>) -> Option<Vec<Variable>> {
+    if rows.len() > VARIABLES_MAX {
+        return None;
+    }
+    rows.map(Variable::of).collect()
+}
+
+/// Asks for their values: one row with three columns for each, value, character set and collation. `None` when there are none.
+pub fn values(variables: &[Variable]) -> Option<String> {
+    if variables.is_empty() {
+        return None;
+    }
+    let mut text = String::from("SELECT ");
+    for (at, variable) in variables.iter().enumerate() {
+        let name = variable.quoted();
+        let comma = if at > 0 { "," } else { "" };
+        let value = if variable.kind == Kind::Text { format!("HEX({name})") } else { name.clone() };
+        let _ = write!(text, "{comma}{value},CHARSET({name}),COLLATION({name})");
+    }
+    Some(text)
+}
+
+/// The statements that set what the answer to [`values`] says; `None` when that cannot be said, or is too much.
+pub fn texts(variables: &[Variable], row: &Row) -> Option<Vec<String>> {
+    let mut text = String::from("SET ");
+    for (at, variable) in variables.iter().enumerate() {
+        let [value, charset, collation] = row.get(at * 3..at * 3 + 3)? else { return None };
+        if at > 0 {
+            text.push(',');
+        }
+        let _ = write!(text, "{}=", variable.quoted());
+        match value {
+            None => text.push_str("NULL"),
+            Some(value) => put(&mut text, variable.kind, value, charset.as_deref()?, collation.as_deref()?)?,
+        }
+        if text.len() > BYTES_MAX {
+            return None;
+        }
+    }
+    Some(if variables.is_empty() { vec![] } else { vec![text] })
+}
+
+fn put(text: &mut String, kind: Kind, value: &[u8], charset: &[u8], collation: &[u8]) -> Option<()> {
+    if kind == Kind::Text {
+        let name = |bytes: &[u8]| {
+            let is_name = bytes.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_') && !bytes.is_empty();
+            is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let (charset, collation) = (name(charset)?, name(collation)?);
+        put_text(text, &charset, &unhex(value)?);
+        if charset != "binary" {
+            let _ = write!(text, " COLLATE {collation}");
+        }
+        return Some(());
+    }
+    let number = std::str::from_utf8(value).ok()?;
+    let is_double = !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit() || b"+-.e".contains(&c));
+    match kind {
+        Kind::Double if is_double && number.contains('e') => text.push_str(number),
+        Kind::Double if is_double => _ = write!(text, "{number}e0"),
+        _ if !is_number(value) => return None,
+        Kind::Unsigned => _ = write!(text, "CAST({number} AS UNSIGNED)"),
+        Kind::Decimal if !number.contains('.') => _ = write!(text, "CAST({number} AS DECIMAL(65,0))"),
+        _ => text.push_str(number),
+    }
+    Some(())
+}
+
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    if text.len() % 2 != 0 {
+        return None;
+    }
+    let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);
+    text.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(values: &[Option<&str>]) -> Vec<Option<Vec<u8>>> {
+        values.iter().map(|value| value.map(|value| value.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn each_kind_comes_back_as_it_was() {
+        let said =
+            [("61", "INT"), ("62", "INT UNSIGNED"), ("63", "DECIMAL"), ("64", "DOUBLE"), ("6560", "VARCHAR")];
+        let rows: Vec<_> = said.iter().map(|(name, kind)| row(&[Some(name), Some(kind)])).collect();
+        let variables = variables(rows.iter().map(Vec::as_slice)).unwrap();
+        let question = values(&variables).unwrap();
+        assert!(question.starts_with("SELECT @`a`,CHARSET(@`a`),COLLATION(@`a`),@`b`"), "{question}");
+        assert!(question.contains("HEX(@`e```)"), "{question}");
+        let answer = row(&[
+            Some("-5"),
+            Some("latin1"),
+            Some("binary"),
+            Some("18446744073709551615"),
+            Some("latin1"),
+            Some("binary"),
+            Some("7"),
+            Some("latin1"),
+            Some("binary"),
+            Some("0.5"),
+            Some("latin1"),
+            Some("binary"),
+            Some("E9"),
+            Some("latin1"),
+            Some("latin1_bin"),
+        ]);
+        let expect = "SET @`a`=-5,@`b`=CAST(18446744073709551615 AS UNSIGNED),@`c`=CAST(7 AS DECIMAL(65,0)),@`d`=0.5e0,\
+                      @`e```=_latin1 0xE9 COLLATE latin1_bin";
+        assert_eq!(texts(&variables, &answer), Some(vec![expect.to_owned()]));
+        let mut null = answer;
+        null[12] = None;
+        assert!(texts(&variables, &null).unwrap()[0].ends_with("@`e```=NULL"));
+        null[0] = Some(b"1;DROP".to_vec());
+        assert_eq!(texts(&variables, &null), None);
+    }
+
+    #[test]
+    fn what_cannot_be_said_for_certain_is_not_said() {
+        let refused = |name: &str, kind: &str| {
+            let row = row(&[Some(name), Some(kind)]);
+            variables([row.as_slice()].into_iter())
+        };
+        assert_eq!(refused("C3A9", "INT"), None, "a name that another character set would read otherwise");
+        assert_eq!(refused("61", "GEOMETRY"), None);
+        assert_eq!(refused("6", "INT"), None);
+        assert_eq!(values(&[]), None);
+        assert_eq!(texts(&[], &[]), Some(vec![]));
+    }
+}

@@ -1,0 +1,59 @@
+//! Values that a server reported, written so that another server takes them for the same.
+
+use std::fmt::Write; // into a String it cannot fail
+
+/// Writes a reported value as SQL. Numbers go bare, since numeric variables refuse quoted ones; an empty character set or engine is NULL;
+/// text goes as hexadecimal, which is right under any sql_mode and character set, with an introducer, because a bare
+/// hexadecimal literal counts as a number for some variables.
+pub fn put_value(out: &mut String, name: &str, value: &[u8]) {
+    if value.is_empty() {
+        let is_null = name.starts_with("character_set_") || name == "enforce_storage_engine";
+        out.push_str(if is_null { "NULL" } else { "''" });
+    } else if is_number(value) {
+        out.push_str(&String::from_utf8_lossy(value));
+    } else {
+        put_text(out, "utf8mb4", value);
+    }
+}
+
+/// Writes text of a character set as a literal that means the same under any sql_mode and character set.
+pub fn put_text(out: &mut String, charset: &str, text: &[u8]) {
+    if text.is_empty() {
+        let _ = write!(out, "_{charset} ''"); // 0x alone is no literal
+        return;
+    }
+    let _ = write!(out, "_{charset} 0x");
+    for byte in text {
+        let _ = write!(out, "{byte:02X}");
+    }
+}
+
+/// Whether it is a number as servers write them.
+pub fn is_number(value: &[u8]) -> bool {
+    let digits = value.strip_prefix(b"-").unwrap_or(value);
+    let mut dots = 0;
+    digits.first().is_some_and(u8::is_ascii_digit)
+        && digits.iter().all(|&c| {
+            dots += usize::from(c == b'.');
+            c.is_ascii_digit() || (c == b'.' && dots == 1)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_bare_and_text_goes_safe() {
+        let value = |name, value| {
+            let mut out = String::new();
+            put_value(&mut out, name, value);
+            out
+        };
+        assert_eq!(value("x", b"-12.5"), "-12.5");
+        assert_eq!(value("sql_mode", b"a'b"), "_utf8mb4 0x612762");
+        assert_eq!(value("sql_mode", b""), "''");
+        assert_eq!(value("character_set_results", b""), "NULL");
+        assert!(!is_number(b"1.2.3") && !is_number(b"+00:00") && !is_number(b"-") && is_number(b"0"));
+    }
+}

@@ -1,0 +1,450 @@
+//! What the client wants of its session, whatever node it stands on: schema, variables, user variables, prepared statements.
+//!
+//! Enters: what the server itself reports with each OK packet (session tracking), and for the few things that no server reports, the
+//! scanner's word. Leaves: the statements that set the session up on a fresh link ([`Wanted::restore`]). What cannot be said again is noted
+//! on the link ([`Standing::pin`]), since that link alone has it.
+//!
+//! Invariant: a session whose link has no pins, set up anew by [`Wanted::restore`] and by preparing its statements under what they were
+//! bound to, cannot be told from the one before by any statement the proxy's documentation promises.
+
+use std::collections::BTreeMap;
+use std::fmt::Write; // into a String it cannot fail
+use std::sync::Arc;
+
+use protocol::ok::{Change, OkPacket};
+use protocol::statement::{Kind, Pins, Recalls, Sets, Statement, unreported_variables};
+
+use crate::bound::{BOUND, Bound};
+use crate::standing::Standing;
+use crate::value::put_value;
+
+/// User-variable statements kept for replay: beyond this the session is pinned instead.
+const USER_VARIABLE_TEXTS_MAX: usize = 32;
+const USER_VARIABLE_BYTES_MAX: usize = 16 * 1024;
+/// The same for texts that set what the server reports, and for SET TRANSACTION.
+const SET_TEXTS_MAX: usize = 8;
+
+/// Always said first on a node: have it report what the session changes.
+pub const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1,\
+                         session_track_transaction_info='STATE'";
+
+/// Variables that are reported but cannot be set again: they follow from the schema, or only the server sets them.
+const NOT_RESTORED: [&[u8]; 3] = [b"character_set_database", b"collation_database", b"last_gtid"];
+
+/// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
+/// statement and is gone when it was used, what each RAND() moves on; and the node's number of the connection.
+const NOT_KEPT: [&[u8]; 6] =
+    [b"timestamp", b"insert_id", b"gtid_seq_no", b"rand_seed1", b"rand_seed2", b"pseudo_thread_id"];
+
+/// What a "state changed" without a name means for the statement that caused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unnamed {
+    /// The scanner can name what the statement changed.
+    Expected,
+    /// It is what the same answer names, if it names anything.
+    UnlessNamed,
+    /// A procedure ran: what is named need not be all.
+    Never,
+}
+
+/// One prepared statement of the client.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Its text, to prepare it again elsewhere.
+    pub sql: Box<[u8]>,
+    /// What it is.
+    pub scanned: Statement,
+    /// Number of parameters.
+    pub params: u16,
+    /// What was in force when it was prepared.
+    pub bound: Arc<Bound>,
+    /// The parameter types that were last bound (two bytes each); servers remember them between executions.
+    pub types: Vec<u8>,
+    /// Types were bound, and could not be seen: they stood too far behind in a command that was not kept.
+    pub types_unseen: bool,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Wanted {
+    schema: Option<Box<[u8]>>,
+    /// By name: the value, and when it was last reported. One that stands for another (an alias, a character set and its collation) is
+    /// overruled by the later one.
+    variables: BTreeMap<String, (u64, Box<[u8]>)>,
+    reports: u64,
+    user_variables: Vec<String>,
+    /// SET TRANSACTION, for the next one.
+    next_transaction: Vec<String>,
+    /// SET session_track_..., as the client said them.
+    tracking: Vec<String>,
+    role: Option<String>,
+    /// What LAST_INSERT_ID() is; `None` when only the node knows.
+    insert_id: Option<u64>,
+    /// What a statement that is prepared now is bound to; made when it is asked for.
+    bound: Option<Arc<Bound>>,
+    /// The client's prepared statements by the id the client knows.
+    pub statements: BTreeMap<u32, Prepared>,
+    last_statement: u32,
+    last_prepared: Option<u32>,
+}
+
+impl Wanted {
+    /// A new session that logged in with `schema`.
+    pub fn new(schema: Option<Vec<u8>>) -> Self {
+        Self {
+            schema: schema.map(Vec::into_boxed_slice),
+            variables: BTreeMap::new(),
+            reports: 0,
+            user_variables: vec![],
+            next_transaction: vec![],
+            tracking: vec![],
+            role: None,
+            insert_id: Some(0),
+            bound: None,
+            statements: BTreeMap::new(),
+            last_statement: 0,
+            last_prepared: None,
+        }
+    }
+
+    /// The default schema now.
+    pub fn schema(&self) -> Option<&[u8]> {
+        self.schema.as_deref()
+    }
+
+    /// What LAST_INSERT_ID() is; `None` when only the node knows.
+    pub fn insert_id(&self) -> Option<u64> {
+        self.insert_id
+    }
+
+    /// What LAST_INSERT_ID() is, as the node said.
+    pub fn learned_insert_id(&mut self, id: u64) {
+        self.insert_id = Some(id);
+    }
+
+    /// The values of all user variables, as the node said, in statements that set them.
+    pub fn learned_user_variables(&mut self, texts: Vec<String>) {
+        self.user_variables = texts;
+    }
+
+    /// The value of a variable, as the node said when it was asked.
+    pub fn learned_variable(&mut self, name: &str, value: &[u8], link: &mut Standing) {
+        self.variable(name.as_bytes(), value, Sets::NONE, link);
+    }
+
+    /// What a statement prepared now is bound to.
+    pub fn bound(&mut self) -> Arc<Bound> {
+        if let Some(bound) = &self.bound {
+            return bound.clone();
+        }
+        let bound = Arc::new(Bound::new(self.schema(), |name| self.changed(name)));
+        self.bound = Some(bound.clone());
+        bound
+    }
+
+    /// LAST_INSERT_ID() after a statement that succeeded, with `ok_id` in its OK packet. `gives`: whether its text, or its parameters, may have
+    /// given that number.
+    pub fn note_insert_id(
+        &mut self,
+        statement: &Statement,
+        ok_id: u64,
+        gives: impl FnOnce(u64) -> bool,
+        link: &mut Standing,
+    ) {
+        let before = self.insert_id.filter(|_| link.forgotten(Recalls::INSERT_ID).is_empty());
+        let after = statement.insert_id.after(before, ok_id, gives);
+        self.insert_id = after;
+        if after.is_some() {
+            link.remembers(Recalls::INSERT_ID);
+        }
+    }
+
+    /// The scanner saw a statement that succeeded: what it ties to the link, and what it lets go.
+    pub fn succeeded(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
+        let mut pins = statement.pins;
+        if statement.literal_user_variables {
+            // Said again, it takes the place of what it said before.
+            self.user_variables.retain(|known| known.as_bytes() != text);
+            let used: usize = self.user_variables.iter().map(String::len).sum();
+            if self.user_variables.len() < USER_VARIABLE_TEXTS_MAX
+                && used + text.len() <= USER_VARIABLE_BYTES_MAX
+                && means_the_same_anywhere(text)
+                && let Ok(text) = std::str::from_utf8(text)
+            {
+                self.user_variables.push(text.to_owned());
+                pins = pins.without(Pins::USER_VARIABLE);
+            }
+        }
+        link.pin(pins);
+        link.unpin(statement.unpins);
+        self.set(text, statement, link);
+        if statement.sets.has(Sets::UNREPORTED) {
+            for name in unreported_variables(text, 0) {
+                match std::str::from_utf8(name) {
+                    Ok(name) => link.must_ask(&name.to_ascii_lowercase()),
+                    Err(_) => link.pin(Pins::UNNAMED),
+                }
+            }
+            if text.is_empty() {
+                link.pin(Pins::UNNAMED);
+            }
+        }
+        if statement.kind != Kind::SessionOnly {
+            self.next_transaction.clear();
+        }
+    }
+
+    /// Keeps the texts of what no server reports.
+    fn set(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
+        if statement.sets == Sets::NONE {
+            return;
+        }
+        // Alone in its text: what stood beside it must not run a second time.
+        let again = (statement.alone && statement.kind == Kind::SessionOnly && means_the_same_anywhere(text))
+            .then(|| std::str::from_utf8(text).ok())
+            .flatten()
+            .filter(|text| !text.is_empty() && text.len() <= USER_VARIABLE_BYTES_MAX);
+        if statement.sets.has(Sets::TRACKING) {
+            link.must_track();
+            if !again.is_some_and(|text| keep(&mut self.tracking, text)) {
+                link.pin(Pins::TRACKING);
+            }
+        }
+        if statement.sets.has(Sets::ROLE) {
+            match again {
+                Some(text) => {
+                    self.role = Some(text.to_owned());
+                    link.unpin(Pins::ROLE);
+                }
+                None => link.pin(Pins::ROLE),
+            }
+        }
+        if statement.sets.has(Sets::TRANSACTION)
+            && let Some(text) = again
+        {
+            keep(&mut self.next_transaction, text);
+        }
+    }
+
+    /// The scanner saw a statement that failed: it may have come far enough to pin. Of one statement alone, only what is done
+    /// row by row: a table or a lock that it could not have is not held.
+    pub fn failed(&mut self, statement: &Statement, link: &mut Standing) {
+        const ROW_BY_ROW: Pins = Pins::GET_LOCK.union(Pins::USER_VARIABLE);
+        let pins = statement.pins;
+        let is_one = statement.alone && !statement.runs_several;
+        if !statement.literal_user_variables {
+            link.pin(if is_one { pins.without(pins.without(ROW_BY_ROW)) } else { pins });
+        }
+        // A failed INSERT may have made an id before it failed; an error tells none.
+        self.insert_id = statement.insert_id.after_error(self.insert_id);
+        if !statement.alone {
+            if statement.sets.has(Sets::TRACKING) {
+                link.must_track();
+                link.pin(Pins::TRACKING);
+            }
+            if statement.sets.has(Sets::ROLE) {
+                link.pin(Pins::ROLE);
+            }
+        }
+        if statement.calls || (!statement.alone && statement.sets != Sets::NONE) {
+            // What it set before it failed stays, and no error tells.
+            link.set_unverified(true);
+        }
+    }
+
+    /// Takes up what an OK packet reports of a statement that sets `sets`.
+    pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
+        let (mut named, mut unnamed) = (false, false);
+        let (mut charset, mut collation) = (false, false);
+        for change in ok.changes() {
+            match change {
+                Ok(Change::Schema(schema)) => {
+                    named = true;
+                    self.bound = None;
+                    self.schema = (!schema.is_empty()).then(|| schema.into());
+                }
+                // What it set is set back with the statement's end, and told with the next answer.
+                Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
+                Ok(Change::Variable { name, value }) => {
+                    named = true;
+                    charset |= name == b"character_set_connection";
+                    collation |= name == b"collation_connection";
+                    self.variable(name, value, sets, link);
+                }
+                Ok(Change::StateChanged(true)) => unnamed = true,
+                // The fourth letter: a table without transactions was written.
+                Ok(Change::TransactionState(state)) if state.get(3) == Some(&b'w') => {
+                    link.note_untransactional()
+                }
+                Ok(_) => {}
+                // A report we cannot read may hide anything.
+                Err(_) => link.pin(Pins::UNNAMED),
+            }
+        }
+        if charset && !collation {
+            // It has changed with its character set, and no server says to which.
+            self.variables.remove("collation_connection");
+            self.bound = None;
+            if sets != Sets::NAMES {
+                link.must_ask("collation_connection");
+            }
+        }
+        let is_unknown = match meaning {
+            Unnamed::Expected => false,
+            Unnamed::UnlessNamed => !named,
+            Unnamed::Never => true,
+        };
+        if unnamed && is_unknown {
+            link.pin(Pins::UNNAMED);
+        }
+    }
+
+    fn variable(&mut self, name: &[u8], value: &[u8], sets: Sets, link: &mut Standing) {
+        match name {
+            b"session_track_system_variables"
+            | b"session_track_schema"
+            | b"session_track_state_change"
+            | b"session_track_transaction_info" => {
+                let is_ours = value == b"*" || value == b"STATE" || value.eq_ignore_ascii_case(b"ON");
+                // A text that says so is kept, see `set`; what did it in any other way cannot be said again.
+                if !is_ours && !sets.has(Sets::TRACKING) {
+                    link.must_track();
+                    link.pin(Pins::TRACKING);
+                }
+            }
+            b"last_insert_id" | b"identity" => {
+                let number = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                self.insert_id = number;
+                if number.is_some() {
+                    link.remembers(Recalls::INSERT_ID);
+                }
+            }
+            name if NOT_KEPT.contains(&name) => link.pin(Pins::TIMESTAMP),
+            name if NOT_RESTORED.contains(&name) => {}
+            name => match std::str::from_utf8(name) {
+                Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
+                    self.put(name, value);
+                }
+                // No server names a variable so: nothing that could be set again.
+                _ => link.pin(Pins::UNNAMED),
+            },
+        }
+    }
+
+    fn put(&mut self, name: &str, value: &[u8]) {
+        if BOUND.contains(&name) {
+            self.bound = None;
+        }
+        self.reports += 1;
+        match self.variables.get_mut(name) {
+            Some(known) => *known = (self.reports, value.into()),
+            None => _ = self.variables.insert(name.to_owned(), (self.reports, value.into())),
+        }
+    }
+
+    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on `link`. Of a role, of the clock, and of what
+    /// nobody can name, that is not known.
+    pub fn is_undone_by_reset(&self, link: &Standing) -> bool {
+        const DOUBTFUL: Pins = Pins::ROLE.union(Pins::TIMESTAMP).union(Pins::UNNAMED);
+        let pins = link.pins();
+        self.role.is_none() && pins.without(DOUBTFUL) == pins
+    }
+
+    /// COM_RESET_CONNECTION: all is as after the login but the schema.
+    pub fn reset(&mut self) {
+        let schema = self.schema.take().map(Vec::from);
+        *self = Self { last_statement: self.last_statement, ..Self::new(schema) };
+    }
+
+    /// The id the client is told for the statement it prepares next.
+    pub fn next_statement(&self) -> u32 {
+        self.last_statement.wrapping_add(1)
+    }
+
+    /// Remembers a statement the node just prepared, under [`Wanted::next_statement`], which is given back.
+    pub fn prepared(&mut self, sql: &[u8], scanned: Statement, params: u16) -> u32 {
+        self.last_statement = self.next_statement();
+        let bound = self.bound();
+        let statement =
+            Prepared { sql: sql.into(), scanned, params, bound, types: vec![], types_unseen: false };
+        self.statements.insert(self.last_statement, statement);
+        self.last_prepared = Some(self.last_statement);
+        self.last_statement
+    }
+
+    /// A preparation begins: until it has ended well, no statement is the one prepared last.
+    pub fn preparing(&mut self) {
+        self.last_prepared = None;
+    }
+
+    /// The id of the statement prepared last (MariaDB clients may name it 0xFFFFFFFF), if that went well and it is not closed.
+    pub fn last_prepared(&self) -> Option<u32> {
+        self.last_prepared
+    }
+
+    /// Forgets a statement that the client closed.
+    pub fn close(&mut self, id: u32) {
+        self.statements.remove(&id);
+        if self.last_prepared == Some(id) {
+            self.last_prepared = None;
+        }
+    }
+
+    /// The value of a variable that the session changed.
+    pub fn changed(&self, name: &str) -> Option<&[u8]> {
+        self.variables.get(name).map(|(_, value)| &**value)
+    }
+
+    /// Statements that were prepared without a default schema, while the session has one now: no statement takes a schema away, so they are
+    /// prepared before the session takes its own.
+    pub fn without_schema(&self) -> impl Iterator<Item = (u32, &Prepared)> {
+        let has_schema = self.schema.is_some();
+        self.statements
+            .iter()
+            .filter(move |(_, statement)| {
+                has_schema && statement.bound.schema.is_none() && !statement.sql.is_empty()
+            })
+            .map(|(&id, statement)| (id, statement))
+    }
+
+    /// What to say on a fresh link, in order, before the client's first statement. The schema is part of the login.
+    pub fn restore(&self) -> Vec<String> {
+        let mut set = format!("SET {TRACK}");
+        if let Some(id) = self.insert_id
+            && id != 0
+        {
+            let _ = write!(set, ",last_insert_id={id}");
+        }
+        let mut variables: Vec<_> = self.variables.iter().collect();
+        variables.sort_by_key(|(_, (report, _))| *report);
+        for (name, (_, value)) in variables {
+            let _ = write!(set, ",`{name}`=");
+            put_value(&mut set, name, value);
+        }
+        let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
+        // Behind what the client said of tracking, and with the values that came of it.
+        statements.push(set);
+        statements.extend(self.user_variables.iter().cloned());
+        statements.extend(self.next_transaction.iter().cloned());
+        statements
+    }
+}
+
+/// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.
+fn keep(texts: &mut Vec<String>, text: &str) -> bool {
+    texts.retain(|known| known != text);
+    let has_room = texts.len() < SET_TEXTS_MAX;
+    if has_room {
+        texts.push(text.to_owned());
+    }
+    has_room
+}
+
+/// Whether a text's strings end at the same place under any sql_mode: it may be said again after the mode has changed, and on
+/// another node the mode is restored first. (NO_BACKSLASH_ESCAPES and ANSI_QUOTES decide the rest.)
+fn means_the_same_anywhere(text: &[u8]) -> bool {
+    !text.contains(&b'\\') && !text.contains(&b'"')
+}
+
+#[cfg(test)]
+mod tests;

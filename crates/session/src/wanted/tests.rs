@@ -1,0 +1,219 @@
+use super::*;
+use protocol::ok::{OK, put_ok, status};
+use protocol::packet::put;
+
+use protocol::capability::Caps;
+
+const CAPS: Caps = Caps(Caps::PROTOCOL_41.0 | Caps::SESSION_TRACK.0);
+
+/// A session and what its link has.
+struct On {
+    wanted: Wanted,
+    link: Standing,
+}
+
+impl On {
+    fn new() -> Self {
+        Self { wanted: Wanted::new(Some(b"shop".to_vec())), link: Standing::default() }
+    }
+
+    fn after(texts: &[&str]) -> Self {
+        let mut on = Self::new();
+        for text in texts {
+            on.wanted.succeeded(text.as_bytes(), &Statement::of(text.as_bytes()), &mut on.link);
+        }
+        on
+    }
+
+    /// A statement whose OK reports these variables.
+    fn reports(&mut self, text: &str, variables: &[(&str, &str)]) {
+        let statement = Statement::of(text.as_bytes());
+        let mut entries = vec![];
+        for (name, value) in variables {
+            put::lenenc_bytes(&mut entries, name.as_bytes());
+            put::lenenc_bytes(&mut entries, value.as_bytes());
+        }
+        let mut track = vec![0];
+        put::lenenc_bytes(&mut track, &entries);
+        let mut payload = vec![];
+        put_ok(&mut payload, OK, 0, 0, 0, 0, b"");
+        payload[3..5].copy_from_slice(&status::SESSION_STATE_CHANGED.to_le_bytes());
+        put::lenenc_bytes(&mut payload, b"");
+        put::lenenc_bytes(&mut payload, &track);
+        let ok = OkPacket::parse(&payload, CAPS).unwrap();
+        self.wanted.ok(&ok, Unnamed::UnlessNamed, statement.sets, &mut self.link);
+        self.wanted.succeeded(text.as_bytes(), &statement, &mut self.link);
+    }
+
+    fn pins(&self) -> Pins {
+        self.link.pins()
+    }
+
+    fn restore(&self) -> Vec<String> {
+        self.wanted.restore()
+    }
+}
+
+#[test]
+fn nothing_beside_a_set_transaction_is_said_again() {
+    assert_eq!(On::after(&["SET TRANSACTION READ ONLY"]).restore()[1..], ["SET TRANSACTION READ ONLY"]);
+    let both = On::after(&["SET TRANSACTION READ ONLY; INSERT INTO t VALUES (1)"]);
+    assert_eq!(both.restore().len(), 1, "the INSERT would run twice");
+}
+
+#[test]
+fn what_no_server_reports_is_said_again() {
+    let both = ["/* a */ SET TRANSACTION READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"];
+    assert_eq!(On::after(&both).restore()[1..], both);
+    assert_eq!(On::after(&[both[0], "SELECT 1"]).restore().len(), 1, "it was for one transaction");
+    let role = On::after(&["SET ROLE a", "SET ROLE b"]);
+    assert_eq!((role.restore()[0].as_str(), role.pins()), ("SET ROLE b", Pins::NONE));
+    assert_eq!(On::after(&["SET ROLE a; SELECT 1"]).pins(), Pins::ROLE);
+    let java = "set sql_mode=CONCAT(@@sql_mode,',ANSI'),session_track_system_variables=CONCAT('a',',b')";
+    let mut tracked = On::after(&[java]);
+    assert_eq!((tracked.restore()[0].as_str(), tracked.pins()), (java, Pins::NONE));
+    assert!(tracked.restore()[1].starts_with(&format!("SET {TRACK}")));
+    assert!(tracked.link.take_must_track() && !tracked.link.take_must_track());
+    assert_eq!(On::after(&["SET session_track_schema=OFF; SELECT 1"]).pins(), Pins::TRACKING);
+    // Done by a procedure, which the text does not show.
+    tracked.reports("CALL p()", &[("session_track_schema", "OFF")]);
+    assert!(tracked.pins() == Pins::TRACKING && tracked.link.take_must_track());
+    tracked.reports("SET identity=7", &[("identity", "7")]);
+    assert!(tracked.restore()[1].contains(",last_insert_id=7"), "{:?}", tracked.restore());
+}
+
+#[test]
+fn a_user_variable_set_again_takes_no_more_room() {
+    let texts = ["SET @a = 1", "SET @a = 2"].repeat(USER_VARIABLE_TEXTS_MAX);
+    let on = On::after(&texts);
+    assert_eq!(on.restore()[1..], texts[..2]);
+    assert_eq!(on.pins(), Pins::NONE);
+}
+
+#[test]
+fn what_failed_may_pin_all_the_same() {
+    let mut on = On::new();
+    let mut failed = |text: &str| {
+        on.wanted.failed(&Statement::of(text.as_bytes()), &mut on.link);
+        on.link.pins()
+    };
+    assert_eq!(failed("SET @a = 1"), Pins::NONE);
+    for alone in ["CREATE TEMPORARY TABLE t (a INT)", "LOCK TABLES t WRITE", "HANDLER t OPEN"] {
+        assert_eq!(failed(alone), Pins::NONE, "{alone}");
+    }
+    assert_eq!(failed("SELECT GET_LOCK('a', 1), f()"), Pins::GET_LOCK);
+    let both = Pins::TEMP_TABLE.union(Pins::GET_LOCK);
+    assert_eq!(failed("CREATE TEMPORARY TABLE t (a INT); SELECT nonsense"), both);
+    // It may have set variables before it failed, and no error tells.
+    assert_eq!(failed("CALL p()"), both.union(Pins::UNNAMED));
+    on.link.set_unverified(false);
+    assert_eq!(on.pins(), both);
+}
+
+#[test]
+fn the_statement_prepared_last_is_forgotten_in_time() {
+    let mut wanted = Wanted::new(None);
+    wanted.prepared(b"SELECT 1", Statement::of(b"SELECT 1"), 0);
+    assert_eq!(wanted.last_prepared(), Some(1));
+    wanted.preparing();
+    assert_eq!(wanted.last_prepared(), None);
+    wanted.prepared(b"SELECT 2", Statement::of(b"SELECT 2"), 0);
+    wanted.close(2);
+    assert_eq!(wanted.last_prepared(), None);
+}
+
+#[test]
+fn a_statement_keeps_what_was_in_force_when_it_was_prepared() {
+    let mut on = On::new();
+    on.reports("SET sql_mode='ANSI'", &[("sql_mode", "ANSI")]);
+    let first = on.wanted.prepared(b"SELECT 1", Statement::of(b"SELECT 1"), 0);
+    on.reports("SET sql_mode=''", &[("sql_mode", "")]);
+    let second = on.wanted.prepared(b"SELECT 1", Statement::of(b"SELECT 1"), 0);
+    let bound = |id| on.wanted.statements[&id].bound.clone();
+    assert_ne!(bound(first), bound(second));
+    assert_eq!(bound(first).schema.as_deref(), Some(&b"shop"[..]));
+    let now = on.wanted.bound();
+    assert_eq!(on.wanted.statements[&second].bound, now);
+}
+
+#[test]
+fn a_text_that_another_sql_mode_would_read_otherwise_is_not_said_again() {
+    assert_eq!(On::after(&["SET @a = 'it''s'"]).restore()[1..], ["SET @a = 'it''s'"]);
+    // Under NO_BACKSLASH_ESCAPES the string ends early, and what follows in it would be run.
+    let escaped = On::after(&[r"SET @a = 'x\'; DROP TABLE t; -- '", "SET sql_mode = NO_BACKSLASH_ESCAPES"]);
+    assert_eq!((escaped.restore().len(), escaped.pins()), (1, Pins::USER_VARIABLE));
+    let quoted = On::after(&[r#"SET @a = "b""#]);
+    assert_eq!((quoted.restore().len(), quoted.pins()), (1, Pins::USER_VARIABLE));
+}
+
+#[test]
+fn what_a_session_set_comes_back_in_the_order_of_its_last_report() {
+    let mut on = On::new();
+    on.reports("SET wait_timeout=99", &[("wait_timeout", "99")]);
+    on.reports(
+        "SET autocommit=0",
+        &[("autocommit", "OFF"), ("character_set_database", "latin1"), ("last_gtid", "0-1-2")],
+    );
+    on.reports("SET wait_timeout=100", &[("wait_timeout", "100")]);
+    assert_eq!(on.restore()[0], format!("SET {TRACK},`autocommit`=_utf8mb4 0x4F4646,`wait_timeout`=100"));
+    assert_eq!(on.pins(), Pins::default());
+    assert!(on.wanted.is_undone_by_reset(&on.link));
+    on.reports("SET timestamp=1", &[("timestamp", "1")]);
+    assert_eq!(on.pins(), Pins::TIMESTAMP);
+    assert!(!on.wanted.is_undone_by_reset(&on.link));
+    on.wanted.reset();
+    on.link = Standing::default();
+    assert!(on.wanted.is_undone_by_reset(&on.link));
+    let role = On::after(&["SET ROLE a"]);
+    assert!(!role.wanted.is_undone_by_reset(&role.link));
+    assert_eq!(on.wanted.schema(), Some(&b"shop"[..]));
+}
+
+#[test]
+fn a_collation_that_nobody_told_is_asked_for() {
+    let charsets = [("character_set_client", "latin1"), ("character_set_connection", "latin1")];
+    let asks = |text: &str| {
+        let mut on = On::new();
+        on.reports("SET collation_connection=latin1_bin", &[("collation_connection", "latin1_bin")]);
+        on.reports(text, &charsets);
+        assert_eq!(on.wanted.changed("collation_connection"), None, "{text}: what was told before is old");
+        on.link.take_must_ask().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(asks("SET NAMES latin1"), [""; 0], "it is the character set's default");
+    assert_eq!(asks("SET NAMES latin1 COLLATE latin1_german2_ci"), ["collation_connection"]);
+    assert_eq!(asks("SET CHARACTER SET latin1"), ["collation_connection"]);
+    assert_eq!(asks("CALL p()"), ["collation_connection"]);
+    let mut on = On::new();
+    on.reports("SET @@sql_mode=''", &[]);
+    assert_eq!(on.link.take_must_ask().into_iter().collect::<Vec<_>>(), ["sql_mode"]);
+}
+
+#[test]
+fn what_held_for_one_statement_is_not_kept() {
+    let mut on = On::new();
+    on.reports("SET STATEMENT max_statement_time=1 FOR SELECT 1", &[("max_statement_time", "1")]);
+    assert_eq!(on.wanted.changed("max_statement_time"), None);
+}
+
+#[test]
+fn an_insert_id_is_known_or_it_is_said_not_to_be() {
+    let mut on = On::new();
+    let mut ran = |text: &str, ok_id: u64, gives: bool| {
+        on.wanted.note_insert_id(&Statement::of(text.as_bytes()), ok_id, |_| gives, &mut on.link);
+        on.wanted.insert_id()
+    };
+    assert_eq!(ran("INSERT INTO t VALUES (NULL)", 7, false), Some(7));
+    assert_eq!(
+        ran("INSERT INTO t VALUES (9)", 9, true),
+        None,
+        "generated, or given: the packet does not say"
+    );
+    assert_eq!(ran("INSERT INTO t VALUES (NULL)", 10, false), Some(10));
+    assert_eq!(ran("SELECT 1", 0, true), Some(10));
+    assert_eq!(ran("CALL p()", 0, true), None);
+    // On a link that never knew it, nothing but a value that is told is known.
+    on.link = Standing::after_move(false);
+    on.wanted.note_insert_id(&Statement::of(b"SELECT 1"), 0, |_| true, &mut on.link);
+    assert_eq!(on.wanted.insert_id(), None);
+    assert!(on.link.forgotten(Recalls::INSERT_ID).has(Recalls::INSERT_ID));
+}

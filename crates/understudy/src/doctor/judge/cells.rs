@@ -1,0 +1,154 @@
+//! The seed's table: what decides how long each case takes here, and what that comes to.
+
+use topology::settings::{EvictPolicy, Writers};
+
+use super::nodes::{answered, window};
+use super::report::Cell;
+use super::stall::Stall;
+use super::units::{kib, mib, seconds};
+use crate::doctor::read::{Lack, NodeFacts, Said};
+use crate::settings::Settings;
+
+pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
+    let monitor = &settings.monitor;
+    let silence = monitor.interval * monitor.misses_max;
+    let suspect = answered(nodes).filter_map(|(_, said)| said.options.duration("evs.suspect_timeout")).max();
+    let suspect_text = suspect.map_or("not known".to_owned(), seconds);
+    let stall = Stall::of(nodes);
+    let probes = format!(
+        "interval_ms x misses_max = {} x {} = {}",
+        monitor.interval.as_millis(),
+        monitor.misses_max,
+        seconds(silence)
+    );
+    let (evict, evict_text) = eviction(settings, nodes);
+    let killed_is_noticed = if monitor.events {
+        "the kept-open link's end, confirmed by two refused connections".to_owned()
+    } else {
+        format!("{probes} (detect = \"checks\")")
+    };
+    let killed = match evict {
+        EvictPolicy::Never => stall.sentence("5.3 s", "0.9 s"),
+        EvictPolicy::Proven | EvictPolicy::Silent => "below 0.3 s of stalled writes (measured)".to_owned(),
+    };
+    let vanished = match evict {
+        EvictPolicy::Silent => format!(
+            "{} of silence, then eviction (measured 0.6 to 1.2 s in all with the defaults)",
+            seconds(silence)
+        ),
+        EvictPolicy::Proven | EvictPolicy::Never => stall.sentence("10.3 s", "0.6 s"),
+    };
+    let scope = match settings.writers {
+        Writers::One => "the writer is the active node, the others are passive",
+        Writers::All => "every node is active",
+    };
+    vec![
+        Cell {
+            case: "graceful: active, all",
+            decided_by: format!(
+                "switchover.budget_ms = {}; {}; {scope}",
+                settings.budget.as_millis(),
+                queue(nodes)
+            ),
+            comes_to:
+                "as long as the running transactions take to end, and the next writer to apply its queue"
+                    .into(),
+            seed: "sub-second, no errors",
+        },
+        Cell {
+            case: "graceful, semi-graceful: passive",
+            decided_by: "nothing".into(),
+            comes_to: "no effect".into(),
+            seed: "no effect at all",
+        },
+        Cell {
+            case: "semi-graceful: active, all",
+            decided_by: format!(
+                "the node's own goodbye (no timeout); stop_grace_ms = {}",
+                monitor.stop_grace.as_millis()
+            ),
+            comes_to: "the kept-open link ends, the next writer is confirmed".into(),
+            seed: "4 s with errors; 3 s",
+        },
+        Cell {
+            case: "non-graceful (kill -9): active",
+            decided_by: killed_is_noticed,
+            comes_to: killed.clone(),
+            seed: "4 s, errors",
+        },
+        Cell {
+            case: "non-graceful (kill -9): passive, all",
+            decided_by: format!("evs.suspect_timeout = {suspect_text}; {evict_text}"),
+            comes_to: killed,
+            seed: "6 s; 7 s with errors",
+        },
+        Cell {
+            case: "frozen process, vanished host: any",
+            decided_by: format!("{probes}; evs.suspect_timeout = {suspect_text}; {evict_text}"),
+            comes_to: vanished,
+            seed: "not tested",
+        },
+        the_return(nodes),
+    ]
+}
+
+/// What eviction comes to with these settings and rights, and how to say it.
+fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
+    let monitor = &settings.monitor;
+    let word = match monitor.evict {
+        EvictPolicy::Proven => "evict = \"proven\"",
+        EvictPolicy::Silent => "evict = \"silent\"",
+        EvictPolicy::Never => "evict = \"never\"",
+    };
+    let lacks = |said: &Said| said.lacks.iter().any(|lack| lack.privilege == Lack::EVICT);
+    let is_forbidden = answered(nodes).any(|(_, said)| lacks(said));
+    match monitor.evict {
+        EvictPolicy::Proven | EvictPolicy::Silent if is_forbidden => {
+            (EvictPolicy::Never, format!("{word}, which does nothing without {}", Lack::EVICT))
+        }
+        EvictPolicy::Proven if !monitor.events => {
+            (EvictPolicy::Never, format!("{word}, which does nothing with detect = \"checks\""))
+        }
+        policy => (policy, word.to_owned()),
+    }
+}
+
+/// How much the next writer may have left to apply: the receive queue at which flow control pauses the writers.
+fn queue(nodes: &[NodeFacts]) -> String {
+    let limit = |said: &Said| {
+        let limit: f64 = said.options.text("gcs.fc_limit")?.parse().ok()?;
+        let fixed = ["gcs.fc_single_primary", "gcs.fc_master_slave"]
+            .iter()
+            .any(|key| said.options.text(key).is_some_and(|value| value.eq_ignore_ascii_case("yes")));
+        let members = said.cluster_size.unwrap_or(1).max(1);
+        Some(if fixed { limit } else { limit * f64::from(members).sqrt() })
+    };
+    match answered(nodes).filter_map(|(_, said)| limit(said)).reduce(f64::max) {
+        Some(most) => format!("gcs.fc_limit: at most about {most:.0} writesets queued on the next writer"),
+        None => "gcs.fc_limit = not known".into(),
+    }
+}
+
+/// What happens afterwards: not a cell of the seed's table, and the longest time of all when it goes wrong.
+fn the_return(nodes: &[NodeFacts]) -> Cell {
+    let size = answered(nodes).filter_map(|(_, said)| said.options.bytes("gcache.size")).min();
+    let rate = answered(nodes).filter_map(|(_, said)| said.bytes_per_second).reduce(f64::max);
+    let comes_to =
+        match size.zip(rate.filter(|rate| *rate >= 1.0)).and_then(|(size, rate)| window(size, rate)) {
+            Some(window) => format!(
+                "by the missing writesets (IST) when it was away for less than {}, else by a full copy (SST)",
+                crate::table::span(window.as_millis() as u64)
+            ),
+            None => "by the missing writesets (IST): hardly anything is written".into(),
+        };
+    Cell {
+        case: "the return of the node, after any case",
+        decided_by: format!(
+            "gcache.size = {} against {} of writes a second",
+            size.map_or("not known".into(), mib),
+            rate.map_or("an unknown amount".into(), kib)
+        ),
+        comes_to,
+        seed: "not tested",
+    }
+}
