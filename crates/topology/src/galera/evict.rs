@@ -60,7 +60,7 @@ struct Warrant {
 
 impl Galera {
     /// Some lost node may yet have to be evicted: survivors are asked until it is clear.
-    pub fn eviction_pending(&self, core: &Core) -> bool {
+    pub(super) fn eviction_pending(&self, core: &Core) -> bool {
         self.evicting.is_none()
             && ids(&core.nodes).any(|id| self.guilty(core, id) && self.member(id).evict_after <= core.now)
     }
@@ -242,7 +242,7 @@ impl Galera {
 
     /// `teller`'s view has `id`. Where addresses cannot be matched (a node announces another one than the configuration has), the
     /// size of the view speaks.
-    fn lists(&self, core: &Core, teller: NodeId, id: NodeId) -> bool {
+    pub(super) fn lists(&self, core: &Core, teller: NodeId, id: NodeId) -> bool {
         let Some(status) = own(core.node(teller)) else { return false };
         if self.member(id).listed_once && !status.members.is_empty() {
             return status.members.contains(&core.node(id).address);
@@ -257,7 +257,7 @@ impl Galera {
 }
 
 /// It is there, and a full member.
-fn survivor(node: &Belief) -> bool {
+pub(super) fn survivor(node: &Belief) -> bool {
     node.linked && primary(node) && node.counts.misses == 0 && node.doubt.is_none() && usable(node)
 }
 
