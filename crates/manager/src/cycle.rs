@@ -20,11 +20,11 @@ use topology::{NodeId, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
-use crate::evict;
 use crate::journal::JournalRow;
 use crate::probe::{Note, Wish};
 use crate::store::{Saved, Store, Work};
 use crate::tables::{self, Names};
+use crate::{evict, hurry};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(20);
@@ -35,7 +35,7 @@ const TABLES_DEADLINE: Duration = Duration::from_secs(20);
 /// For reading the account table, and for writing what is left at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
-/// For giving every node its own pace back at the end.
+/// For giving every node back what is its own at the end.
 const PACES_DEADLINE: Duration = Duration::from_secs(3);
 
 /// An order and where its answer goes.
@@ -59,6 +59,8 @@ pub(crate) struct Cycle {
     pub paces: Vec<(watch::Sender<bool>, JoinHandle<()>)>,
     /// Questions to the group wait here for one another.
     pub questions: Arc<Semaphore>,
+    /// Whether the group is to be hurried, and the task that sees to it.
+    pub hurry: Option<(watch::Sender<Option<hurry::Wish>>, JoinHandle<()>)>,
     pub routes: watch::Sender<Arc<Routes>>,
     pub view: watch::Sender<Arc<ClusterView>>,
     pub stop: oneshot::Receiver<()>,
@@ -138,6 +140,14 @@ impl Cycle {
                     _ => {}
                 }
                 fact
+            }
+            Note::Say(sentence) => {
+                self.say(desk.term, sentence);
+                Fact::Tick
+            }
+            Note::Advice(node, topic, text) => {
+                self.advise(desk, node, topic, text);
+                Fact::Tick
             }
             Note::Reading(node, mut reading, asked) => {
                 // A node may announce itself under another name than the configuration has; the brain knows only the latter.
@@ -251,6 +261,18 @@ impl Cycle {
                     pace.send_replace(brisk);
                 }
             }
+            galera::Action::Hurry { number, members, view, .. } => {
+                let known = |node| (node, self.name(node).to_owned(), self.address(node));
+                let members = members.into_iter().map(known).collect();
+                if let Some((wish, _)) = &self.hurry {
+                    wish.send_replace(Some(hurry::Wish { number, members, view }));
+                }
+            }
+            galera::Action::Ease { number } => {
+                if let Some((wish, _)) = &self.hurry {
+                    wish.send_if_modified(|wish| wish.take_if(|wish| wish.number == number).is_some());
+                }
+            }
             galera::Action::Forget { node } => {
                 let (address, login, name) =
                     (self.address(node), self.login.clone(), self.name(node).to_owned());
@@ -349,9 +371,10 @@ impl Cycle {
 
     /// The end: open orders are answered, everything asked to be written is written.
     async fn close(mut self, desk: Desk) {
-        // Their wishes end: each puts its node's own pace back.
-        let (wishes, pacers): (Vec<_>, Vec<_>) = std::mem::take(&mut self.paces).into_iter().unzip();
+        // Their wishes end: each puts back what is its nodes' own.
+        let (wishes, mut pacers): (Vec<_>, Vec<_>) = std::mem::take(&mut self.paces).into_iter().unzip();
         drop(wishes);
+        pacers.extend(self.hurry.take().map(|(_, hurry)| hurry));
         for answer in desk.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
             let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));

@@ -16,12 +16,13 @@ use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Cycle};
+use crate::hurry;
 use crate::journal::Journal;
 use crate::pacer::Pacer;
 use crate::probe::Probe;
 use crate::question;
 use crate::settings::Settings;
-use crate::store::{Saved, Store, StoreError};
+use crate::store::{Opened, Saved, Store, StoreError};
 
 /// Facts from the data plane that may wait to be read.
 const FACTS_MAX: usize = 1024;
@@ -122,7 +123,7 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once; what it learns arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let (store, saved, _detached) = Store::open(&settings.store)?;
+    let Opened { store, saved, loans, thread: _detached } = Store::open(&settings.store)?;
     let restored = restore(&settings, &saved);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
@@ -164,6 +165,18 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 let pacer = Pacer { address: node.address.clone(), login: login.clone(), wish };
                 paces.push((pace, tokio::spawn(pacer.run())));
             }
+            let questions = Arc::new(question::turn());
+            let (hurry, wish) = watch::channel(None);
+            let worker = hurry::Worker {
+                login: login.clone(),
+                turn: Arc::clone(&questions),
+                store: store.clone(),
+                notes: notes_in.clone(),
+                wish,
+                loans,
+                names: cluster.nodes.iter().map(|node| node.name.clone()).collect(),
+            };
+            let hurry = Some((hurry, tokio::spawn(worker.run())));
             let cycle = Cycle {
                 settings: cluster,
                 login,
@@ -176,7 +189,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 notes_in,
                 probes,
                 paces,
-                questions: Arc::new(question::turn()),
+                questions,
+                hurry,
                 routes: routes_in,
                 view: view_in,
                 stop,

@@ -40,6 +40,9 @@ pub const EACH_READ_ASKS: &str = "SET GLOBAL wsrep_provider_options = 'evs.causa
 /// The option that [`EACH_READ_ASKS`] changes.
 pub const CAUSAL_PERIOD: &str = "evs.causal_keepalive_period";
 
+/// Which view the node is in, under which name, and whether it is talking about the next (wsrep_evs_state other than OPERATIONAL).
+pub const TALK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_conf_id','wsrep_evs_state','wsrep_gcomm_uuid')";
+
 /// Strikes a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
 pub fn evict(gcomm_uuid: &str) -> Option<String> {
     let sane = !gcomm_uuid.is_empty()

@@ -2,7 +2,7 @@
 //! and that every member gets its own settings back.
 //!
 //! ```text
-//!   a firewall that resets ─> kill -9
+//!   a firewall that resets ─> kill -9 ─> frozen, vanished ─> only slow ─> Understudy killed meanwhile ─> half done
 //!      └── a writer on each node that the part needs: its commits, and the longest time without one
 //! ```
 
@@ -13,6 +13,7 @@ mod door;
 mod program;
 mod proven;
 mod scene;
+mod silence;
 mod writers;
 
 use std::time::Instant;
@@ -29,5 +30,13 @@ async fn a_group_that_lost_a_member_is_helped_and_nobody_else_is_hurt() {
     told("a living node behind a firewall that resets was not evicted");
     proven::killed(&scene).await;
     told("kill -9 of the writer and of another node");
+    silence::silent(&scene).await;
+    told("frozen and vanished, the writer and another node");
+    silence::slow(&scene).await;
+    told("slow nodes, and a busy machine: nobody was shut out");
+    silence::killed_meanwhile(&scene).await;
+    told("Understudy was killed while timers were short, and gave them back at its next start");
+    silence::half_done(&scene).await;
+    told("what could not be done on all was undone on all");
     scene.stage.down().await.unwrap();
 }

@@ -7,7 +7,7 @@ use lab::fault::Fault;
 
 use crate::door::Door;
 use crate::program::Serving;
-use crate::scene::{Scene, is_well, journal_with, status_when, writer};
+use crate::scene::{Scene, is_well, journal, journal_with, status_when, writer};
 use crate::writers::Writers;
 
 /// Something that must not happen is watched for so long: several of the eviction's tries.
@@ -28,8 +28,8 @@ pub async fn behind_resets(scene: &Scene) {
 
     let began = Instant::now();
     door.set_resets(true);
-    let journal = journal_with(&serving, "db1 is not evicted: it still acknowledges what the group sends");
-    assert!(journal.contains("db1 refused 2 connections"), "{journal}");
+    let said = journal_with(&serving, "db1 is not evicted: it still acknowledges what the group sends");
+    assert!(said.contains("db1 refused 2 connections"), "{said}");
     status_when(&serving, "another writer", |status| status["writer"] == "db2" && status["gate"] == "open");
     while began.elapsed() < STAYS {
         writers.more(20).await;
@@ -38,8 +38,8 @@ pub async fn behind_resets(scene: &Scene) {
     let told = writers.stop().await;
     println!("          behind resets: longest time without a commit {:?}", told.gap(began));
     assert_eq!(told.errors, Vec::<String>::new());
-    let journal = serving.ask(&["journal"]).with(0);
-    assert_eq!(journal.matches("is not evicted").count(), 1, "said once: {journal}");
+    let said = journal(&serving);
+    assert_eq!(said.matches("is not evicted").count(), 1, "said once: {said}");
     assert_eq!(scene.option("db2", "evs.causal_keepalive_period").await, "PT1S", "put back");
 
     door.set_resets(false);

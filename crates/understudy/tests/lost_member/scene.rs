@@ -79,7 +79,12 @@ pub fn is_well(status: &Value) -> bool {
     status["gate"] == "open" && nodes.iter().all(|node| node["state"] == "synced")
 }
 
+/// The whole journal.
+pub fn journal(serving: &Serving) -> String {
+    serving.ask(&["journal"]).with(0)
+}
+
 /// The journal, once it says `what`.
 pub fn journal_with(serving: &Serving, what: &str) -> String {
-    until(what, || Some(serving.ask(&["journal"]).with(0)).filter(|journal| journal.contains(what)))
+    until(what, || Some(journal(serving)).filter(|journal| journal.contains(what)))
 }

@@ -70,6 +70,10 @@ impl Writers {
 }
 
 impl Told {
+    pub fn count(&self) -> usize {
+        self.commits.len()
+    }
+
     /// The longest time between two commits, of those that end after `fault`.
     pub fn gap(&self, fault: Instant) -> Duration {
         let ends = self.commits.windows(2).filter(|pair| pair[1] > fault);
