@@ -2,12 +2,17 @@
 //!
 //! Input: a byte that chooses the session's status flags and where the text is cut in two, then the text. Checked: the look is one
 //! word however often a space stands and however keywords are written; nothing at the end of a text goes unseen; whatever stands
-//! beside a write, the whole is no read; two statements in one text are the sum of both.
+//! beside a write, the whole is no read; two statements in one text are the sum of both; a digest is the same for all ways to write a
+//! text.
 #![no_main]
 
+use fuzz::lies_within;
 use libfuzzer_sys::fuzz_target;
 use protocol::ok::status;
-use protocol::statement::{Kind, Pins, Statement};
+use protocol::statement::{
+    InsertId, Kind, Pins, Recalls, Statement, digest, digest_text, may_give, names_any, names_in,
+    unreported_variables,
+};
 
 /// The flags that decide how a string ends.
 const MODES: [u16; 4] = [
@@ -37,13 +42,22 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(look(&text.to_ascii_lowercase()), seen, "case counts");
     }
 
+    has_one_digest(text, mode, &seen);
+    has_names(text, mode);
+
     // Whatever came before, the end of a text is looked at (or the text is taken for the worst).
     let writes = look(&[text, b"\n INTO OUTFILE 'x'"].concat());
     assert_ne!(writes.kind, Kind::Read, "INTO at the end goes unseen");
     let locks = look(&[text, b"\n,GET_LOCK('x',1)"].concat());
     assert!(locks.pins.has(Pins::GET_LOCK) || is_worst(&locks), "GET_LOCK at the end goes unseen");
     let asks = look(&[text, b"\n,FOUND_ROWS()"].concat());
-    assert!(asks.recalls || is_worst(&asks), "FOUND_ROWS at the end goes unseen");
+    let is_seen = asks.recalled.has(Recalls::FOUND_ROWS);
+    assert!(is_seen || is_worst(&asks), "FOUND_ROWS at the end goes unseen");
+    let numbers = look(&[text, b"\n,LAST_INSERT_ID(1)"].concat());
+    assert!(
+        numbers.insert_id != InsertId::Kept || is_worst(&numbers),
+        "LAST_INSERT_ID(1) at the end goes unseen"
+    );
 
     // Two statements in one text, the second or the first of them a write.
     for both in [[text, b"\n;DELETE FROM t"].concat(), [&b"DELETE FROM t;"[..], text].concat()] {
@@ -67,10 +81,40 @@ fuzz_target!(|input: &[u8]| {
         );
     }
     assert_eq!(joined.may_commit, first.may_commit || second.may_commit);
-    assert_eq!(joined.recalls, first.recalls || second.recalls);
+    assert_eq!(joined.recalled, first.recalled.union(second.recalled));
+    assert_eq!(joined.touches_engines, first.touches_engines || second.touches_engines);
+    assert_eq!(joined.asks_connection_id, first.asks_connection_id || second.asks_connection_id);
     let pins = |all: Pins, next: &Statement| all.without(next.unpins).union(next.pins);
     assert_eq!(joined.pins, pins(first.pins, &second), "together they tie to something else");
 });
+
+/// A digest does not know gaps, comments or case, and its number is that of its text.
+fn has_one_digest(text: &[u8], mode: u16, seen: &Statement) {
+    let number = digest(text, mode);
+    assert_eq!(digest(&[b"\t \n/* note */", text].concat(), mode), number);
+    if !is_worst(seen) {
+        assert_eq!(digest(&[text, b"\n;"].concat(), mode), number, "the last semicolon counts");
+        assert_eq!(digest(&text.to_ascii_uppercase(), mode), number, "case counts");
+    }
+    let told = digest_text(text, mode, 100);
+    assert!(told.len() <= 100 && !told.bytes().any(|byte| byte.is_ascii_uppercase()));
+    assert!(digest_text(text, mode, usize::MAX).starts_with(&told));
+}
+
+/// Names are where the text has them, and each is asked for.
+fn has_names(text: &[u8], mode: u16) {
+    let mut count = 0usize;
+    for name in names_in(text, mode).chain(unreported_variables(text, mode)) {
+        assert!(name.is_empty() || lies_within(name, text));
+        count += 1;
+    }
+    assert!(count <= 2 * text.len());
+    if !names_any(text, mode, |_| false) {
+        let end = [text, b"\n Audit"].concat();
+        assert!(names_any(&end, mode, |name| name == "audit"), "a name at the end goes unseen");
+    }
+    let _ = may_give(text, mode, 5);
+}
 
 /// As a text that nobody understood: nothing is claimed of it.
 fn is_worst(statement: &Statement) -> bool {
@@ -81,7 +125,7 @@ fn agrees_with_itself(seen: &Statement, text: &[u8]) {
     assert!((seen.pins.0 & seen.unpins.0) == 0, "pinned and let go at once");
     match seen.kind {
         Kind::Read => {
-            assert!(!seen.may_commit && !seen.recalls);
+            assert!(!seen.may_commit && seen.recalled.is_empty());
             assert!(
                 !seen.pins.has(Pins::TEMP_TABLE) && !seen.pins.has(Pins::GET_LOCK),
                 "a read that ties to the node"
@@ -93,7 +137,7 @@ fn agrees_with_itself(seen: &Statement, text: &[u8]) {
     }
     if seen.literal_user_variables {
         assert!(seen.kind == Kind::SessionOnly && text.is_ascii());
-        assert!(!seen.may_commit && !seen.recalls);
+        assert!(!seen.may_commit && seen.recalled.is_empty());
         assert_eq!((seen.pins, seen.unpins), (Pins::USER_VARIABLE, Pins::NONE));
     }
     let names = seen.pins.names();

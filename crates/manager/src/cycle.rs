@@ -1,13 +1,14 @@
 //! The one owner of the brain: facts, orders and time go in, actions are carried out, in the order in which they come. Nothing
 //! here waits for anything but the next message.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use link::Login;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
 use topology::brain::Brain;
@@ -24,6 +25,8 @@ use crate::journal::JournalRow;
 use crate::probe::{Note, Wish};
 use crate::store::{Saved, Store, Work};
 use crate::tables::{self, Names};
+use crate::tasks::reason;
+use crate::watched::Watched;
 use crate::{evict, hurry};
 
 /// Between two ticks.
@@ -54,13 +57,11 @@ pub(crate) struct Cycle {
     pub orders: mpsc::Receiver<Asked>,
     pub notes: mpsc::Receiver<Note>,
     pub notes_in: mpsc::Sender<Note>,
-    pub probes: Vec<mpsc::Sender<Wish>>,
-    /// Of each node: whether it is to be brisk, and the task that sees to it.
-    pub paces: Vec<(watch::Sender<bool>, JoinHandle<()>)>,
     /// Questions to the group wait here for one another.
     pub questions: Arc<Semaphore>,
-    /// Whether the group is to be hurried, and the task that sees to it.
-    pub hurry: Option<(watch::Sender<Option<hurry::Wish>>, JoinHandle<()>)>,
+    /// The tasks that watch, pace and hurry the nodes.
+    pub watched: Watched,
+    pub store_thread: JoinHandle<()>,
     pub routes: watch::Sender<Arc<Routes>>,
     pub view: watch::Sender<Arc<ClusterView>>,
     pub stop: oneshot::Receiver<()>,
@@ -76,6 +77,8 @@ struct Desk {
     advice: BTreeMap<(NodeId, Topic), String>,
     /// A node's name among the members -> its configured address.
     aliases: HashMap<String, String>,
+    /// What the cycle itself has to tell the brain.
+    own: VecDeque<Fact>,
     term: Term,
     viewed: Option<Instant>,
 }
@@ -87,10 +90,16 @@ impl Cycle {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            if let Some(why) = self.cannot_go_on() {
+                self.say(desk.term, Sentence { level: Level::Error, text: why });
+                break;
+            }
+            let own = desk.own.pop_front();
             let fact = tokio::select! {
                 // Nothing here can starve the rest: every source but the clock is slower than the brain.
                 biased;
                 _ = &mut self.stop => break,
+                Some(fact) = std::future::ready(own), if own.is_some() => fact,
                 Some(note) = self.notes.recv() => self.unfold(&mut desk, note),
                 Some(done) = acts.join_next() => match done {
                     Ok((fact, advice)) => {
@@ -99,9 +108,18 @@ impl Cycle {
                         }
                         fact
                     }
-                    // A task that broke is missed by its deadline inside the brain.
-                    Err(_) => Fact::Tick,
+                    Err(error) => {
+                        // What it was to bring is missed by its deadline inside the brain, and asked for again.
+                        let text = format!("a task that asked or told a node has ended early: {}", reason(error));
+                        self.say(desk.term, Sentence { level: Level::Error, text });
+                        Fact::Tick
+                    }
                 },
+                (role, how) = self.watched.ended() => {
+                    let (text, fact) = self.watched.note_end(role, &how);
+                    self.say(desk.term, Sentence { level: Level::Error, text });
+                    fact
+                }
                 Some((order, reply)) = self.orders.recv() => {
                     desk.orders += 1;
                     let id = OrderId(desk.orders);
@@ -109,7 +127,10 @@ impl Cycle {
                     Fact::Order { id, order }
                 }
                 Some(fact) = self.facts.recv() => fact,
-                _ = tick.tick() => Fact::Tick,
+                _ = tick.tick() => {
+                    desk.own.extend(self.watched.round());
+                    Fact::Tick
+                }
             };
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
@@ -125,6 +146,13 @@ impl Cycle {
             }
         }
         self.close(desk).await;
+    }
+
+    /// What makes it worse to go on than to end: without the store no decision could be kept, so nothing could be moved any more.
+    fn cannot_go_on(&self) -> Option<String> {
+        self.store_thread.is_finished().then(|| {
+            "the store's thread has ended and could not be started again: no decision could be written any more; the program ends".into()
+        })
     }
 
     /// A note becomes a fact; what the brain need not know stays here.
@@ -179,8 +207,8 @@ impl Cycle {
                     desk.term = routes.term;
                     self.routes.send_replace(routes);
                 }
-                Action::Confirm { node } => self.wish(node, Wish::Confirm),
-                Action::Probe { node } => self.wish(node, Wish::Probe),
+                Action::Confirm { node } => self.watched.wish(node, Wish::Confirm),
+                Action::Probe { node } => self.watched.wish(node, Wish::Probe),
                 Action::Persist { term, writer, sessions_max } => self.persist(term, writer, &sessions_max),
                 Action::Galera(action) => self.tend_group(acts, action),
                 Action::Barrier { node, term, within } => {
@@ -256,23 +284,13 @@ impl Cycle {
                     }
                 });
             }
-            galera::Action::Pace { node, brisk } => {
-                if let Some((pace, _)) = self.paces.get(usize::from(node.0)) {
-                    pace.send_replace(brisk);
-                }
-            }
+            galera::Action::Pace { node, brisk } => self.watched.pace(node, brisk),
             galera::Action::Hurry { number, members, view, .. } => {
                 let known = |node| (node, self.name(node).to_owned(), self.address(node));
                 let members = members.into_iter().map(known).collect();
-                if let Some((wish, _)) = &self.hurry {
-                    wish.send_replace(Some(hurry::Wish { number, members, view }));
-                }
+                self.watched.hurry(hurry::Wish { number, members, view });
             }
-            galera::Action::Ease { number } => {
-                if let Some((wish, _)) = &self.hurry {
-                    wish.send_if_modified(|wish| wish.take_if(|wish| wish.number == number).is_some());
-                }
-            }
+            galera::Action::Ease { number } => self.watched.ease(number),
             galera::Action::Forget { node } => {
                 let (address, login, name) =
                     (self.address(node), self.login.clone(), self.name(node).to_owned());
@@ -284,13 +302,6 @@ impl Cycle {
                     (Fact::Tick, Some((node, Topic::Forget, text)))
                 });
             }
-        }
-    }
-
-    fn wish(&self, node: NodeId, wish: Wish) {
-        // A full queue holds a wish of the same kind already.
-        if let Some(probe) = self.probes.get(usize::from(node.0)) {
-            let _ = probe.try_send(wish);
         }
     }
 
@@ -331,14 +342,7 @@ impl Cycle {
     }
 
     fn say(&self, term: Term, sentence: Sentence) {
-        let Sentence { level, text } = sentence;
-        match level {
-            Level::Info => tracing::info!(term = term.0, "{text}"),
-            Level::Warn => tracing::warn!(term = term.0, "{text}"),
-            Level::Error => tracing::error!(term = term.0, "{text}"),
-        }
-        let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
-        let _ = self.store.send(Work::Note(row));
+        say(&self.store, term, sentence);
     }
 
     fn show(&self, desk: &mut Desk) {
@@ -369,30 +373,33 @@ impl Cycle {
         self.settings.nodes.get(usize::from(node.0)).map_or_else(String::new, |node| node.address.clone())
     }
 
-    /// The end: open orders are answered, everything asked to be written is written.
-    async fn close(mut self, desk: Desk) {
-        // Their wishes end: each puts back what is its nodes' own.
-        let (wishes, mut pacers): (Vec<_>, Vec<_>) = std::mem::take(&mut self.paces).into_iter().unzip();
-        drop(wishes);
-        pacers.extend(self.hurry.take().map(|(_, hurry)| hurry));
+    /// The end: open orders are answered, every node gets back what is its own, everything asked to be written is written.
+    async fn close(self, desk: Desk) {
+        let Self { watched, store, mut notes, .. } = self;
         for answer in desk.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
             let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));
         }
-        let _ = tokio::time::timeout(PACES_DEADLINE, async {
-            for pacer in pacers {
-                let _ = pacer.await;
-            }
-        })
-        .await;
-        self.say(desk.term, Sentence { level: Level::Info, text: "the manager stops".into() });
-        let mut notes = self.notes;
+        // Nobody waits to be heard any more.
         notes.close();
+        let _ = tokio::time::timeout(PACES_DEADLINE, watched.close()).await;
+        say(&store, desk.term, Sentence { level: Level::Info, text: "the manager stops".into() });
         let (reply, written) = oneshot::channel();
-        if self.store.send(Work::Last(0, reply)).is_ok() {
+        if store.send(Work::Last(0, reply)).is_ok() {
             let _ = tokio::time::timeout(FLUSH_DEADLINE, written).await;
         }
     }
+}
+
+/// Logs a sentence, and has it written in the journal.
+fn say(store: &Store, term: Term, Sentence { level, text }: Sentence) {
+    match level {
+        Level::Info => tracing::info!(term = term.0, "{text}"),
+        Level::Warn => tracing::warn!(term = term.0, "{text}"),
+        Level::Error => tracing::error!(term = term.0, "{text}"),
+    }
+    let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
+    let _ = store.send(Work::Note(row));
 }
 
 /// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO,

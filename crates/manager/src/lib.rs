@@ -8,6 +8,9 @@
 //!                                            └────── outcomes, as facts ──────┘
 //! ```
 //!
+//! Every task has an owner that hears of its end, be it a panic: a probe or a pacer is started again (and its node counts as not answering
+//! meanwhile), the store's thread opens its file again, and what cannot be started again ends the manager, and with it the program.
+//!
 //! Everything here runs on one thread of its own with its own runtime: what the proxy does can never delay a probe, or we would
 //! diagnose ourselves.
 
@@ -25,6 +28,8 @@ mod settings;
 mod start;
 mod store;
 mod tables;
+mod tasks;
+mod watched;
 
 pub use advice::{GRANTS, grants_for};
 pub use journal::{Journal, JournalRow};

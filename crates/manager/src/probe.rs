@@ -159,6 +159,8 @@ impl Probe {
                     }
                 }
                 Event::Answered(link, Ok(reading), asked) => {
+                    #[cfg(test)]
+                    fault::strike(&self.address);
                     kept = Kept::Idle(link);
                     usual = (usual * 7 + asked.elapsed()) / 8;
                     let asked = asked.duration_since(self.started);
@@ -316,7 +318,8 @@ async fn next(
 
 fn end(how: Ended) -> LinkEnd {
     match how {
-        Ended::Closed | Ended::Reset => LinkEnd::Closed,
+        // What speaks unasked is of no more use, and no sign of the node's end: the next connection tells.
+        Ended::Closed | Ended::Reset | Ended::Unasked => LinkEnd::Closed,
         Ended::Goodbye { errno, .. } => LinkEnd::Goodbye { errno },
         Ended::Lost { .. } => LinkEnd::Silent,
     }
@@ -338,6 +341,29 @@ pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
         },
         LinkError::Protocol(what) => ConnectFailure::Protocol { what },
     })
+}
+
+/// What a test may do to a probe.
+#[cfg(test)]
+pub(crate) mod fault {
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+
+    static PANICS: Mutex<Option<HashMap<String, u32>>> = Mutex::new(None);
+
+    /// The next `times` answers of the node at `address` make its probe panic.
+    pub fn panic_at(address: &str, times: u32) {
+        PANICS.lock().unwrap().get_or_insert_default().insert(address.into(), times);
+    }
+
+    pub fn strike(address: &str) {
+        let mut panics = PANICS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let left = panics.get_or_insert_default().get_mut(address);
+        let Some(left) = left.filter(|left| **left > 0) else { return };
+        *left -= 1;
+        drop(panics);
+        panic!("a fault of the test's");
+    }
 }
 
 #[cfg(test)]

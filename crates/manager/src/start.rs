@@ -1,6 +1,6 @@
 //! Starts the manager on a thread of its own, and gives back the ends of its channels.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,13 +16,11 @@ use topology::view::ClusterView;
 use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Cycle};
-use crate::hurry;
 use crate::journal::Journal;
-use crate::pacer::Pacer;
-use crate::probe::Probe;
 use crate::question;
 use crate::settings::Settings;
 use crate::store::{Opened, Saved, Store, StoreError};
+use crate::watched::{Making, Watched};
 
 /// Facts from the data plane that may wait to be read.
 const FACTS_MAX: usize = 1024;
@@ -30,8 +28,6 @@ const FACTS_MAX: usize = 1024;
 const NOTES_MAX: usize = 256;
 /// Orders that may wait.
 const ORDERS_MAX: usize = 64;
-/// Wishes to one probe that may wait.
-const WISHES_MAX: usize = 8;
 /// An order is answered at the latest this long after its budget.
 const ANSWER_SLACK: Duration = Duration::from_secs(30);
 
@@ -123,7 +119,7 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once; what it learns arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let Opened { store, saved, loans, thread: _detached } = Store::open(&settings.store)?;
+    let Opened { store, saved, loans, thread: store_thread } = Store::open(&settings.store)?;
     let restored = restore(&settings, &saved);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
@@ -145,38 +141,16 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
-            let mut probes = Vec::new();
-            let mut paces = Vec::new();
-            for (place, node) in (0..=u8::MAX).zip(&cluster.nodes) {
-                let (wish, wishes) = mpsc::channel(WISHES_MAX);
-                probes.push(wish);
-                let probe = Probe {
-                    node: NodeId(place),
-                    address: node.address.clone(),
-                    login: login.clone(),
-                    interval: cluster.probe_interval,
-                    misses_max: cluster.misses_max,
-                    started,
-                    wishes,
-                    notes: notes_in.clone(),
-                };
-                tokio::spawn(probe.run());
-                let (pace, wish) = watch::channel(false);
-                let pacer = Pacer { address: node.address.clone(), login: login.clone(), wish };
-                paces.push((pace, tokio::spawn(pacer.run())));
-            }
             let questions = Arc::new(question::turn());
-            let (hurry, wish) = watch::channel(None);
-            let worker = hurry::Worker {
+            let making = Making {
+                settings: cluster.clone(),
                 login: login.clone(),
-                turn: Arc::clone(&questions),
-                store: store.clone(),
+                started,
                 notes: notes_in.clone(),
-                wish,
-                loans,
-                names: cluster.nodes.iter().map(|node| node.name.clone()).collect(),
+                questions: Arc::clone(&questions),
+                store: store.clone(),
+                loans: Arc::new(Mutex::new(loans)),
             };
-            let hurry = Some((hurry, tokio::spawn(worker.run())));
             let cycle = Cycle {
                 settings: cluster,
                 login,
@@ -187,10 +161,9 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 orders,
                 notes,
                 notes_in,
-                probes,
-                paces,
                 questions,
-                hurry,
+                watched: Watched::start(making),
+                store_thread,
                 routes: routes_in,
                 view: view_in,
                 stop,

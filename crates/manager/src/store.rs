@@ -5,6 +5,7 @@
 //! (`synchronous=FULL`), journal rows with the next decision or checkpoint.
 
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -99,7 +100,7 @@ impl Store {
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("store".into())
-            .spawn(move || file.run(&work))
+            .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
         Ok(Opened { store: Store { queue }, saved, loans, thread })
     }
@@ -116,6 +117,25 @@ pub(crate) struct Opened {
     pub saved: Saved,
     pub loans: Vec<Loan>,
     pub thread: JoinHandle<()>,
+}
+
+/// Works until the queue ends. A panic costs the piece of work that it broke off, whose answer is missed by a deadline: what goes on is
+/// the same file, opened anew. When that cannot be, the thread ends, and with it the program.
+fn keep_running(mut file: File, work: &mpsc::Receiver<Work>) {
+    loop {
+        let path = file.path.clone();
+        if catch_unwind(AssertUnwindSafe(|| file.run(work))).is_ok() {
+            return;
+        }
+        tracing::error!("the store's thread has panicked over a piece of work: the file is opened again");
+        file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                tracing::error!("{error}");
+                return;
+            }
+        };
+    }
 }
 
 struct File {
@@ -227,6 +247,8 @@ impl File {
 
     /// A journal that cannot be written is no reason to stop: the log has the same sentence.
     fn note(&mut self, rows: &[JournalRow]) {
+        #[cfg(test)]
+        assert!(rows.iter().all(|row| row.text != tests::FAULT), "a fault of the test's");
         if rows.is_empty() {
             return;
         }
@@ -338,8 +360,11 @@ fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A row with this text makes the thread panic.
+    pub const FAULT: &str = "(a test: panic over this)";
 
     fn save(store: &Store, work: impl FnOnce(Told) -> Work) -> Result<(), StoreError> {
         let (told, heard) = mpsc::channel();
@@ -389,6 +414,21 @@ mod tests {
         drop(Store::open(&path).unwrap());
         Connection::open(&path).unwrap().execute_batch("DROP TABLE loan").unwrap();
         assert_eq!(Store::open(&path).unwrap().loans, vec![]);
+    }
+
+    #[test]
+    fn a_panic_costs_one_piece_of_work() {
+        let dir = tempfile::tempdir().unwrap();
+        let Opened { store, thread, .. } = Store::open(&dir.path().join("state.db")).unwrap();
+        let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: FAULT.into(), term: 8 };
+        assert!(store.send(Work::Note(row)).is_ok());
+        let nine = Saved { term: 9, writer: Some("db1".into()), sessions_max: vec![] };
+        // It may have been taken up together with the row, and be lost with it.
+        let _ = store.send(Work::Save(nine.clone(), Box::new(|_| ())));
+        save(&store, |told| Work::Save(nine, told)).unwrap();
+        assert!(!thread.is_finished());
+        drop(store);
+        thread.join().unwrap();
     }
 
     #[test]

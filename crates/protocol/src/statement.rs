@@ -18,6 +18,7 @@
 //! ```
 
 mod ddl;
+mod digest;
 mod given;
 mod insert_id;
 mod kill;
@@ -31,6 +32,7 @@ mod recalls;
 mod sets;
 mod word;
 
+pub use digest::{digest, digest_text};
 pub use given::may_give;
 pub use insert_id::InsertId;
 pub use kind::Kind;
@@ -55,12 +57,6 @@ pub struct Statement {
     /// Besides what it does, it may commit an open transaction: COMMIT itself, BEGIN, DDL, LOCK TABLES, SET autocommit=1,
     /// CALL, whatever is not understood. When it was lost on the way, nobody may claim that the transaction was rolled back.
     pub may_commit: bool,
-    /// Asks what an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS, ...
-    /// After the session has moved to another connection, the answer would be wrong without an error. What it asks for is in
-    /// [`Statement::recalled`].
-    pub recalls: bool,
-    /// What it recalls is the value that this session drew last from a sequence: LASTVAL(), PREVIOUS VALUE FOR.
-    pub recalls_sequence: bool,
     /// One command of it may run several statements before it gives its first answer: CALL, EXECUTE, BEGIN NOT ATOMIC, whatever
     /// is not understood. An error as the first answer does not mean that nothing was run.
     pub runs_several: bool,
@@ -70,7 +66,8 @@ pub struct Statement {
     pub chains: bool,
     /// What it sets that no server reports, or that changes what a server reports.
     pub sets: Sets,
-    /// What of an earlier statement it asks for.
+    /// What it asks for that an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW
+    /// WARNINGS, ... After the session has moved to another connection, the answer would be wrong without an error.
     pub recalled: Recalls,
     /// What becomes of LAST_INSERT_ID() by it.
     pub insert_id: InsertId,
@@ -81,6 +78,9 @@ pub struct Statement {
     pub touches_engines: bool,
     /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
     pub kills_own: bool,
+    /// It only reads and waits (SELECT SLEEP(1), DO GET_LOCK(...)): broken off where it runs, it leaves nothing behind. It need not be
+    /// [`Kind::Read`], which may also be run again.
+    pub leaves_no_trace: bool,
     /// It stands alone in its text, and there is one way to read it: said again, it does the same and nothing else.
     pub alone: bool,
 }
@@ -109,8 +109,6 @@ impl Statement {
         let mut whole = whole.unwrap_or(Statement::write(false));
         whole.pins = look.pins;
         whole.unpins = look.unpins;
-        whole.recalls = !look.recalls.is_empty();
-        whole.recalls_sequence = look.recalls.has(Recalls::SEQUENCE);
         whole.recalled = look.recalls;
         whole.asks_connection_id = look.asks_connection_id;
         whole.touches_engines = look.touches_engines || look.lexer.is_doubtful;
@@ -124,13 +122,14 @@ impl Statement {
         whole.sets = look.sets;
         whole.calls = whole.runs_several;
         whole.alone = statements == 1 && !look.lexer.is_doubtful;
-        if whole.recalls || look.lexer.is_doubtful {
+        if !whole.recalled.is_empty() || look.lexer.is_doubtful {
             whole.kind = Kind::Write;
         }
         if look.lexer.is_doubtful {
             whole.may_commit = true;
             whole.runs_several = true;
             whole.insert_id = InsertId::Untold;
+            whole.leaves_no_trace = false;
         }
         whole.literal_user_variables &= whole.kind == Kind::SessionOnly && sql.is_ascii();
         whole
@@ -143,6 +142,7 @@ impl Statement {
             may_commit: self.may_commit || next.may_commit,
             runs_several: self.runs_several || next.runs_several,
             insert_id: self.insert_id.max(next.insert_id),
+            leaves_no_trace: self.leaves_no_trace && next.leaves_no_trace,
             ..Statement::plain(kind)
         }
     }
@@ -154,8 +154,6 @@ impl Statement {
             unpins: Pins::NONE,
             literal_user_variables: false,
             may_commit: false,
-            recalls: false,
-            recalls_sequence: false,
             runs_several: false,
             calls: false,
             chains: false,
@@ -165,6 +163,7 @@ impl Statement {
             asks_connection_id: false,
             touches_engines: false,
             kills_own: false,
+            leaves_no_trace: false,
             alone: false,
         }
     }

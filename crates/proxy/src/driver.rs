@@ -23,7 +23,7 @@ use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
-    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Loss, NodeError, Op,
+    Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
 };
 use session::session::Session;
 use tokio::net::TcpStream;
@@ -32,10 +32,11 @@ use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
 use crate::attachment::{Attachment, Waiting};
-use crate::backend::{AttachError, Backend, NotPrepared};
+use crate::backend::{AttachError, Backend, NotPrepared, Stirred};
 use crate::ending;
 use crate::frontend::{AtHand, Client, Done, Identity};
 use crate::kill::{self, Target};
+use crate::lane::Lane;
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
@@ -43,6 +44,9 @@ use crate::voice::{self, Voice};
 
 /// In a COM_SET_OPTION.
 const MULTI_STATEMENTS_ON: u8 = 0;
+/// What a character set number stands for.
+const CHARSETS: [&str; 4] =
+    ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
@@ -80,6 +84,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         pinned: false,
         has_run: false,
         has_spoken: false,
+        lost_statement: None,
         shared,
     };
     driver.serve().await;
@@ -122,6 +127,8 @@ struct Driver {
     has_run: bool,
     /// A statement was run before, by whatever session on this connection: it must read its own writes.
     has_spoken: bool,
+    /// The statement that ran when the link broke, until it is known whether its node was lost.
+    lost_statement: Option<(Arc<Lane>, Vec<u8>)>,
     /// Sequence number of the packet that ends a login.
     seq: u8,
     stopped: watch::Receiver<bool>,
@@ -139,8 +146,10 @@ impl Driver {
             let woke = tokio::select! {
                 biased;
                 command = self.client.command(retain) => command.map_or(Woke::ClientGone, Woke::Command),
-                _ = ended(self.at.backend.as_ref()) => Woke::NodeEnded,
-                () = self.at.until_saving() => Woke::Save,
+                stirred = self.at.stirs() => match stirred {
+                    Stirred::NodeEnded => Woke::NodeEnded,
+                    Stirred::Save => Woke::Save,
+                },
                 _ = self.stopped.wait_for(|stopped| *stopped), if !in_transaction => Woke::Stopped,
             };
             let command = match woke {
@@ -261,6 +270,11 @@ impl Driver {
         let finish = loop {
             let step = exchange.on(event, &mut self.session, self.at.standing());
             self.at.let_go(step.let_go);
+            if step.op != Op::AwaitLook
+                && let Some((lane, text)) = self.lost_statement.take()
+            {
+                tokio::spawn(ending::tell_if_given_up(self.shared.clone(), lane, text));
+            }
             event = match step.op {
                 Op::Finish(finish) => break finish,
                 op => self.perform(op, &mut exchange, &mut command, &mut waiting).await,
@@ -288,7 +302,9 @@ impl Driver {
         waiting: &mut Waiting,
     ) -> Event {
         match op {
-            Op::Lease { avoid } => match self.at.lease(command.len, avoid, &mut self.client, waiting).await {
+            Op::Lease { avoid } => match self.lease(avoid, *command, waiting).await {
+                // Killed while it waited: it was still on its old link.
+                Ok(_) if self.at.was_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
                 Ok(here) => Event::Leased { here },
                 Err(why) => Event::NotLeased(why),
             },
@@ -299,7 +315,12 @@ impl Driver {
             Op::Prepare => self.prepare(exchange.flight()).await,
             Op::Send => self.send(exchange, command).await,
             Op::AwaitLook => match self.at.look(&mut self.client).await {
-                Ok(look) => Event::Looked(look),
+                Ok(look) => {
+                    if look == Look::Well {
+                        self.lost_statement = None; // only its connection was ended
+                    }
+                    Event::Looked(look)
+                }
                 Err(()) => Event::ClientGone,
             },
             Op::Ask(ask) => self.ask(ask).await,
@@ -313,6 +334,14 @@ impl Driver {
             },
             Op::Finish(_) => Event::ClientGone, // ended before it comes here
         }
+    }
+
+    /// A lease, having read first what only the node knows of a session that may have to leave it.
+    async fn lease(&mut self, avoid: bool, command: AtHand, waiting: &mut Waiting) -> Result<bool, NoLease> {
+        if self.at.has_to_save_now() && self.at.save(&mut self.session).await.is_err() {
+            self.lost_idle();
+        }
+        self.at.lease(command.len, avoid, &mut self.client, waiting).await
     }
 
     /// Prepares the statement at hand on the present node, under what it was bound to.
@@ -378,7 +407,7 @@ impl Driver {
                 Streamed::ClientGone => return Event::ClientGone,
             }
         }
-        self.card.set(Doing::Running, backend.sent_at());
+        self.card.set_running(exchange.flight().cost(), backend.sent_at());
         let flight = exchange.flight();
         if !flight.command.answers() {
             self.client.buffer.consume(retained);
@@ -587,13 +616,13 @@ impl Driver {
         }
     }
 
-    fn note_loss(&self, flight: &InFlight, command: AtHand, unread: bool) {
+    fn note_loss(&mut self, flight: &InFlight, command: AtHand, unread: bool) {
         if let Some(backend) = &self.at.backend
             && !unread
             && !self.at.was_killed()
             && let Some(text) = self.text(flight, command)
         {
-            self.shared.statement_lost(backend.lane(), text);
+            self.lost_statement = Some((backend.lane().clone(), text.to_vec()));
         }
     }
 
@@ -649,6 +678,13 @@ impl Driver {
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
             self.session.attached(status);
+            if self.who.charset == 0 {
+                // The server takes it for another one after a reset than at a login.
+                CHARSETS.iter().for_each(|name| backend.standing.must_ask(name));
+                if backend.ask_variables(&mut self.session).await.is_err() {
+                    self.at.let_go(LetGo::Link);
+                }
+            }
         }
         self.has_run = false;
         self.rest();
@@ -674,12 +710,9 @@ impl Driver {
         self.client.buffer.consume(command.len);
         self.at.let_go(LetGo::Link);
         let shared = self.shared.clone();
-        let login = self.client.change_user(&payload, &shared);
+        let login = self.client.change_user(&payload, self.who.charset, &shared);
         match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
-            Ok(Ok(mut who)) => {
-                if who.charset == 0 {
-                    who.charset = self.who.charset;
-                }
+            Ok(Ok(who)) => {
                 self.seq = who.seq;
                 self.session = Session::new(who.schema.clone());
                 self.card.set_user(&who.user);
@@ -745,12 +778,5 @@ fn voice_of(failure: Failure) -> Voice {
         Failure::TooLargeToRepeat => voice::TOO_LARGE_TO_REPEAT,
         Failure::LostAgain => voice::LOST_AGAIN,
         Failure::NotFollowed => voice::NOT_FOLLOWED,
-    }
-}
-
-async fn ended(backend: Option<&Backend>) -> ConnectFailure {
-    match backend {
-        Some(backend) => backend.ended().await,
-        None => std::future::pending().await,
     }
 }

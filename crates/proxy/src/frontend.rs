@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use link::Buffer;
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, put_ok};
@@ -16,7 +17,6 @@ use tokio::net::TcpStream;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
-use crate::buffer::Buffer;
 use crate::shared::Shared;
 use crate::voice::{self, Voice};
 
@@ -185,8 +185,14 @@ impl Client {
         })
     }
 
-    /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command.
-    pub async fn change_user(&mut self, payload: &[u8], shared: &Shared) -> Result<Identity, Done> {
+    /// COM_CHANGE_USER: the same questions on a connection that stands. `payload` is the command; `charset` is the character set that it has, if it
+    /// names none.
+    pub async fn change_user(
+        &mut self,
+        payload: &[u8],
+        charset: u16,
+        shared: &Shared,
+    ) -> Result<Identity, Done> {
         self.login_seq = 1;
         let request = ChangeUser::parse(payload, self.caps)
             .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
@@ -199,7 +205,7 @@ impl Client {
             user,
             credential,
             schema: (!request.database.is_empty()).then_some(request.database),
-            charset: request.charset.unwrap_or(0),
+            charset: request.charset.unwrap_or(charset),
             attrs: request.attrs,
             seq: self.login_seq,
         })

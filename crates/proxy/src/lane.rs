@@ -1,20 +1,26 @@
 //! The way to one node, as the sessions on it share it: a few atomics on the hot path, a registry of links to cut.
 //!
-//! A transaction (or a statement outside one) holds a [`Lease`] from its start to its end. A lane that drains takes no new
-//! lease; when its last one ends it is quiet. A lane that is shut cuts its links; it never opens again (its node comes back as
-//! a new lane of a higher epoch).
+//! A transaction (or a statement outside one) holds a [`Lease`] from its start to its end; a session that has something to read from the
+//! node before it can go elsewhere holds a [`Saver`]. A lane that drains takes no new lease; when its last lease and saver have ended it
+//! is quiet. A lane that is shut cuts its links; it never opens again (its node comes back as a new lane of a higher epoch).
+//!
+//! What may begin when, and when all links are gone, is counted in `occupancy` and `links`; here are the sockets and the door.
 
-use std::collections::HashMap;
+mod links;
+mod occupancy;
+mod sync;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::net::TcpStream;
+use link::Cutter;
 use tokio::sync::watch;
 use topology::NodeId;
 use topology::routes::{Cut, LaneState};
 
+use self::links::Links;
+use self::occupancy::{Occupancy, State};
 use crate::door::DoorHandle;
-use crate::occupancy::{Occupancy, State};
 
 const NO_LIMIT: u32 = u32::MAX;
 
@@ -34,28 +40,12 @@ pub struct Lane {
     /// The number of the last alarm that a session raised here, and of the last that the manager has answered.
     alarms: AtomicU64,
     looked: AtomicU64,
-    links: Mutex<HashMap<u64, Cutter>>,
-    next_link: AtomicU64,
+    links: Links<Cutter>,
     /// Links were cut while it drained.
     was_cut: AtomicBool,
     /// What sessions wait for; see [`Change`].
     change: watch::Sender<Change>,
     door: DoorHandle,
-}
-
-/// Cuts a link from outside the session that uses it.
-pub struct Cutter(socket2::Socket);
-
-impl Cutter {
-    /// Of this link.
-    pub fn of(stream: &TcpStream) -> std::io::Result<Self> {
-        Ok(Self(socket2::SockRef::from(stream).try_clone()?))
-    }
-
-    fn cut(&self) {
-        // A link that broke by itself meanwhile refuses, and that is as good.
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
-    }
 }
 
 /// What a session may wait for. (The hot path reads atomics instead.)
@@ -80,8 +70,7 @@ impl Lane {
             sessions_max: AtomicU32::new(NO_LIMIT),
             alarms: AtomicU64::new(0),
             looked: AtomicU64::new(0),
-            links: Mutex::default(),
-            next_link: AtomicU64::new(0),
+            links: Links::new(),
             was_cut: AtomicBool::new(false),
             change: watch::Sender::new(Change { state: State::Open, cut: Cut::Nothing }),
             door,
@@ -103,7 +92,7 @@ impl Lane {
         self.announce(cut);
         if cut == Cut::All {
             self.was_cut.store(true, SeqCst);
-            self.cut_links();
+            self.links.cut(|link| link.cut());
         }
     }
 
@@ -117,14 +106,8 @@ impl Lane {
     pub fn shut(&self) {
         self.occupancy.set(State::Shut);
         self.announce(Cut::All);
-        self.cut_links();
-    }
-
-    fn cut_links(&self) {
-        let links = std::mem::take(&mut *self.links.lock().unwrap_or_else(PoisonError::into_inner));
-        for link in links.into_values() {
-            // The session on it reads the end of the stream and sees that the lane is shut.
-            link.cut();
+        if self.links.close(|link| link.cut()) {
+            self.door.look();
         }
     }
 
@@ -162,9 +145,9 @@ impl Lane {
         self.occupancy.is_quiet()
     }
 
-    /// No link stands on it.
+    /// It is shut and no link stands on it: each is cut, and its session has let go of it. The door is told to look when that is so.
     pub fn is_empty(&self) -> bool {
-        self.sessions.load(SeqCst) == 0
+        self.links.is_gone()
     }
 
     /// To wait for changes of its state.
@@ -224,20 +207,12 @@ impl Lane {
 
     /// Starts a transaction here, unless the lane takes none.
     pub fn lease(self: &Arc<Self>) -> Option<Lease> {
-        let may_begin = self.occupancy.begin_lease();
-        let lease = Lease { lane: self.clone() };
-        may_begin.then_some(lease)
+        self.occupancy.begin_lease().then(|| Lease { lane: self.clone() })
     }
 
     /// Registers a link, so that it is cut when the lane is shut. `None` when it is shut already.
     pub fn register(self: &Arc<Self>, link: Cutter) -> Option<Registration> {
-        let number = self.next_link.fetch_add(1, SeqCst);
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock: `shut` sets the state first and takes the links after.
-        if self.is_shut() {
-            return None;
-        }
-        links.insert(number, link);
+        let number = self.links.register(link)?;
         self.sessions.fetch_add(1, SeqCst);
         Some(Registration { lane: self.clone(), number })
     }
@@ -282,7 +257,7 @@ impl Drop for Saver {
     }
 }
 
-/// A link stands on a lane as long as this lives.
+/// A link stands on a lane as long as this lives. To be dropped after the link itself: then the lane may be without one.
 pub struct Registration {
     lane: Arc<Lane>,
     number: u64,
@@ -297,10 +272,13 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.lane.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        let was_last = self.lane.links.release(self.number);
         let before = self.lane.sessions.fetch_sub(1, SeqCst);
-        if before == self.lane.sessions_max.load(SeqCst) || (before == 1 && self.lane.is_shut()) {
+        if was_last || before == self.lane.sessions_max.load(SeqCst) {
             self.lane.door.look();
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

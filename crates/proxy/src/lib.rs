@@ -14,7 +14,6 @@
 mod activity;
 mod attachment;
 mod backend;
-mod buffer;
 mod door;
 mod driver;
 mod ending;
@@ -22,7 +21,6 @@ mod frontend;
 mod kill;
 mod lane;
 mod listener;
-mod occupancy;
 mod registry;
 mod relay;
 mod seldom;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
-use protocol::ok::{ERR, ErrPacket, OK, without_track};
+use protocol::ok::{EOF, ERR, ErrPacket, OK, status, without_track};
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::command::InFlight;
@@ -24,10 +24,14 @@ use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
 use crate::frontend::Client;
 
-/// While a client does not read, so often the node's link is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// While a client does not read, its node is looked at after this long, and then ever more seldom.
+const LOOK_FIRST: Duration = Duration::from_millis(250);
+const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Bytes of an answer that cannot be followed which are shown in the log.
 const SHOWN: usize = 4;
+
+/// An EOF packet is shorter than this; an OK packet in its place may be longer.
+const EOF_BELOW: usize = 6;
 
 /// How a relay ended.
 pub enum Relayed {
@@ -104,7 +108,7 @@ impl Relay<'_> {
 
     /// Deals with the next packet, or with as much of it as is there.
     async fn packet(&mut self, at: &mut At) -> Result<Option<End>, Relayed> {
-        let bytes = self.backend.buffer.bytes();
+        let bytes = self.backend.link.buffer.bytes();
         let Some(head) = Head::peek(&bytes[at.ready..]) else {
             self.more(at).await?;
             return Ok(None);
@@ -117,11 +121,11 @@ impl Relay<'_> {
             return Ok(None);
         }
         let need_whole = at.answer.need(head.len, first) == Need::Whole;
-        if at_hand < len && (need_whole || !self.backend.buffer.is_large()) {
+        if at_hand < len && (need_whole || !self.backend.link.buffer.is_large()) {
             // A part of a packet: wait for the rest, having passed on what stands before it.
             self.flush(at).await?;
             if need_whole {
-                self.backend.buffer.reserve(len);
+                self.backend.link.buffer.reserve(len);
             }
             self.fill(at.delivered).await?;
             return Ok(None);
@@ -132,7 +136,7 @@ impl Relay<'_> {
             && first == Some(ERR)
             && let Some(error) = node_refused(payload)
         {
-            self.backend.buffer.consume(len);
+            self.backend.link.buffer.consume(len);
             return Err(Relayed::Refused(error));
         }
         let step = match at.answer.step(head.len, payload) {
@@ -145,7 +149,7 @@ impl Relay<'_> {
         if is_first && first == Some(OK) && self.flight.command == Command::STMT_PREPARE {
             // The node's number for the statement becomes the session's own, which stays when the node does not.
             let id = self.session.wanted.next_statement().to_le_bytes();
-            self.backend.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
+            self.backend.link.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
         }
         if at_hand < len {
             // Larger than the buffer: in pieces.
@@ -174,16 +178,14 @@ impl Relay<'_> {
         let payload = at.ready + HEADER_LEN..at.ready + len;
         match step {
             Step::More | Step::Auth => at.ready += len,
-            Step::Part { status, changed: false, .. } => {
-                self.session.server_status(&mut self.backend.standing, status);
-                at.ready += len;
-            }
-            Step::Part { status, .. } => {
+            Step::Part { status, changed, .. } => {
                 // Of each part, since the last one may be an error, which carries no status.
-                let Backend { standing, buffer, link, .. } = &mut *self.backend;
+                let Backend { standing, link, .. } = &mut *self.backend;
+                let is_ok =
+                    link.buffer.bytes().get(payload.start) != Some(&EOF) || payload.len() >= EOF_BELOW;
                 self.session.server_status(standing, status);
-                self.session.part(standing, self.flight, &buffer.bytes()[payload], link.caps);
-                if rewrite_ok {
+                self.session.part(standing, self.flight, &link.buffer.bytes()[payload], link.caps);
+                if rewrite_ok && is_ok && is_for_us(status, changed) {
                     self.replace(at, len, head).await?;
                 } else {
                     at.ready += len;
@@ -198,7 +200,8 @@ impl Relay<'_> {
             }
             Step::End(end) => {
                 self.ended(&end, payload);
-                if rewrite_ok && matches!(end, End::Ok { changed: true, .. }) {
+                if rewrite_ok && matches!(end, End::Ok { status, changed, .. } if is_for_us(status, changed))
+                {
                     self.replace(at, len, head).await?;
                 } else {
                     at.ready += len;
@@ -211,9 +214,14 @@ impl Relay<'_> {
     }
 
     fn ended(&mut self, end: &End, payload: std::ops::Range<usize>) {
-        let Backend { standing, buffer, link, .. } = &mut *self.backend;
+        let Backend { standing, link, .. } = &mut *self.backend;
         let text = self.client.buffer.bytes().get(HEADER_LEN..self.retained).unwrap_or_default();
-        self.session.ended(standing, self.flight, end, &buffer.bytes()[payload], text, link.caps);
+        self.session.ended(standing, self.flight, end, &link.buffer.bytes()[payload], text, link.caps);
+    }
+
+    /// What an unread result is cut at.
+    fn cut_at(&self) -> Cut {
+        if self.flight.can_be_cut() { Cut::Stalled } else { Cut::All }
     }
 
     // ---- from the node
@@ -228,7 +236,7 @@ impl Relay<'_> {
     async fn fill(&mut self, delivered: Delivered) -> Passed {
         let read = tokio::select! {
             biased;
-            read = self.backend.buffer.fill(&mut self.backend.link.stream) => read,
+            read = self.backend.link.fill() => read,
             () = self.client.gone() => return Err(Relayed::ClientGone),
         };
         match read {
@@ -245,17 +253,18 @@ impl Relay<'_> {
         if at.ready == 0 {
             return Ok(());
         }
-        let bytes = &self.backend.buffer.bytes()[..at.ready];
-        write(self.client, self.backend, self.card, bytes, at.delivered).await?;
+        let bytes = &self.backend.link.buffer.bytes()[..at.ready];
+        let cut = self.cut_at();
+        write(self.client, self.backend, self.card, bytes, at.delivered, cut).await?;
         at.delivered = after(bytes, at.delivered);
-        self.backend.buffer.consume(at.ready);
+        self.backend.link.buffer.consume(at.ready);
         at.ready = 0;
         Ok(())
     }
 
     /// Passes on what is ready, and behind it the OK packet (of `len` bytes) without what only the proxy asked for.
     async fn replace(&mut self, at: &mut At, len: usize, head: Head) -> Passed {
-        let bytes = &self.backend.buffer.bytes()[..at.ready + len];
+        let bytes = &self.backend.link.buffer.bytes()[..at.ready + len];
         let mut out = Vec::with_capacity(bytes.len());
         out.extend_from_slice(&bytes[..at.ready]);
         let payload = &bytes[at.ready + HEADER_LEN..];
@@ -266,23 +275,25 @@ impl Relay<'_> {
                 return Err(Relayed::NotFollowed { delivered: at.delivered });
             }
         }
-        write(self.client, self.backend, self.card, &out, at.delivered).await?;
+        let cut = self.cut_at();
+        write(self.client, self.backend, self.card, &out, at.delivered, cut).await?;
         at.delivered = after(&out, at.delivered);
-        self.backend.buffer.consume(at.ready + len);
+        self.backend.link.buffer.consume(at.ready + len);
         at.ready = 0;
         Ok(())
     }
 
     /// Passes on what is ready, and behind it a packet (of `len` bytes) that does not fit the buffer, piece by piece.
     async fn pass_large(&mut self, at: &mut At, len: usize) -> Passed {
-        let Some(head) = Head::peek(&self.backend.buffer.bytes()[at.ready..]) else { return Ok(()) };
+        let Some(head) = Head::peek(&self.backend.link.buffer.bytes()[at.ready..]) else { return Ok(()) };
         let mut left = at.ready + len;
         at.ready = 0;
         loop {
-            let piece = left.min(self.backend.buffer.len());
-            let bytes = &self.backend.buffer.bytes()[..piece];
-            write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket).await?;
-            self.backend.buffer.consume(piece);
+            let piece = left.min(self.backend.link.buffer.len());
+            let bytes = &self.backend.link.buffer.bytes()[..piece];
+            let cut = self.cut_at();
+            write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket, cut).await?;
+            self.backend.link.buffer.consume(piece);
             left -= piece;
             at.delivered = Delivered::PartOfPacket;
             if left == 0 {
@@ -339,6 +350,11 @@ impl Relay<'_> {
     }
 }
 
+/// Whether an OK packet has a part that only the proxy asked for; that may be there and empty.
+fn is_for_us(status: u16, changed: bool) -> bool {
+    changed || status & status::SESSION_STATE_CHANGED != 0
+}
+
 /// Gives bytes to the client. While it does not take them, the node's link is watched, and the lane: a client that reads nothing must not
 /// keep a node from becoming quiet.
 async fn write(
@@ -347,6 +363,7 @@ async fn write(
     card: &Card,
     bytes: &[u8],
     before: Delivered,
+    cut: Cut,
 ) -> Passed {
     let mut written = match client.stream.try_write(bytes) {
         Ok(n) if n == bytes.len() => return Ok(()),
@@ -356,6 +373,8 @@ async fn write(
     };
     card.set(Doing::Unread, Instant::now());
     let lane = backend.lane();
+    let mut look_after = LOOK_FIRST;
+    let mut next_look = Instant::now() + look_after;
     loop {
         tokio::select! {
             biased;
@@ -376,11 +395,13 @@ async fn write(
                     return Ok(());
                 }
             }
-            () = lane.until_cut(Cut::Stalled) => {
+            () = lane.until_cut(cut) => {
                 return Err(Relayed::Stalled { delivered: left_behind(client, bytes, written, before) });
             }
-            () = tokio::time::sleep(LOOK_EVERY) => {
-                if backend.has_ended() {
+            () = tokio::time::sleep_until(next_look.into()) => {
+                look_after = (look_after * 2).min(LOOK_MAX);
+                next_look = Instant::now() + look_after;
+                if backend.has_ended() || backend.is_refused().await {
                     let delivered = left_behind(client, bytes, written, before);
                     return Err(Relayed::Lost { how: ConnectFailure::Closed, delivered });
                 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::temporary::{digest, digest_text};
+use protocol::statement::{digest, digest_text};
 use session::exchange::Limits;
 use session::login::Check;
 use session::suspects::Suspects;
@@ -214,9 +214,7 @@ impl Shared {
     pub fn statement_lost(&self, lane: &Lane, text: &[u8]) {
         let number = digest(text, 0);
         self.with_suspects(|suspects, now| suspects.lost(now, number));
-        let mut shape = digest_text(text, 0);
-        let end = (0..=STATEMENT_SHOWN.min(shape.len())).rev().find(|at| shape.is_char_boundary(*at));
-        shape.truncate(end.unwrap_or(0));
+        let shape = digest_text(text, 0, STATEMENT_SHOWN);
         let digest = format!("{number:016x}");
         self.tell(Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape });
     }
@@ -250,17 +248,5 @@ impl Shared {
                 return checked;
             }
         }
-    }
-}
-
-mod temporary {
-    pub fn digest(text: &[u8], _: u16) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        hasher.finish()
-    }
-    pub fn digest_text(_: &[u8], _: u16) -> String {
-        String::new()
     }
 }

@@ -176,7 +176,7 @@ pub const NOT_FOLLOWED: Voice = Voice {
     name: "answer_not_followed",
     sentence: "the database node's answer does not follow the protocol as the proxy knows it, so it could not be passed on; the \
                statement may or may not have been executed, and a transaction that was open is rolled back; see the proxy's log",
-    closes: true,
+    closes: false,
 };
 /// Its like has cost nodes.
 pub const SUSPECT: Voice = Voice {

@@ -95,7 +95,7 @@ fn lay_schemas(ground: &Ground) {
     );
 }
 
-/// Rows go, counters go on: they are the same on the first server and on the twin's.
+/// Rows go; counters go on, and are the same on the first server, where each case begins, and on the twin's.
 const CLEAN: &[&str] =
     &["DELETE FROM t", "DELETE FROM plain", "DELETE FROM triggering", "DELETE FROM triggered"];
 

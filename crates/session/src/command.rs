@@ -32,6 +32,8 @@ pub struct InFlight {
     pub(crate) kills_itself: bool,
     /// It may make or change a table without transactions.
     pub(crate) changes_tables: bool,
+    /// It only reads and waits.
+    pub(crate) leaves_no_trace: bool,
 }
 
 impl InFlight {
@@ -55,6 +57,7 @@ impl InFlight {
             asks_cursor: false,
             kills_itself: false,
             changes_tables: false,
+            leaves_no_trace: false,
         }
     }
 
@@ -87,7 +90,22 @@ impl InFlight {
     pub fn ends_without_trace(&self) -> bool {
         match self.what.kind {
             Kind::Read | Kind::SessionOnly => true,
+            _ if self.leaves_no_trace => true,
             _ => self.what.in_transaction && !self.what.may_commit && !self.what.untransactional,
+        }
+    }
+
+    /// Breaking off its answer changes nothing: a read that is no part of a transaction.
+    pub fn can_be_cut(&self) -> bool {
+        self.what.kind == Kind::Read && !self.what.in_transaction && self.what.autocommit
+    }
+
+    /// What breaking it off now would cost the client.
+    pub fn cost(&self) -> Cost {
+        match self.what.kind {
+            Kind::Read if !self.what.in_transaction => Cost::CutShort,
+            _ if self.what.may_commit || !self.what.in_transaction => Cost::Unknown,
+            _ => Cost::RolledBack,
         }
     }
 
@@ -99,6 +117,7 @@ impl InFlight {
         self.recalls = scanned.recalled;
         self.changes_tables = scanned.touches_engines;
         self.kills_itself = scanned.kills_own;
+        self.leaves_no_trace = scanned.leaves_no_trace;
     }
 
     pub(crate) fn is_harmless(&mut self, kind: Kind) {
@@ -128,6 +147,18 @@ impl InFlight {
     pub(crate) fn sets(&self) -> Sets {
         self.scanned.map_or(Sets::NONE, |scanned| scanned.sets)
     }
+}
+
+/// What it costs a client when what it does is broken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cost {
+    /// A result is cut short; nothing was changed.
+    CutShort = 0,
+    /// The outcome of a statement is unknown.
+    Unknown = 1,
+    /// A transaction is rolled back.
+    RolledBack = 2,
 }
 
 /// What to do with a command.
@@ -195,35 +226,4 @@ pub(crate) fn begins_with_one_write(text: &[u8]) -> bool {
         && [&b"INSERT"[..], b"REPLACE", b"UPDATE", b"DELETE"]
             .iter()
             .any(|write| text[..word].eq_ignore_ascii_case(write))
-}
-
-/// Whether a statement may have given this number to a row itself: it stands in the text, or something does that is worked out.
-pub(crate) fn gives_number(text: &[u8], number: u64) -> bool {
-    let digits = number.to_string();
-    let stands = text.windows(digits.len()).any(|found| found == digits.as_bytes());
-    let worked_out = text.iter().any(|c| b"@?+-*/%|&^~<>".contains(c)) || has_word(text, b"select");
-    stands || worked_out || text.is_empty() || calls_behind_values(text)
-}
-
-/// Behind VALUES or SET, a name before a parenthesis is a function's.
-fn calls_behind_values(text: &[u8]) -> bool {
-    let Some(values) = [&b"values"[..], b"value", b"set"].iter().find_map(|word| position(text, word)) else {
-        return true;
-    };
-    let mut before = b' ';
-    text[values..].iter().skip_while(|c| c.is_ascii_alphabetic()).any(|&c| {
-        let is_call = c == b'(' && (before.is_ascii_alphanumeric() || matches!(before, b'_' | b'`' | b'"'));
-        if !c.is_ascii_whitespace() {
-            before = c;
-        }
-        is_call
-    })
-}
-
-fn has_word(text: &[u8], word: &[u8]) -> bool {
-    position(text, word).is_some()
-}
-
-fn position(text: &[u8], word: &[u8]) -> Option<usize> {
-    text.windows(word.len()).position(|found| found.eq_ignore_ascii_case(word))
 }

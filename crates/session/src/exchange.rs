@@ -85,6 +85,8 @@ pub enum NoLease {
     Expired,
     /// Thrown out of the hold to make room, or too large for it.
     Evicted,
+    /// Another node takes statements, but the session is tied to one that has not done so for the hold's time.
+    Tied,
     /// The client is gone, or the proxy goes down.
     Over,
 }
@@ -384,10 +386,14 @@ impl Exchange {
             },
             Event::Leased { here: true } => self.stand(link),
             Event::Leased { here: false } => leave_for_lease(link.as_deref(), session),
+            Event::NotLeased(NoLease::Tied) => {
+                let pins = link.map_or(Pins::NONE, |link| link.pins());
+                step(LetGo::Link, Op::Finish(fail(Failure::SessionLost, &pins.names().join(", "))))
+            }
             Event::NotLeased(why) => finish(match why {
                 NoLease::Expired => fail(Failure::HoldExpired, ""),
                 NoLease::Evicted => fail(Failure::HoldFull, ""),
-                NoLease::Over => Finish::Close,
+                NoLease::Tied | NoLease::Over => Finish::Close,
             }),
             Event::Attached => self.stand(link),
             Event::NotAttached(NoLink::NotNow) => step(LetGo::Lease, Op::Retry),
@@ -401,7 +407,14 @@ impl Exchange {
             Event::Answered(end) => self.answered(end, session, link),
             Event::Refused(error) => self.refused(error),
             Event::Lost(loss) => self.lost(loss, session, link),
+            Event::NotFollowed { delivered: Delivered::PartOfPacket } => {
+                step(LetGo::Link, Op::Finish(Finish::Close))
+            }
             Event::NotFollowed { delivered } => {
+                let pins = link.map_or(Pins::NONE, |link| link.pins());
+                if !pins.is_empty() {
+                    session.owe(Owed::SessionLost(pins.names().join(", ")));
+                }
                 step(LetGo::Link, Op::Finish(failed(Failure::NotFollowed, "", delivered)))
             }
             Event::Stalled { delivered } => self.stalled(delivered, session, link),
@@ -452,6 +465,10 @@ impl Exchange {
 
     fn answered(&mut self, end: End, session: &Session, link: Option<&mut Standing>) -> Step {
         self.state = State::Ending { error: None };
+        if end == (End::Err { code: errno::CONNECTION_KILLED }) {
+            // The last of several statements that have told something: the server closes behind it.
+            return step(LetGo::Link, Op::Finish(Finish::Close));
+        }
         let Some(link) = link else { return finish(Finish::Answered) };
         if end == End::Text {
             Session::sent(link, &self.flight);

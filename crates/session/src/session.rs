@@ -13,9 +13,9 @@ use protocol::errno;
 use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
 use protocol::response::End;
-use protocol::statement::{InsertId, Kind, Pins, Recalls, Sets, Statement, names_any};
+use protocol::statement::{InsertId, Kind, Pins, Recalls, Sets, Statement, may_give, names_any};
 
-use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, gives_number, types_at};
+use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
 use crate::retry::{self, Circumstances, Progress, Verdict};
 use crate::standing::Standing;
 use crate::wanted::{Prepared, Wanted};
@@ -375,7 +375,12 @@ impl Session {
         if let Some(scanned) = &flight.scanned {
             let text = command::query_text(text, caps).unwrap_or_default();
             self.wanted.succeeded(text, scanned, link);
-            self.wanted.note_insert_id(scanned, ok_id, |id| gives_number(text, id), link);
+            self.wanted.note_insert_id(
+                scanned,
+                ok_id,
+                |id| text.is_empty() || may_give(text, self.status, id),
+                link,
+            );
         } else if let Some(scanned) = self.executed(flight) {
             let statement = flight.statement.and_then(|id| self.wanted.statements.get(&id));
             // Run again elsewhere, its text alone would lack the parameters. Copied for those few of which it is kept.

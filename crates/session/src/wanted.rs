@@ -14,7 +14,7 @@ use std::sync::Arc;
 use protocol::ok::{Change, OkPacket};
 use protocol::statement::{Kind, Pins, Recalls, Sets, Statement, unreported_variables};
 
-use crate::bound::{BOUND, Bound};
+use crate::bound::{BOUND, Bound, CHARSETS};
 use crate::standing::Standing;
 use crate::value::put_value;
 
@@ -72,6 +72,8 @@ pub struct Wanted {
     /// overruled by the later one.
     variables: BTreeMap<String, (u64, Box<[u8]>)>,
     reports: u64,
+    /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
+    names: Option<(u64, String)>,
     user_variables: Vec<String>,
     /// SET TRANSACTION, for the next one.
     next_transaction: Vec<String>,
@@ -95,6 +97,7 @@ impl Wanted {
             schema: schema.map(Vec::into_boxed_slice),
             variables: BTreeMap::new(),
             reports: 0,
+            names: None,
             user_variables: vec![],
             next_transaction: vec![],
             tracking: vec![],
@@ -137,7 +140,8 @@ impl Wanted {
         if let Some(bound) = &self.bound {
             return bound.clone();
         }
-        let bound = Arc::new(Bound::new(self.schema(), |name| self.changed(name)));
+        let bound = Bound::new(self.schema(), |name| self.changed(name), self.charsets());
+        let bound = Arc::new(bound);
         self.bound = Some(bound.clone());
         bound
     }
@@ -224,6 +228,16 @@ impl Wanted {
         {
             keep(&mut self.next_transaction, text);
         }
+        match again.filter(|text| says_names(text)) {
+            Some(text) => {
+                self.bound = None;
+                self.reports += 1;
+                self.names = Some((self.reports, text.to_owned()));
+            }
+            // Beside others, with a collation: the answers' metadata has it, too, and only this very statement says so.
+            None if statement.sets.has(Sets::COLLATION) && !statement.alone => link.pin(Pins::UNNAMED),
+            None => {}
+        }
     }
 
     /// The scanner saw a statement that failed: it may have come far enough to pin. Of one statement alone, only what is done
@@ -256,17 +270,22 @@ impl Wanted {
     pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
         let (mut named, mut unnamed) = (false, false);
         let (mut charset, mut collation) = (false, false);
+        let (mut schema, mut of_database) = (false, None);
         for change in ok.changes() {
             match change {
-                Ok(Change::Schema(schema)) => {
+                Ok(Change::Schema(name)) => {
                     named = true;
+                    schema = true;
                     self.bound = None;
-                    self.schema = (!schema.is_empty()).then(|| schema.into());
+                    self.schema = (!name.is_empty()).then(|| name.into());
                 }
                 // What it set is set back with the statement's end, and told with the next answer.
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
                 Ok(Change::Variable { name, value }) => {
                     named = true;
+                    if name == b"collation_database" {
+                        of_database = Some(value);
+                    }
                     charset |= name == b"character_set_connection";
                     collation |= name == b"collation_connection";
                     self.variable(name, value, sets, link);
@@ -280,6 +299,12 @@ impl Wanted {
                 // A report we cannot read may hide anything.
                 Err(_) => link.pin(Pins::UNNAMED),
             }
+        }
+        match of_database {
+            // It follows from the schema, unless the client has set it by itself, until the next schema.
+            _ if schema => _ = self.variables.remove("collation_database"),
+            Some(value) => self.put("collation_database", value, link),
+            None => {}
         }
         if charset && !collation {
             // It has changed with its character set, and no server says to which.
@@ -323,7 +348,7 @@ impl Wanted {
             name if NOT_RESTORED.contains(&name) => {}
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
-                    self.put(name, value);
+                    self.put(name, value, link);
                 }
                 // No server names a variable so: nothing that could be set again.
                 _ => link.pin(Pins::UNNAMED),
@@ -331,9 +356,14 @@ impl Wanted {
         }
     }
 
-    fn put(&mut self, name: &str, value: &[u8]) {
-        if BOUND.contains(&name) {
+    fn put(&mut self, name: &str, value: &[u8], link: &mut Standing) {
+        if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;
+        }
+        if CHARSETS.contains(&name) && self.user_variables.iter().any(|text| text.contains('\'')) {
+            // Said again under another character set, their texts would be other texts: the node knows what they are.
+            self.user_variables.clear();
+            link.pin(Pins::USER_VARIABLE);
         }
         self.reports += 1;
         match self.variables.get_mut(name) {
@@ -407,9 +437,32 @@ impl Wanted {
             .map(|(&id, statement)| (id, statement))
     }
 
+    /// What makes the character sets of a fresh link the session's.
+    fn charsets(&self) -> Vec<String> {
+        let names_at = self.names.as_ref().map_or(0, |(at, _)| *at);
+        let mut later: Vec<_> = CHARSETS
+            .iter()
+            .filter_map(|name| self.variables.get(*name).map(|(at, value)| (*at, *name, value)))
+            .filter(|(at, _, _)| *at > names_at)
+            .collect();
+        later.sort_unstable_by_key(|(at, _, _)| *at);
+        let mut statements: Vec<String> = self.names.iter().map(|(_, text)| text.clone()).collect();
+        if !later.is_empty() {
+            let mut set = String::from("SET ");
+            for (_, name, value) in later {
+                let comma = if set.ends_with(' ') { "" } else { "," };
+                let _ = write!(set, "{comma}`{name}`=");
+                put_value(&mut set, name, value);
+            }
+            statements.push(set);
+        }
+        statements
+    }
+
     /// What to say on a fresh link, in order, before the client's first statement. The schema is part of the login.
     pub fn restore(&self) -> Vec<String> {
         let mut set = format!("SET {TRACK}");
+        let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
         if let Some(id) = self.insert_id
             && id != 0
         {
@@ -418,16 +471,28 @@ impl Wanted {
         let mut variables: Vec<_> = self.variables.iter().collect();
         variables.sort_by_key(|(_, (report, _))| *report);
         for (name, (_, value)) in variables {
-            let _ = write!(set, ",`{name}`=");
-            put_value(&mut set, name, value);
+            if !CHARSETS.contains(&name.as_str()) {
+                let _ = write!(set, ",`{name}`=");
+                put_value(&mut set, name, value);
+            }
         }
-        let mut statements: Vec<String> = self.role.iter().chain(&self.tracking).cloned().collect();
-        // Behind what the client said of tracking, and with the values that came of it.
+        // Variables behind: a SET NAMES may have set some of them, too, which were changed since. And behind what the client said of
+        // tracking, with the values that came of it.
+        statements.extend(self.charsets());
         statements.push(set);
         statements.extend(self.user_variables.iter().cloned());
         statements.extend(self.next_transaction.iter().cloned());
         statements
     }
+}
+
+/// Whether a SET says NAMES or CHARACTER SET, which sets everything that the connection has of the kind.
+fn says_names(text: &str) -> bool {
+    let text = text.to_ascii_uppercase();
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    words.iter().any(|word| matches!(*word, "NAMES" | "CHARSET"))
+        || words.windows(2).any(|two| two == ["CHARACTER", "SET"])
 }
 
 /// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.

@@ -8,6 +8,7 @@ use crate::detector::Counts;
 use crate::fact::Now;
 use crate::health::{Finding, Serves};
 use crate::kind::Status;
+use crate::lost::LostStatements;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::view::NodeState;
 
@@ -18,6 +19,8 @@ pub(crate) struct Verdict {
     pub serves: Serves,
     pub problem: &'static str,
     pub reason: String,
+    /// It is not only its word, which may be over in a moment: it is dead, silent, or the others have gone on without it.
+    pub gone: bool,
     /// What speaks against it beside its own words, also when a graver word of its own is the verdict.
     pub others: Option<Finding>,
 }
@@ -36,6 +39,7 @@ impl Verdict {
             serves: finding.serves,
             problem: finding.problem,
             reason: finding.sentence.clone(),
+            gone: false,
             others: Some(finding),
         }
     }
@@ -96,9 +100,15 @@ pub(crate) struct Belief {
     pub lane: LaneState,
     pub epoch: u64,
     pub cut: Cut,
+    /// No new session may come, whatever its limit: those that cannot leave may stay.
+    pub turned_away: bool,
     /// Alarms of the present epoch that the node has not been asked about since, and when each was heard; the highest that it has.
     pub alarms: VecDeque<(u64, Now)>,
     pub looked: u64,
+    /// Every link of an epoch below this one is certainly gone.
+    pub cut_below: u64,
+    /// What ran there when links broke, since it was last well.
+    pub lost: LostStatements,
 }
 
 /// Alarms kept apart; further ones count as one with the last.
@@ -135,9 +145,24 @@ impl Belief {
             lane: LaneState::Shut,
             epoch: 0,
             cut: Cut::Nothing,
+            turned_away: false,
             alarms: VecDeque::new(),
             looked: 0,
+            cut_below: 0,
+            lost: LostStatements::default(),
         }
+    }
+
+    /// The door says that every link of that epoch, and of those before it, is gone.
+    pub fn links_cut(&mut self, epoch: u64) {
+        if epoch < self.epoch {
+            self.cut_below = self.cut_below.max(epoch + 1);
+        }
+    }
+
+    /// No link of an earlier epoch stands any more.
+    pub fn links_gone(&self) -> bool {
+        self.cut_below >= self.epoch
     }
 
     /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node's own word is to be asked for.
@@ -192,5 +217,46 @@ impl Belief {
     /// Its last word tells of a time after `moment`.
     pub fn answered_since(&self, moment: Now) -> bool {
         self.asked_at.is_some_and(|at| at > moment)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn an_alarm_is_answered_by_what_was_asked_later() {
+        let mut node = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
+        node.alarmed(0, 1, 10 * MS);
+        node.alarmed(0, 0, 10 * MS);
+        node.alarmed(1, 5, 10 * MS);
+        node.looked_after(10 * MS);
+        assert_eq!((node.looked, node.alarms.len()), (0, 1));
+        node.looked_after(11 * MS);
+        assert_eq!((node.looked, node.alarms.len()), (1, 0));
+        for alarm in 2..200 {
+            node.alarmed(0, alarm, (u32::try_from(alarm).unwrap() + 20) * MS);
+        }
+        assert_eq!(node.alarms.len(), ALARMS_MAX);
+        node.looked_after(30 * MS);
+        assert_eq!(node.looked, 9);
+        node.looked_after(300 * MS);
+        assert_eq!((node.looked, node.alarms.len()), (199, 0));
+    }
+
+    #[test]
+    fn links_are_gone_when_the_door_says_so_of_all_that_were() {
+        let mut node = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
+        assert!(node.links_gone(), "none was ever made");
+        node.epoch = 2;
+        node.links_cut(0);
+        assert!(!node.links_gone());
+        node.links_cut(2);
+        assert!(!node.links_gone(), "those of the present epoch may stand");
+        node.links_cut(1);
+        assert!(node.links_gone());
     }
 }

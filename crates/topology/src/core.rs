@@ -188,6 +188,7 @@ impl Core {
             node.cut = Cut::Nothing;
             if state == LaneState::Shut {
                 node.epoch += 1;
+                node.turned_away = false;
                 node.alarms.clear();
                 node.looked = 0;
             }

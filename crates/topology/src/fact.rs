@@ -52,8 +52,9 @@ pub enum Fact {
     /// had taken up when it saw the lane quiet ([`crate::routes::Routes::version`]): routes of a later version that drain the
     /// same lane have not been looked at yet. Said anew for each routes taken up, so a repetition means nothing.
     Quiesced { node: NodeId, epoch: u64, term: Term, version: u64 },
-    /// Every link of a lane that was shut is certainly gone: its socket is shut down, and its session has let go of it. Said once of
-    /// each lane that was shut. Never dropped.
+    /// Every link of a lane that was shut, and of those of the node before it, is certainly gone: its socket is shut down, and its
+    /// session has let go of it. `epoch` is that of the links, which is below that of the routes that shut it. Said once of each lane
+    /// that was shut. Never dropped.
     Cut { node: NodeId, epoch: u64 },
     /// A client could not be let in: perhaps its account is new, or has a new password.
     UnknownAccount { user: String },

@@ -11,7 +11,8 @@ use crate::view::{Level, NodeState};
 pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
-        let verdict = judge(core.node(id), &core.settings, group.against(core, id));
+        let mut verdict = judge(core.node(id), &core.settings, group.against(core, id));
+        verdict.gone |= verdict.serves == Serves::No && group.is_out(core, id);
         let now = core.now;
         let node = core.node_mut(id);
         // A definite verdict ends the doubt: it was confirmed.
@@ -38,4 +39,19 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
         }
     }
     group.judged(core);
+    name_lost_statements(core);
+}
+
+/// What ran on a node when it died is in the journal, too.
+fn name_lost_statements(core: &mut Core) {
+    for id in ids(&core.nodes) {
+        let now = core.now;
+        let node = core.node_mut(id);
+        if node.verdict.state == NodeState::Dead
+            && let Some(told) = node.lost.tell(now)
+        {
+            let text = format!("{} {told}", node.name);
+            core.say(Level::Warn, text);
+        }
+    }
 }

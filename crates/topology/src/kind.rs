@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   brain:  take in ──> judge ───────────────────────────────> plan ────────> act ──> ask ──> publish
-//!   kind:     heard      look_around, against, judged            strike        act     is_unclear
+//!   kind:     heard      look_around, against, is_out, judged            strike        act     is_unclear
 //! ```
 
 use crate::NodeId;
@@ -115,6 +115,13 @@ impl Group {
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         match self {
             Self::Galera(group) => group.against(core, id),
+        }
+    }
+
+    /// The others have certainly gone on without a node that must not be used: it has nothing to say any more that could count.
+    pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
+        match self {
+            Self::Galera(group) => group.is_out(core, id),
         }
     }
 

@@ -26,6 +26,7 @@ pub mod galera;
 pub mod health;
 mod judgement;
 pub mod kind;
+mod lost;
 pub mod order;
 mod plan;
 mod problem;

@@ -85,10 +85,13 @@ const GONE: &[Problem] = &[
     },
 ];
 
+/// The name of the problem that a node answers and takes no new connections.
+pub(crate) const SHUT_OUT: &str = "shut_out";
+
 /// What is said of a node that works, before its own lesser words.
 const WANING: &[Problem] = &[
     Problem {
-        name: "shut_out",
+        name: SHUT_OUT,
         state: NodeState::Refused,
         serves: Serves::Leaves,
         matches: |s| s.node.shut_out >= s.settings.refusals_max,
@@ -115,7 +118,8 @@ pub(crate) fn judge(node: &Belief, settings: &Settings, cluster: Option<Finding>
         Some(found) => (found.state, found.serves, found.problem, found.sentence),
         None => (NodeState::Synced, Serves::Well, "none", "synced and writable".into()),
     };
-    Verdict { state, serves, problem, reason, others }
+    let gone = matches!(state, NodeState::Dead | NodeState::Silent);
+    Verdict { state, serves, problem, reason, gone, others }
 }
 
 #[cfg(test)]

@@ -76,6 +76,8 @@ pub struct NodeView {
     pub lane: LaneState,
     /// The epoch of its lane.
     pub epoch: u64,
+    /// No session has a link of an earlier epoch any more: what it was doing there can do nothing more.
+    pub links_gone: bool,
     /// At most this many sessions; 0 is drained.
     pub sessions_max: Option<u32>,
     /// It is the writer (`writers = "one"`).

@@ -9,9 +9,11 @@ use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::hurry::End;
 use topology::galera::{self, GaleraStatus};
+use topology::health::Serves;
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
+use topology::view::NodeState;
 use topology::{NodeId, Term};
 
 const NODES: u8 = 3;
@@ -79,6 +81,8 @@ struct World {
     /// Of each node: the epoch in which alarms were raised last, and how many.
     alarms: BTreeMap<u8, (u64, u64)>,
     /// What the nodes are asked, for the time in which they answer.
+    /// When each node was last held to serve, whatever its lane.
+    served: [Duration; NODES as usize],
     asked: BTreeSet<u8>,
     connecting: BTreeSet<u8>,
     /// Of each decision: its writer.
@@ -116,6 +120,7 @@ impl World {
             epochs: BTreeMap::new(),
             lanes: Vec::new(),
             alarms: BTreeMap::new(),
+            served: [Duration::ZERO; NODES as usize],
             asked: BTreeSet::new(),
             connecting: BTreeSet::new(),
             chosen: BTreeMap::from([(restored, writer.filter(|_| writers == Writers::One))]),
@@ -138,6 +143,21 @@ impl World {
         for (place, action) in self.brain.on(self.now, fact).into_iter().enumerate() {
             self.demand(place, action);
         }
+        for node in self.brain.view(self.now).nodes {
+            if node.serves != Serves::No {
+                self.served[usize::from(node.id.0)] = self.now;
+            }
+        }
+    }
+
+    /// Whether the sessions on a node may be cut, where all nodes write: never for what may be over in a moment.
+    fn may_be_cut(&self, node: u8) -> bool {
+        let node = &self.brain.view(self.now).nodes[usize::from(node)];
+        let since = self.now.saturating_sub(self.served[usize::from(node.id.0)]);
+        let left_by_wish = node.sessions_max == Some(0) || node.problem == Some("maintenance");
+        matches!(node.state, NodeState::Dead | NodeState::Silent)
+            || left_by_wish
+            || since >= Duration::from_secs(5)
     }
 
     fn demand(&mut self, place: usize, action: Action) {
@@ -160,6 +180,8 @@ impl World {
                 for lane in &routes.lanes {
                     let before = self.epochs.insert(lane.node.0, lane.epoch).unwrap_or(0);
                     assert!(lane.epoch >= before, "an epoch went back");
+                    let cut = self.writers == Writers::All && lane.epoch > before;
+                    assert!(!cut || self.may_be_cut(lane.node.0), "sessions are cut for a doubt: {lane:?}");
                     let raised = self.raised(lane);
                     assert!(lane.looked <= raised, "alarm {} of {raised} was answered", lane.looked);
                     let known = self.lanes.get(usize::from(lane.node.0));

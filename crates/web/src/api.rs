@@ -101,7 +101,8 @@ async fn manual_failover<C: Control>(
     headers: HeaderMap,
     body: Body,
 ) -> Reply {
-    match api.wish(&id, &headers, body).await {
+    let wish = api.said(&id, &headers, body).await;
+    match wish.and_then(|said| said.into_move(api.control.cluster(), api.budget)) {
         Err(reply) => reply,
         // A named target, or a named old writer, is idempotent by itself.
         Ok(wish) if wish.named || wish.from.is_some() => api.move_writer(wish).await,
@@ -115,7 +116,8 @@ async fn switchover<C: Control>(
     headers: HeaderMap,
     body: Body,
 ) -> Reply {
-    match api.wish(&id, &headers, body).await {
+    let wish = api.said(&id, &headers, body).await;
+    match wish.and_then(|said| said.into_switchover(api.control.cluster(), api.budget)) {
         Err(reply) => reply,
         Ok(wish) => api.move_writer(wish).await,
     }
@@ -206,10 +208,6 @@ impl<C: Control> Api<C> {
         let said = Said::read(body).await?;
         self.admit(said.key.as_deref().or_else(|| key_of(headers)), id)?;
         Ok(said)
-    }
-
-    async fn wish(&self, id: &str, headers: &HeaderMap, body: Body) -> Result<MoveWish, Reply> {
-        self.said(id, headers, body).await?.into_move(self.control.cluster(), self.budget)
     }
 
     async fn give(

@@ -29,7 +29,7 @@ pub struct Said {
     fields: Map<String, Value>,
 }
 
-/// `manual_failover` and `switchover`.
+/// `manual_failover`, and `switchover` without its `force`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Move {
@@ -42,6 +42,8 @@ struct Move {
 #[serde(deny_unknown_fields)]
 struct Leave {
     budget_ms: Option<u64>,
+    #[serde(default)]
+    force: bool,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +95,21 @@ impl Said {
         Ok(Self { key, fields })
     }
 
-    /// The wish of a `manual_failover` or a `switchover`.
+    /// The wish of a `switchover`: that of a `manual_failover`, and it may be forced.
+    pub fn into_switchover(mut self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
+        let forced = match self.fields.remove("force") {
+            None => false,
+            Some(Value::Bool(forced)) => forced,
+            Some(_) => return Err(Reply::bad_request("force must be true or false")),
+        };
+        let mut wish = self.into_move(cluster, budget)?;
+        if let Order::Switchover { force, .. } = &mut wish.order {
+            *force = forced;
+        }
+        Ok(wish)
+    }
+
+    /// The wish of a `manual_failover`.
     pub fn into_move(self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
         let Move { to, from, budget_ms } = typed(self.fields)?;
         let named = to.is_some();
@@ -105,8 +121,8 @@ impl Said {
 
     /// The order of a `drain`.
     pub fn into_drain(self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
-        let Leave { budget_ms } = typed(self.fields)?;
-        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)?, force: false })
+        let Leave { budget_ms, force } = typed(self.fields)?;
+        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)?, force })
     }
 
     /// The order of an `undrain`.

@@ -188,7 +188,9 @@ async fn each_order_is_understood() {
     let stand = Stand::new();
     let cases = [
         ("switchover", r#","to":"db3","budget_ms":250"#),
+        ("switchover", r#","force":true"#),
         ("node/db1/drain", ""),
+        ("node/db1/drain", r#","budget_ms":0,"force":true"#),
         ("node/db1/undrain", ""),
         ("node/db2/max_connections", r#","value":7"#),
         ("node/db2/max_connections", r#","value":null"#),
@@ -203,7 +205,9 @@ async fn each_order_is_understood() {
         stand.given(),
         [
             Order::Switchover { to: Some(NodeId(2)), budget: Duration::from_millis(250), force: false },
+            Order::Switchover { to: None, budget, force: true },
             Order::Drain { node: NodeId(0), budget, force: false },
+            Order::Drain { node: NodeId(0), budget: Duration::ZERO, force: true },
             Order::Undrain { node: NodeId(0) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: Some(7) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: None },
@@ -220,6 +224,8 @@ async fn what_makes_no_sense_is_one_sentence_and_nothing_is_done() {
         (FAILOVER, "[1]".to_owned(), 400, "bad_request", "not a JSON object"),
         (FAILOVER, r#"{"apikey": 5}"#.to_owned(), 400, "bad_request", "must be a string"),
         (FAILOVER, keyed(r#","tp":"db2""#), 400, "bad_request", "unknown field `tp`"),
+        (FAILOVER, keyed(r#","force":true"#), 400, "bad_request", "unknown field `force`"),
+        ("/api/cluster/5/switchover", keyed(r#","force":1"#), 400, "bad_request", "true or false"),
         (FAILOVER, keyed(r#","to":"db9""#), 404, "unknown_node", "it has db1, db2, db3"),
         (FAILOVER, keyed(r#","budget_ms":600001"#), 400, "bad_request", "at most 600000"),
         (FAILOVER, keyed(r#","budget_ms":-1"#), 400, "bad_request", "does not fit"),

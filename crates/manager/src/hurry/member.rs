@@ -30,7 +30,7 @@ pub(super) struct Member {
 pub(super) async fn meet(
     nodes: &[(NodeId, String, String)],
     login: &Login,
-    loans: &[Loan],
+    loans: Vec<Loan>,
 ) -> Result<Vec<Member>, Failed> {
     let mut tasks = JoinSet::new();
     for (place, (_, name, address)) in nodes.iter().enumerate() {

@@ -15,7 +15,7 @@
 mod loan;
 mod member;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use link::Login;
@@ -68,8 +68,8 @@ pub(crate) struct Worker {
     pub store: Store,
     pub notes: mpsc::Sender<Note>,
     pub wish: watch::Receiver<Option<Wish>>,
-    /// What has not been given back, as it is on disk.
-    pub loans: Vec<Loan>,
+    /// What has not been given back, as it is on disk. Outlives this task, should it break off.
+    pub loans: Arc<Mutex<Vec<Loan>>>,
     /// Each node's name; a [`NodeId`] is a place in this list.
     pub names: Vec<String>,
 }
@@ -93,7 +93,7 @@ impl Worker {
                         self.tell(galera::Outcome::HurryEnded { number: wish.number, end }).await;
                     }
                 }
-                () = sleep(BACK_GAP), if !self.loans.is_empty() => {
+                () = sleep(BACK_GAP), if !self.lent().is_empty() => {
                     tries += 1;
                     self.give_back(tries).await;
                 }
@@ -101,12 +101,12 @@ impl Worker {
         }
     }
 
-    async fn give_back_of_earlier(&mut self) {
-        if self.loans.is_empty() {
+    async fn give_back_of_earlier(&self) {
+        if self.lent().is_empty() {
             return;
         }
         self.give_back(0).await;
-        let text = if self.loans.is_empty() {
+        let text = if self.lent().is_empty() {
             "an earlier run ended while evs timers were shortened: every member has its own again"
         } else {
             "an earlier run ended while evs timers were shortened: not every member can be given its own yet"
@@ -117,7 +117,7 @@ impl Worker {
     }
 
     /// From a wish to its end, with every member as it was, or known to be otherwise.
-    async fn hurry(&mut self, wish: &Wish) -> End {
+    async fn hurry(&self, wish: &Wish) -> End {
         let mut members = match self.prepare(wish).await {
             Ok(members) => members,
             Err(end) => return end,
@@ -132,10 +132,10 @@ impl Worker {
     }
 
     /// Until something is to be changed, with its own value on disk.
-    async fn prepare(&mut self, wish: &Wish) -> Result<Vec<Member>, End> {
+    async fn prepare(&self, wish: &Wish) -> Result<Vec<Member>, End> {
         let Some((_, _, first)) = wish.members.first() else { return Err(End::Unneeded) };
         let (met, answer) = tokio::join!(
-            member::meet(&wish.members, &self.login, &self.loans),
+            member::meet(&wish.members, &self.login, self.lent()),
             question::ask(first, &self.login, &self.turn, PATIENCE),
         );
         match answer {
@@ -154,7 +154,7 @@ impl Worker {
         if self.is_withdrawn() || members.iter().any(|member| member.view != wish.view) {
             return Err(End::Unneeded);
         }
-        let mut loans = self.loans.clone();
+        let mut loans = self.lent();
         for member in &members {
             loans.retain(|loan| loan.node != member.name);
             loans.extend(loan::of(member));
@@ -215,12 +215,13 @@ impl Worker {
 
     /// One try to give back all that is lent. Suspect timeouts first; keepalive periods when no suspect timeout is short any more, or
     /// when that has been waited for long enough.
-    async fn give_back(&mut self, tries: u32) {
-        let before = self.loans.len();
+    async fn give_back(&self, tries: u32) {
+        let mut lent = self.lent();
+        let before = lent.len();
         let mut kept = Vec::new();
         for option in timers::order(Mode::Pressed, Mode::Own) {
             let due: Vec<Loan>;
-            (due, self.loans) = self.loans.drain(..).partition(|loan| loan.option == option);
+            (due, lent) = lent.into_iter().partition(|loan| loan.option == option);
             if option == KEEPALIVE && !kept.is_empty() && tries < BACK_TRIES {
                 kept.extend(due.into_iter().map(|loan| (loan, None)));
             } else {
@@ -238,17 +239,22 @@ impl Worker {
                 let _ = self.notes.send(Note::Advice(NodeId(place), Topic::Timers, text)).await;
             }
         }
-        self.loans.extend(kept.into_iter().map(|(loan, _)| loan));
-        if self.loans.len() < before
-            && let Err(why) = self.save(self.loans.clone()).await
+        lent.extend(kept.into_iter().map(|(loan, _)| loan));
+        if lent.len() < before
+            && let Err(why) = self.save(lent).await
         {
-            // What is on disk is then more than what is lent: the next start finds it given back.
-            tracing::warn!("the store did not take what evs timers are still shortened: {why}");
+            // It is tried again, and found to be given back.
+            tracing::warn!("the store did not take that evs timers are given back: {why}");
         }
     }
 
+    /// What is lent, as it is on disk.
+    fn lent(&self) -> Vec<Loan> {
+        self.loans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Makes `loans` what is lent, on disk first.
-    async fn save(&mut self, loans: Vec<Loan>) -> Result<(), String> {
+    async fn save(&self, loans: Vec<Loan>) -> Result<(), String> {
         let (told, heard) = oneshot::channel();
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
             // Whoever asked may have given up.
@@ -258,7 +264,7 @@ impl Worker {
         self.store.send(Work::Lend(loans.clone(), told)).map_err(|_| closed())?;
         match timeout(DISK, heard).await {
             Ok(Ok(Ok(()))) => {
-                self.loans = loans;
+                *self.loans.lock().unwrap_or_else(PoisonError::into_inner) = loans;
                 Ok(())
             }
             Ok(Ok(Err(error))) => Err(error.to_string()),

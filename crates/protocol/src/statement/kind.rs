@@ -127,13 +127,14 @@ impl<'a> Look<'a> {
     /// What changes the session only, unless it calls something.
     pub(super) fn session_only(&mut self) -> Statement {
         self.rest();
-        Statement::plain(if self.is_harmful { Kind::Write } else { Kind::SessionOnly })
+        Statement::plain(if self.is_harmful || self.waits { Kind::Write } else { Kind::SessionOnly })
     }
 
     /// A read, unless something in it is harmful. Stored functions cannot commit.
     fn read(&mut self) -> Statement {
         self.rest();
-        Statement::plain(if self.is_harmful { Kind::Write } else { Kind::Read })
+        let kind = if self.is_harmful || self.waits { Kind::Write } else { Kind::Read };
+        Statement { leaves_no_trace: !self.is_harmful, ..Statement::plain(kind) }
     }
 
     /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.

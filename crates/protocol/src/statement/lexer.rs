@@ -31,6 +31,8 @@ pub(super) enum Token<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     left: &'a [u8],
+    /// From the first byte of the last token on.
+    from: &'a [u8],
     status: u16,
     /// How many executable comments are open.
     open_comments: u32,
@@ -42,11 +44,12 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(sql: &'a [u8], status: u16) -> Lexer<'a> {
-        Lexer { left: sql, status, open_comments: 0, is_doubtful: false, had_gap: false }
+        Lexer { left: sql, from: sql, status, open_comments: 0, is_doubtful: false, had_gap: false }
     }
 
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
         self.had_gap = self.skip_gap();
+        self.from = self.left;
         let (&first, rest) = self.left.split_first()?;
         Some(match first {
             b'\'' => self.quoted(first),
@@ -70,6 +73,11 @@ impl<'a> Lexer<'a> {
                 Token::Punct(first)
             }
         })
+    }
+
+    /// The text from the last token's first byte on, and the token's length in bytes.
+    pub(super) fn at_last(&self) -> (&'a [u8], usize) {
+        (self.from, self.from.len() - self.left.len())
     }
 
     /// Skips space and comments; tells whether there was any.

@@ -1,7 +1,7 @@
 //! One text's tokens, read statement by statement; noted on the way: what matters in any statement.
 
 use super::lexer::{Lexer, Token};
-use super::names::is_harmless_before_parenthesis;
+use super::names::{changes_no_data, is_harmless_before_parenthesis};
 use super::pins::Pins;
 use super::recalls::{Recalls, of_function, of_variable};
 use super::sets::Sets;
@@ -15,6 +15,8 @@ pub(super) struct Look<'a> {
     before: Option<Token<'a>>,
     /// Something in the statement at hand keeps it from being a read.
     pub(super) is_harmful: bool,
+    /// It calls a function that waits, locks or recalls: not to be run again, but no data is changed by it.
+    pub(super) waits: bool,
     /// Parentheses open at the last token.
     pub(super) depth: u32,
     /// The statement at hand has been read to its end.
@@ -40,6 +42,7 @@ impl<'a> Look<'a> {
             prev: None,
             before: None,
             is_harmful: false,
+            waits: false,
             depth: 0,
             has_ended: false,
             pins: Pins::NONE,
@@ -77,6 +80,7 @@ impl<'a> Look<'a> {
         self.prev = None;
         self.before = None;
         self.is_harmful = false;
+        self.waits = false;
         self.depth = 0;
         self.has_ended = false;
         loop {
@@ -191,7 +195,11 @@ impl<'a> Look<'a> {
         if is_harmless_before_parenthesis(name, self.lexer.had_gap) {
             return;
         }
-        self.is_harmful = true;
+        if changes_no_data(name) {
+            self.waits = true;
+        } else {
+            self.is_harmful = true;
+        }
         match name {
             b"GET_LOCK" => self.pin(Pins::GET_LOCK),
             b"RELEASE_ALL_LOCKS" => self.unpin(Pins::GET_LOCK),
@@ -207,6 +215,13 @@ impl<'a> Look<'a> {
         }
         if self.is_behind_scope() {
             return self.note_variable(word);
+        }
+        // Nor does any begin with another letter than these: most words are done with here.
+        if !matches!(
+            word.first().map(u8::to_ascii_uppercase),
+            Some(b'C' | b'D' | b'I' | b'L' | b'N' | b'P' | b'R' | b'U' | b'V')
+        ) {
+            return;
         }
         let is_behind_dot = self.prev == Some(Token::Punct(b'.'));
         let upper = Upper::of(word);

@@ -113,10 +113,29 @@ fn has(table: &[&[u8]], name: &[u8]) -> bool {
     table.binary_search(&name).is_ok()
 }
 
+/// Whether a word is a keyword that may stand before a parenthesis without being a call. `name` is in upper case.
+pub(super) fn is_keyword(name: &[u8]) -> bool {
+    has(KEYWORDS, name)
+}
+
 /// Whether `name (` or (without `has_gap`) `name(` changes nothing. `name` is in upper case and stands unquoted and
 /// unqualified.
 pub(super) fn is_harmless_before_parenthesis(name: &[u8], has_gap: bool) -> bool {
-    has(KEYWORDS, name) || has(NATIVE, name) || (!has_gap && has(PARSED, name))
+    is_keyword(name) || has(NATIVE, name) || (!has_gap && has(PARSED, name))
+}
+
+/// Functions that must not be run again for nothing (they wait, take or release a lock of the session, or tell what an earlier statement left),
+/// but change no data.
+#[rustfmt::skip]
+const WAITING: &[&[u8]] = &[
+    b"BENCHMARK", b"CURRVAL", b"FOUND_ROWS", b"GET_LOCK", b"LASTVAL", b"LAST_INSERT_ID", b"MASTER_GTID_WAIT", b"MASTER_POS_WAIT",
+    b"RELEASE_ALL_LOCKS", b"RELEASE_LOCK", b"ROW_COUNT", b"SLEEP", b"WSREP_LAST_SEEN_GTID", b"WSREP_LAST_WRITTEN_GTID",
+    b"WSREP_SYNC_WAIT_UPTO_GTID",
+];
+
+/// Whether a function that is not harmless changes no data all the same.
+pub(super) fn changes_no_data(name: &[u8]) -> bool {
+    has(WAITING, name)
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl<'a> Look<'a> {
             target = self.next();
         }
         self.rest();
-        if self.is_harmful {
+        if self.is_harmful || self.waits {
             all.kind = Kind::Write;
         }
         all

@@ -1,4 +1,5 @@
-//! The least of a manager: follows what the proxy saw of its nodes, looks for itself, and gives up those that do not answer.
+//! The least of a manager: when the proxy saw something amiss at a node, the node takes nothing new until it has been looked at (a
+//! doubt), and is then opened again, or given up.
 //!
 //! For tests in which a node dies, or is slandered, without the test saying when.
 
@@ -53,7 +54,11 @@ impl Kept {
                 if lanes[at].state == LaneState::Shut || lanes[at].epoch != epoch {
                     continue;
                 }
+                lanes[at].state = LaneState::Draining;
+                version += 1;
+                routes.send_replace(routes_of(version, lanes.clone()));
                 if is_well(nodes[at]).await {
+                    lanes[at].state = LaneState::Open;
                     lanes[at].looked = lanes[at].looked.max(alarm);
                 } else {
                     give_up(&mut lanes, at, all_open);
@@ -73,6 +78,18 @@ impl Kept {
     /// A client through the proxy.
     pub async fn client(&self) -> Client {
         Client::connect(self.address()).await
+    }
+
+    /// Whether the node of this number is open, after the doubts that there may be.
+    pub async fn is_open(&self, number: usize) -> bool {
+        let deadline = tokio::time::Instant::now() + 2 * LOOK_PATIENCE;
+        while tokio::time::Instant::now() < deadline {
+            if self.proxy.stats().await.lanes[number].state == "open" {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        false
     }
 
     /// What the proxy has told so far.

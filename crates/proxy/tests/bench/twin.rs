@@ -33,13 +33,12 @@ impl Ground {
         self.apart.sql(sql);
     }
 
-    /// Begins anew: the first server takes the traffic, and has what the twin's has, since `sql` cleans up on both of these (on the
-    /// other one nothing is made that a comparison would find).
+    /// Begins anew: the first server takes the traffic, and every server is cleaned up by `sql`.
     pub async fn begin(&mut self, sql: &[&str]) {
         if self.cluster.at != 0 {
             self.cluster.open_next().await;
         }
-        let servers = [self.cluster.here().address(), self.apart.address()];
+        let servers = self.cluster.servers.iter().chain([&self.apart]).map(Server::address);
         if self.cleaners.is_empty() {
             for address in servers {
                 self.cleaners.push(Client::connect(address).await);

@@ -32,7 +32,8 @@ use crate::settings::{Settings, Writers};
 use crate::view::Level;
 use crate::{NodeId, Term};
 
-/// So long after its loss the writer's successor is sought by asking, not by waiting for the next round of probes.
+/// So long after the loss of a node that took statements it is asked what becomes of it, and who follows, instead of waiting for the next
+/// round of probes.
 const JUST_LOST: Duration = Duration::from_secs(1);
 
 /// What was on disk when the program started.
@@ -170,7 +171,15 @@ impl Brain {
                 }
             }
             Fact::TablesChanged => self.tables_due.wanted = true,
-            Fact::Cut { .. } | Fact::StatementLost { .. } => {}
+            Fact::StatementLost { node, epoch, digest, text } => {
+                let now = self.core.now;
+                let node = self.core.node_mut(node);
+                // Its lane may have been shut already.
+                if epoch + 1 >= node.epoch {
+                    node.lost.add(now, digest, text);
+                }
+            }
+            Fact::Cut { node, epoch } => self.core.node_mut(node).links_cut(epoch),
             Fact::TrafficLost { node, epoch, how, .. } => self.traffic_lost(node, epoch, &how),
             Fact::TrafficRefused { node, epoch, errno, .. } => self.traffic_refused(node, epoch, errno),
             Fact::Quiesced { node, epoch, term, version } => {
@@ -233,8 +242,7 @@ impl Brain {
                 core.ask_confirm(id);
             }
         }
-        let just_lost = core.writer.is_some_and(|writer| {
-            let node = core.node(writer);
+        let just_lost = core.nodes.iter().any(|node| {
             let recent = node.lost_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_LOST);
             recent && node.verdict.serves == Serves::No && node.lane != LaneState::Shut
         });
@@ -296,7 +304,7 @@ impl Brain {
                 address: node.address.as_str().into(),
                 state: node.lane,
                 epoch: node.epoch,
-                sessions_max: node.sessions_max,
+                sessions_max: if node.turned_away { Some(0) } else { node.sessions_max },
                 looked: node.looked,
                 cut: node.cut,
             })

@@ -179,6 +179,7 @@ impl Brain {
         }
         if status.serves() {
             node.looked_after(asked);
+            node.lost.survived(asked);
         }
         node.status = Some(status);
         if node.doubt.as_ref().is_some_and(|doubt| !doubt.wants_link && doubt.asked_from <= asked) {

@@ -31,6 +31,7 @@ impl Brain {
                 since_ms: ago(node.since),
                 lane: node.lane,
                 epoch: node.epoch,
+                links_gone: node.links_gone(),
                 sessions_max: node.sessions_max,
                 writer: core.writer == Some(id),
                 priority: node.priority,

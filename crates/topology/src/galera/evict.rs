@@ -209,6 +209,16 @@ impl Galera {
         }
     }
 
+    /// It says itself that it is no member of the Primary component, or said so before its link ended; and a survivor says, after that,
+    /// that it is out of the view. A member that says so while the group agrees on the next view, and is in that, is not out.
+    pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
+        let node = core.node(id);
+        let says_so = own(node).is_some() && !primary(node);
+        let said_so = !node.linked && node.leaving_since.is_some();
+        let struck = self.against(core, id).is_some_and(|finding| finding.problem == super::view::EVICTED);
+        struck || ((says_so || said_so) && self.unlisted(core, id))
+    }
+
     /// A survivor says, after the loss, that it is out of the view.
     fn unlisted(&self, core: &Core, id: NodeId) -> bool {
         let since = core.node(id).lost_at.unwrap_or(core.now);

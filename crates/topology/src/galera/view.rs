@@ -17,6 +17,9 @@ use crate::health::{Finding, Serves, refused};
 /// A node that others' view does not have is waited for so long, to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
 
+/// The name of the finding that a member was struck from the group.
+pub(super) const EVICTED: &str = "evicted";
+
 /// The newest Primary view that any node told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupView {
@@ -64,7 +67,7 @@ impl Galera {
         let evicted = !member.evicted_uuid.is_empty() && member.evicted_uuid == member.gcomm_uuid;
         if evicted && !primary(node) {
             let sentence = "was evicted from the group while it did not answer: restart it";
-            return Some(refused("evicted", sentence.into()));
+            return Some(refused(EVICTED, sentence.into()));
         }
         // Its own last word may be older than that view: it is asked, and has a moment to say which view it is in.
         let view = self.view.as_ref().filter(|view| {

@@ -1,15 +1,20 @@
 //! `writers = "all"`: every healthy node's lane is open.
 //!
 //! ```text
-//!           barrier passed                 doubt: until it answers
-//!   Shut ─────────────────> Open ───────────────────────────────> Draining
-//!    ^                       │  ^          a node was lost: all      │
-//!    │ does not serve        │  └────── barrier passed again ────────┤
-//!    └───────────────────────┴───────────────────────────────────────┘
+//!           barrier passed             doubt: until it answers
+//!   Shut ─────────────────> Open ─────────────────────────────────────> Draining
+//!    ^                         ^   says that it must not be used: 5 s       │ │
+//!    │                         │   a node was lost or is held: all others   │ │
+//!    │                         └────────── barrier passed again ────────────┘ │
+//!    └──── dead, silent, the group has gone on without it, or held for 5 s ───┘
 //! ```
 //!
 //! A lane opens only on its node's own word that it has applied everything the group has. When a node is lost, the others are
 //! held for one barrier each (about a millisecond): a session that wrote through the lost one finds its own writes on the next.
+//!
+//! A shut lane cuts its sessions, and those with a temporary table or a lock are lost for good. So what a node says of itself (not
+//! Primary, not ready, read only) holds it, and no more, for a while: while a group agrees on its next view, healthy members say so,
+//! too.
 //! Invariants: a loss takes a new term, which is on disk before a lane opens under it; a shut lane counts its epoch.
 
 use std::time::Duration;
@@ -21,7 +26,7 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::health::Serves;
 use crate::kind::Group;
-use crate::problem::seconds;
+use crate::problem::{SHUT_OUT, seconds};
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::view::Level;
@@ -37,11 +42,17 @@ pub(crate) struct All {
     leaving: Option<Leaving>,
 }
 
+/// A node that says that it must not be used is held so long, before its sessions are cut. Galera has agreed on its next view by then
+/// (evs.suspect_timeout is 5 s, and is over for the others when such a word comes).
+const WORD_HELD: Duration = Duration::from_secs(5);
+
 /// A node's way to an open lane.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     barrier: Barrier,
     tries: u32,
+    /// It has been held for its own word since then.
+    held_since: Option<Now>,
     /// Leaves by itself (maintenance): since when, and how long its transactions may take to end.
     leave: Option<(Now, Budget)>,
     /// They have.
@@ -124,6 +135,9 @@ impl All {
         let now = core.now;
         let place = usize::from(id.0);
         self.entries[place].barrier.expire(now);
+        if core.node(id).verdict.serves != Serves::No {
+            self.entries[place].held_since = None;
+        }
         if core.silent_alone(id) {
             if core.node(id).lane == LaneState::Open {
                 let text = "no node answers any more: it is rather our own network than all of them; nothing is moved";
@@ -140,16 +154,64 @@ impl All {
             return;
         }
         match node.verdict.serves {
-            Serves::No => self.lost(core, group, id),
+            Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
+            Serves::No => self.hold(core, id),
             Serves::Leaves if node.lane == LaneState::Shut => self.entries[place] = Entry::default(),
             Serves::Leaves if node.drained() => self.drained(core, id),
+            Serves::Leaves if node.verdict.problem == SHUT_OUT => self.stays(core, id),
             Serves::Leaves => self.leaves(core, id),
             Serves::Stays if node.lane == LaneState::Shut && self.another_well(core, id) => {}
             Serves::Well | Serves::Stays => {
                 self.entries[place].leave = None;
+                core.node_mut(id).turned_away = false;
                 self.enter(core, id);
             }
         }
+    }
+
+    /// Nothing is to be waited for any more.
+    fn is_lost(&self, core: &Core, id: NodeId) -> bool {
+        let node = core.node(id);
+        let held = self.entries[usize::from(id.0)].held_since;
+        node.lane == LaneState::Shut
+            || node.verdict.gone
+            || held.is_some_and(|since| core.now.saturating_sub(since) >= WORD_HELD)
+    }
+
+    /// By its own word it must not be used, and that may be over in a moment: it takes nothing new. Its sessions may go elsewhere
+    /// meanwhile, and find their own writes there.
+    fn hold(&mut self, core: &mut Core, id: NodeId) {
+        let entry = &mut self.entries[usize::from(id.0)];
+        if entry.held_since.is_some() {
+            return;
+        }
+        entry.held_since = Some(core.now);
+        entry.barrier.reset();
+        core.set_lane(id, LaneState::Draining);
+        if self.another_serves(core, id) {
+            let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
+            let text = format!("{because}: it is held, the others go on when they have applied everything");
+            core.say(Level::Warn, text);
+            self.ask_others(core, id);
+        }
+    }
+
+    /// Holds the other open lanes until their nodes have applied all that went through this one.
+    fn ask_others(&mut self, core: &mut Core, id: NodeId) {
+        self.round_since = core.now;
+        for other in ids(&core.nodes).filter(|other| *other != id) {
+            let entry = &mut self.entries[usize::from(other.0)];
+            entry.barrier.reset();
+            entry.tries = 0;
+            if core.node(other).lane == LaneState::Open {
+                core.set_lane(other, LaneState::Draining);
+                self.enter(core, other);
+            }
+        }
+    }
+
+    fn another_serves(&self, core: &Core, id: NodeId) -> bool {
+        ids(&core.nodes).any(|other| other != id && core.node(other).verdict.serves != Serves::No)
     }
 
     /// A node that must not be used any more.
@@ -159,9 +221,7 @@ impl All {
         if lane == LaneState::Shut {
             return;
         }
-        let others =
-            ids(&core.nodes).any(|other| other != id && core.node(other).verdict.serves != Serves::No);
-        if !others {
+        if !self.another_serves(core, id) {
             // Nobody serves: held, not cut. When the same node comes back, its transactions may still be whole.
             core.set_lane(id, LaneState::Draining);
             return;
@@ -171,18 +231,12 @@ impl All {
         let how = group.strike(core, id);
         self.term = core.next_term();
         self.ticket = Some(core.decide(self.term, None));
-        self.round_since = core.now;
         let text =
             format!("{because}: {how}the others go on when they have applied everything, term {}", self.term);
         core.say(Level::Warn, text);
-        for other in ids(&core.nodes) {
-            self.entries[usize::from(other.0)].barrier = Barrier::Idle;
-            self.entries[usize::from(other.0)].tries = 0;
-            if core.node(other).lane == LaneState::Open {
-                core.set_lane(other, LaneState::Draining);
-                self.enter(core, other);
-            }
-        }
+        // Answers to an older term do not count.
+        self.entries.iter_mut().for_each(|entry| entry.barrier = Barrier::Idle);
+        self.ask_others(core, id);
     }
 
     /// On the way to an open lane.
@@ -228,6 +282,12 @@ impl All {
             core.set_lane(id, LaneState::Shut);
             self.entries[usize::from(id.0)] = Entry::default();
         }
+    }
+
+    /// It answers, and takes no new connections: those that cannot leave it stay, and go on.
+    fn stays(&mut self, core: &mut Core, id: NodeId) {
+        core.node_mut(id).turned_away = self.another_well(core, id);
+        self.enter(core, id);
     }
 
     /// In maintenance by its own word: left, if another can take its sessions.

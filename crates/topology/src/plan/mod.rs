@@ -26,8 +26,10 @@ pub(crate) enum Barrier {
     #[default]
     Idle,
     After(Now),
+    /// `stale`: something has happened since that the answer may not know of.
     Asked {
         give_up: Now,
+        stale: bool,
     },
     Passed,
     Failed {
@@ -38,7 +40,7 @@ pub(crate) enum Barrier {
 impl Barrier {
     pub fn asked(now: Now, settings: &Settings) -> Self {
         // The shell keeps the deadline itself; half a second more is for its answer to arrive.
-        Self::Asked { give_up: now + settings.barrier_deadline + Duration::from_millis(500) }
+        Self::Asked { give_up: now + settings.barrier_deadline + Duration::from_millis(500), stale: false }
     }
 
     pub fn may_ask(&self, now: Now) -> bool {
@@ -51,20 +53,30 @@ impl Barrier {
 
     /// An answer came.
     pub fn answered(&mut self, failed: Option<&str>) {
-        if matches!(self, Self::Asked { .. }) {
+        if let Self::Asked { stale, .. } = self {
             *self = match failed {
+                _ if *stale => Self::Idle,
                 None => Self::Passed,
                 Some(why) => Self::Failed { why: why.to_owned() },
             };
         }
     }
 
+    /// What it has said, or is about to say, does not count any more: it is asked anew, when the question that is out has been answered
+    /// (answers to the same term cannot be told apart).
+    pub fn reset(&mut self) {
+        match self {
+            Self::Asked { stale, .. } => *stale = true,
+            _ => *self = Self::Idle,
+        }
+    }
+
     /// An answer did not come.
     pub fn expire(&mut self, now: Now) {
-        if let Self::Asked { give_up } = self
+        if let Self::Asked { give_up, stale } = self
             && *give_up <= now
         {
-            *self = Self::Failed { why: "no answer in time".into() };
+            *self = if *stale { Self::Idle } else { Self::Failed { why: "no answer in time".into() } };
         }
     }
 }

@@ -18,6 +18,10 @@ pub struct Drain {
     /// How long running transactions may take to end, in milliseconds [default: switchover.budget_ms]
     #[arg(long, value_name = "N")]
     budget_ms: Option<u64>,
+    /// Cut what still runs then, instead of undoing the drain: open transactions are rolled back, what was being committed ends with an
+    /// unknown outcome
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -35,7 +39,8 @@ impl Drain {
     /// Gives the order and says what came of it.
     pub fn run(self) -> Outcome {
         let path = node_path(&self.node, "drain");
-        let body = body(&[("budget_ms", self.budget_ms.map(Value::from))]);
+        let force = self.force.then(|| Value::from(true));
+        let body = body(&[("budget_ms", self.budget_ms.map(Value::from)), ("force", force)]);
         let budget = self.budget_ms.map(Duration::from_millis);
         let answer = self.server.client()?.put(&path, &body, budget)?;
         println!("{}", answer.message);

@@ -10,7 +10,7 @@ use crate::client::{Server, body};
 use crate::exit::Outcome;
 
 /// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
-/// budget, everything is undone and the old writer goes on.
+/// budget, everything is undone and the old writer goes on. A result whose client does not read it is cut before that.
 #[derive(Args)]
 pub struct Switchover {
     /// The new writer [default: the election chooses]
@@ -19,6 +19,10 @@ pub struct Switchover {
     /// How long running transactions may take to end, in milliseconds [default: switchover.budget_ms]
     #[arg(long, value_name = "N")]
     budget_ms: Option<u64>,
+    /// Cut what still runs then, instead of undoing everything: open transactions are rolled back, what was being committed ends with an
+    /// unknown outcome
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -26,7 +30,11 @@ pub struct Switchover {
 impl Switchover {
     /// Gives the order and says what came of it.
     pub fn run(self) -> Outcome {
-        let body = body(&[("to", self.to.map(Value::from)), ("budget_ms", self.budget_ms.map(Value::from))]);
+        let body = body(&[
+            ("to", self.to.map(Value::from)),
+            ("budget_ms", self.budget_ms.map(Value::from)),
+            ("force", self.force.then(|| Value::from(true))),
+        ]);
         let budget = self.budget_ms.map(Duration::from_millis);
         let answer = self.server.client()?.put("switchover", &body, budget)?;
         println!("{}", answer.message);

@@ -154,13 +154,15 @@ async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
         .map(str::to_ascii_uppercase)
         .collect::<Vec<_>>();
     let may = |privilege: &str| global.iter().any(|grant| grant.contains(privilege));
-    if !may("ALL PRIVILEGES") && !may("SUPER") {
+    let may_all = may("ALL PRIVILEGES");
+    if !may_all && !may("SUPER") {
         lacks.push(Lack {
             privilege: Lack::EVICT,
             for_what: "evicting a dead node from the group (SET GLOBAL wsrep_provider_options)",
         });
     }
-    if !may("ALL PRIVILEGES") && !(may("TRIGGER") && may("EXECUTE")) {
+    let sees_all = may("TRIGGER") && may("EXECUTE");
+    if !may_all && !sees_all {
         lacks.push(Lack {
             privilege: "TRIGGER, EXECUTE ON *.*",
             for_what: "knowing which tables have no transactions, so that a statement that lost its node is not called unknown without need",

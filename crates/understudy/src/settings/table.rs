@@ -125,7 +125,7 @@ settings! {
         "How many held statements run on a new writer at once while it takes over.";
 
     SWITCHOVER_BUDGET = "switchover.budget_ms", Millis { min: 0, max: 600_000 }, Toml("5000"),
-        "How long a switchover or a drain waits for running transactions to end, unless the order says otherwise. Over budget, everything is undone and the old writer goes on.";
+        "How long a switchover or a drain waits for running transactions to end, unless the order says otherwise. Over budget, everything is undone and the old writer goes on, or with --force what still runs is cut.";
 
     PROXY_CONNECT_TIMEOUT = "proxy.connect_timeout_ms", Millis { min: 10, max: 600_000 }, Toml("1000"),
         "How long connecting and logging in to a node may take.";

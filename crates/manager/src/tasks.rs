@@ -1,0 +1,75 @@
+//! The tasks of the manager that must not end, each with its role: whoever owns them hears of every end, be it a panic.
+
+use std::collections::HashMap;
+use std::future::pending;
+
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// Those that run, by role.
+pub(crate) struct Tasks<Role> {
+    running: JoinSet<()>,
+    roles: HashMap<Id, Role>,
+}
+
+impl<Role> Default for Tasks<Role> {
+    fn default() -> Self {
+        Self { running: JoinSet::new(), roles: HashMap::new() }
+    }
+}
+
+impl<Role> Tasks<Role> {
+    /// Starts one.
+    pub fn start(&mut self, role: Role, task: impl Future<Output = ()> + Send + 'static) {
+        let id = self.running.spawn(task).id();
+        self.roles.insert(id, role);
+    }
+
+    /// Waits for the next end: whose, and how. Cancel safe; never returns while none runs.
+    pub async fn ended(&mut self) -> (Role, String) {
+        loop {
+            let (id, how) = match self.running.join_next_with_id().await {
+                None => pending().await,
+                Some(Ok((id, ()))) => (id, "it returned".to_owned()),
+                Some(Err(error)) => (error.id(), reason(error)),
+            };
+            // Each that runs has a role.
+            if let Some(role) = self.roles.remove(&id) {
+                return (role, how);
+            }
+        }
+    }
+
+    /// Waits until all have ended, which they have been told to.
+    pub async fn all_ended(mut self) {
+        while self.running.join_next().await.is_some() {}
+    }
+}
+
+/// Why a task broke off, for people.
+pub(crate) fn reason(error: JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(panic) => {
+            let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            format!("it panicked: {}", text.unwrap_or_else(|| "(without a text)".into()))
+        }
+        Err(_) => "it was broken off".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_end_is_heard_with_its_role_and_reason() {
+        let mut tasks = Tasks::default();
+        tasks.start("panics", async { panic!("a value of {} was not expected", 7) });
+        assert_eq!(tasks.ended().await, ("panics", "it panicked: a value of 7 was not expected".into()));
+        tasks.start("returns", async {});
+        tasks.start("stays", pending());
+        assert_eq!(tasks.ended().await, ("returns", "it returned".into()));
+        let next = tokio::time::timeout(std::time::Duration::from_millis(20), tasks.ended()).await;
+        assert!(next.is_err(), "one still runs");
+    }
+}

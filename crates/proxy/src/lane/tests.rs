@@ -1,0 +1,131 @@
+use std::time::Duration;
+
+use link::Transport;
+use session::gate::Limits;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use topology::Term;
+use topology::routes::{Cut, Routes};
+
+use super::*;
+use crate::door::Door;
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// A door, and a way to give it routes.
+struct House {
+    door: Door,
+    routes: watch::Sender<Arc<Routes>>,
+}
+
+impl House {
+    async fn new() -> Self {
+        let (routes, newest) = watch::channel(Arc::new(routes(1, 1, LaneState::Open)));
+        let (facts, _) = mpsc::channel(8);
+        let limits = Limits { time: LONG, statements_max: 1, bytes_max: 1, release_at_once: 1 };
+        let (door, _task) = Door::start(limits, newest, facts, Arc::default());
+        let this = Self { door, routes };
+        this.taken_up(1).await;
+        this
+    }
+
+    fn lane(&self) -> Arc<Lane> {
+        self.door.board().lanes[0].clone()
+    }
+
+    async fn publish(&self, version: u64, epoch: u64, state: LaneState) {
+        self.routes.send_replace(Arc::new(routes(version, epoch, state)));
+        self.taken_up(version).await;
+    }
+
+    async fn taken_up(&self, version: u64) {
+        let mut boards = self.door.watch();
+        let taken = boards.wait_for(|board| board.version == version);
+        timeout(LONG, taken).await.unwrap().unwrap();
+    }
+}
+
+fn routes(version: u64, epoch: u64, state: LaneState) -> Routes {
+    let lane = topology::routes::Lane {
+        node: NodeId(0),
+        name: "db1".into(),
+        address: "127.0.0.1:1".into(),
+        state,
+        epoch,
+        sessions_max: None,
+        looked: 0,
+        cut: Cut::Nothing,
+    };
+    Routes {
+        version,
+        term: Term(1),
+        lanes: vec![lane],
+        hold_because: None,
+        greeting: None,
+        accounts: Arc::default(),
+        untransactional: Arc::default(),
+        untransactional_known: false,
+    }
+}
+
+/// Both ends of a connection.
+async fn pair() -> (Transport, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (ours, theirs) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+    (ours.unwrap().into(), theirs.unwrap().0)
+}
+
+#[tokio::test]
+async fn a_lane_that_was_shut_is_cut_when_the_last_session_has_let_go() {
+    let house = House::new().await;
+    let lane = house.lane();
+    let (ours, mut theirs) = pair().await;
+    let registration = lane.register(ours.cutter().unwrap()).unwrap();
+    assert!(!lane.is_empty());
+    // The next epoch: the lane of the old one is shut, whoever is on it.
+    house.publish(2, 2, LaneState::Open).await;
+    assert!(lane.is_shut() && !lane.is_empty() && !Arc::ptr_eq(&lane, &house.lane()));
+    // Its socket is shut, although the session still holds it.
+    assert_eq!(timeout(LONG, theirs.read(&mut [0])).await.unwrap().unwrap(), 0);
+    assert!(lane.register(ours.cutter().unwrap()).is_none(), "too late");
+    drop(ours);
+    assert!(!lane.is_empty());
+    drop(registration);
+    assert!(lane.is_empty());
+}
+
+#[tokio::test]
+async fn a_lane_without_a_link_is_cut_as_it_is_shut() {
+    let house = House::new().await;
+    let lane = house.lane();
+    house.publish(2, 2, LaneState::Shut).await;
+    assert!(lane.is_empty() && house.lane().is_empty(), "the old one, and the new one that begins shut");
+}
+
+#[tokio::test]
+async fn a_saver_keeps_a_draining_lane_from_being_quiet() {
+    let house = House::new().await;
+    let lane = house.lane();
+    let lease = lane.lease().unwrap();
+    let saver = lease.save_later();
+    house.publish(2, 1, LaneState::Draining).await;
+    timeout(LONG, lane.until_not_open()).await.unwrap();
+    assert!(lane.lease().is_none());
+    drop(lease);
+    assert!(lane.leases() == 0 && lane.is_draining() && !lane.is_quiet());
+    drop(saver);
+    assert!(lane.is_quiet());
+    house.publish(3, 1, LaneState::Open).await;
+    assert!(lane.lease().is_some(), "undone");
+}
+
+#[tokio::test]
+async fn alarms_are_numbered_from_one() {
+    let house = House::new().await;
+    let lane = house.lane();
+    assert_eq!((lane.next_alarm(), lane.next_alarm()), (1, 2));
+    house.publish(2, 2, LaneState::Open).await;
+    assert_eq!(house.lane().next_alarm(), 1, "each epoch has its own");
+}

@@ -1,0 +1,208 @@
+//! Clients that stopped reading, and planned moves: a result that nobody reads is cut when the budget ends, if that changes nothing;
+//! everything is cut when an operator says so; and a lane that was shut is said to be cut when it certainly is.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+mod bench;
+
+use std::time::Duration;
+
+use bench::SECOND;
+use bench::cluster::Cluster;
+use fixture::client::{Client, Part, Reply};
+use protocol::command::Command;
+use tokio::task::JoinHandle;
+use topology::NodeId;
+use topology::fact::Fact;
+use topology::routes::Cut;
+
+/// Half a gigabyte: more than all sockets on the way hold.
+const LARGE: &str = "SELECT REPEAT('x', 1000000) FROM seq_1_to_500";
+
+async fn say(client: &mut Client, sql: &str) {
+    let payload = [&[Command::QUERY.0], sql.as_bytes()].concat();
+    client.send(0, &payload).await.unwrap();
+}
+
+/// Reads packets as long as some come; the last one as a part of an answer.
+async fn rest(client: &mut Client) -> (usize, Part) {
+    let mut packets = 0;
+    loop {
+        match client.packet().await {
+            Ok(packet) if packet.first() == Some(&0xFF) => {
+                let code = u16::from_le_bytes([packet[1], packet[2]]);
+                let message = String::from_utf8_lossy(&packet[9..]).into_owned();
+                return (packets, Part::Error { code, state: String::new(), message });
+            }
+            Ok(packet) if packet.first() == Some(&0xFE) && packet.len() < 9 => {
+                // Behind the columns, and behind the rows.
+                if packets > 2 {
+                    return (
+                        packets,
+                        Part::Done { affected: 0, insert_id: 0, warnings: 0, status: 0, info: String::new() },
+                    );
+                }
+            }
+            Ok(_) => packets += 1,
+            Err(lost) => return (packets, lost),
+        }
+    }
+}
+
+/// Returns when the node has written for a while to somebody who does not read.
+fn is_stuck(cluster: &Cluster) {
+    let stuck = "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'Writing to net'";
+    let deadline = std::time::Instant::now() + SECOND * 20;
+    let mut in_a_row = 0;
+    while in_a_row < 10 {
+        assert!(std::time::Instant::now() < deadline, "the node is never stuck");
+        in_a_row = if cluster.here().sql(stuck) == "1" { in_a_row + 1 } else { 0 };
+    }
+}
+
+async fn stalled(cluster: &Cluster, before: &[&str], sql: &str) -> Client {
+    let mut client = cluster.client().await;
+    for sql in before {
+        client.run(sql).await;
+    }
+    say(&mut client, sql).await;
+    is_stuck(cluster);
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_nobody_reads_does_not_stand_in_the_way_of_a_planned_move() {
+    let mut cluster = Cluster::start(2);
+    let mut client = stalled(&cluster, &[], LARGE).await;
+    cluster.drain().await;
+    assert!(!cluster.quiet(SECOND / 2).await, "it is told too early that nothing runs");
+    cluster.cut(Cut::Stalled).await;
+    assert!(cluster.quiet(SECOND).await, "a result that nobody reads still runs");
+    cluster.open_next().await;
+    // What had been sent may be read; then it says so, or ends.
+    let (packets, end) = rest(&mut client).await;
+    println!("{packets} packets were on their way, then {end:?}");
+    match end {
+        Part::Error { code, .. } => {
+            assert_eq!(code, 9105);
+            assert_eq!(client.one("SELECT @@port").await, cluster.here().address().port().to_string());
+        }
+        Part::Lost(_) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(cluster.client().await.one("SELECT 1").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_would_be_changed_by_it_is_not_cut() {
+    let mut cluster = Cluster::start(2);
+    cluster.everywhere("CREATE TABLE shop.t (id INT)");
+    let running = {
+        let mut client = cluster.client().await;
+        tokio::spawn(async move { client.query("SELECT 'answered', SLEEP(3)").await })
+    };
+    let mut in_transaction = stalled(&cluster, &["BEGIN", "INSERT INTO t VALUES (1)"], LARGE).await;
+    cluster.drain().await;
+    cluster.cut(Cut::Stalled).await;
+    assert!(!cluster.quiet(SECOND * 2).await, "a transaction was cut");
+    assert_eq!(running.await.unwrap().value().as_deref(), Some("answered"));
+    let (packets, end) = rest(&mut in_transaction).await;
+    assert!(matches!(end, Part::Done { .. }) && packets == 502, "{packets}, {end:?}");
+    in_transaction.run("COMMIT").await;
+    assert!(cluster.quiet(SECOND).await);
+    assert_eq!(cluster.here().sql("SELECT COUNT(*) FROM shop.t"), "1");
+    // Undone, everything is as it was.
+    cluster.undrain().await;
+    assert_eq!(in_transaction.one("SELECT 1").await, "1");
+}
+
+/// A statement under way: its answer, and its client.
+async fn asked(cluster: &Cluster, sql: &'static str, before: &[&str]) -> JoinHandle<(Reply, Client)> {
+    let mut client = cluster.client().await;
+    for sql in before {
+        client.run(sql).await;
+    }
+    tokio::spawn(async move {
+        let reply = client.query(sql).await;
+        (reply, client)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_can_have_everything_cut() {
+    let mut cluster = Cluster::start(2);
+    cluster.everywhere("CREATE TABLE shop.t (id INT)");
+    let writing = asked(&cluster, "INSERT INTO t SELECT SLEEP(20)", &[]).await;
+    let reading =
+        asked(&cluster, "SELECT SUM(a.seq * b.seq) FROM seq_1_to_1000000 a, seq_1_to_1000000 b", &[]).await;
+    let in_transaction = asked(&cluster, "SELECT SLEEP(20)", &["BEGIN", "INSERT INTO t VALUES (1)"]).await;
+    let mut idle = cluster.client().await;
+    for sql in ["BEGIN", "INSERT INTO t VALUES (2)"] {
+        idle.run(sql).await;
+    }
+    let stalled = stalled(&cluster, &["BEGIN"], LARGE).await;
+    cluster.drain().await;
+    assert!(!cluster.quiet(SECOND / 2).await);
+    cluster.cut(Cut::All).await;
+    assert!(
+        cluster.quiet(SECOND).await,
+        "something still runs: {:?}",
+        cluster.bench.proxy.stats().await.lanes
+    );
+    cluster.open_next().await;
+    let (reply, mut client) = writing.await.unwrap();
+    assert_eq!(reply.error(), Some(9101), "{reply:?}");
+    assert_eq!(client.one("SELECT 1").await, "1");
+    // A read goes on where the session stands now. (It would take for ever.)
+    let goes_on = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SUM%'";
+    let deadline = tokio::time::Instant::now() + 10 * SECOND;
+    while cluster.here().sql(goes_on) != "1" {
+        assert!(tokio::time::Instant::now() < deadline, "a read was not sent again");
+    }
+    reading.abort();
+    let (reply, _) = in_transaction.await.unwrap();
+    assert_eq!(reply.error(), Some(1213), "{reply:?}");
+    assert_eq!(idle.query("COMMIT").await.error(), Some(1213));
+    assert_eq!(idle.one("SELECT COUNT(*) FROM t").await, "0");
+    drop(stalled);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_dies_under_a_result_that_nobody_reads_is_noticed() {
+    let mut cluster = Cluster::start(2);
+    let _client = stalled(&cluster, &[], LARGE).await;
+    cluster.here().signal(fixture::signal::KILL);
+    let told = async {
+        loop {
+            if let Fact::TrafficLost { node, .. } = cluster.facts.recv().await.unwrap() {
+                return node;
+            }
+        }
+    };
+    let told = tokio::time::timeout(SECOND, told).await;
+    assert_eq!(told.ok(), Some(NodeId(0)), "nobody looked at the node while its client did not read");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shut_lane_is_said_to_be_cut_once_when_every_link_is_gone() {
+    let mut cluster = Cluster::start(2);
+    let mut idle = cluster.client().await;
+    idle.run("SELECT 1").await;
+    let stalled = stalled(&cluster, &[], LARGE).await;
+    let running = {
+        let mut client = cluster.client().await;
+        tokio::spawn(async move { client.query("SELECT SLEEP(20), SLEEP(20)").await })
+    };
+    cluster.bench.shows(|stats| stats.lanes[0].running, 2).await;
+    cluster.open_next().await;
+    let within = Duration::from_secs(2);
+    let mut cuts = 0;
+    let deadline = tokio::time::Instant::now() + within;
+    while let Ok(Some(fact)) = tokio::time::timeout_at(deadline, cluster.facts.recv()).await {
+        if let Fact::Cut { node, epoch } = fact {
+            assert_eq!((node, epoch), (NodeId(0), 1));
+            cuts += 1;
+        }
+    }
+    assert_eq!(cuts, 1, "said once, within {within:?}");
+    drop((stalled, idle, running));
+}
