@@ -1,4 +1,4 @@
-//! What is done to the nodes: evict, barrier, reading the accounts. Each is a task on a connection of its own, so that they run
+//! What is asked of the nodes: the barrier, reading the accounts. Each is a task on a connection of its own, so that they run
 //! side by side and a hanging one holds up nothing; each has a deadline, and each ends in a word to the brain.
 
 use std::time::Duration;
@@ -24,55 +24,8 @@ impl From<LinkError> for Failed {
 }
 
 impl Failed {
-    fn because(why: impl Into<String>) -> Self {
+    pub fn because(why: impl Into<String>) -> Self {
         Self { errno: 0, why: why.into() }
-    }
-}
-
-/// Between two tries to clear a list, how many there are, and how long each may take.
-const FORGET_GAP: Duration = Duration::from_millis(500);
-const FORGET_TRIES: u32 = 10;
-const FORGET_DEADLINE: Duration = Duration::from_secs(2);
-
-/// Strikes `gcomm_uuid` from the group, through the node at `address`, out of view number `from`; returns when that node is in a
-/// new view.
-pub(crate) async fn evict(
-    address: &str,
-    login: &Login,
-    gcomm_uuid: &str,
-    from: u64,
-    within: Duration,
-) -> Result<(), Failed> {
-    in_time(within, async {
-        let mut link = Link::connect(address, login, within).await?;
-        let statement = sql::evict(gcomm_uuid)
-            .ok_or_else(|| Failed::because(format!("{gcomm_uuid:?} is no gcomm uuid")))?;
-        let before = view(&mut link, within).await?;
-        if before != from.to_string() {
-            return Err(Failed::because("the group's view changed meanwhile"));
-        }
-        link.query(&statement, within).await?;
-        view_after(&mut link, &before, within).await?;
-        Ok(())
-    })
-    .await
-}
-
-/// Clears the list of evicted members of the node at `address`, trying again for some seconds.
-pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
-    let mut tries = 0;
-    loop {
-        let cleared = in_time(FORGET_DEADLINE, async {
-            let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
-            link.query(sql::FORGET_EVICTED, FORGET_DEADLINE).await?;
-            Ok(())
-        })
-        .await;
-        tries += 1;
-        if cleared.is_ok() || tries == FORGET_TRIES {
-            return cleared;
-        }
-        sleep(FORGET_GAP).await;
     }
 }
 
@@ -124,13 +77,13 @@ async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(
 }
 
 /// The number of the node's present view.
-async fn view(link: &mut Link, within: Duration) -> Result<String, Failed> {
+pub(crate) async fn view(link: &mut Link, within: Duration) -> Result<String, Failed> {
     let rows = link.query(sql::VIEW, within).await?;
     Ok(rows.value_of("wsrep_cluster_conf_id").unwrap_or_default().to_owned())
 }
 
 /// Returns the next view that is another one.
-async fn view_after(link: &mut Link, before: &str, within: Duration) -> Result<String, Failed> {
+pub(crate) async fn view_after(link: &mut Link, before: &str, within: Duration) -> Result<String, Failed> {
     loop {
         sleep(VIEW_LOOK).await;
         let now = view(link, within).await?;
@@ -154,7 +107,10 @@ pub(crate) async fn accounts(address: &str, login: &Login, within: Duration) -> 
     .await
 }
 
-async fn in_time<T>(within: Duration, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+pub(crate) async fn in_time<T>(
+    within: Duration,
+    work: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
     timeout(within, work)
         .await
         .unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))

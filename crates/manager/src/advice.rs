@@ -26,6 +26,7 @@ pub(crate) enum Topic {
     Tables,
     Evict,
     Forget,
+    Timers,
 }
 
 pub(crate) fn login(node: &str, user: &str, errno: u16, message: &str) -> String {
@@ -85,6 +86,19 @@ pub(crate) fn forget(node: &str, why: &str) -> String {
     format!(
         "{node} still remembers an evicted node ({why}), so each change of the group costs evs.suspect_timeout: run there: \
          SET GLOBAL wsrep_provider_options = 'evs.evict='"
+    )
+}
+
+pub(crate) fn timers(node: &str, why: &str, statement: &str) -> String {
+    format!(
+        "{node} still has evs timers that were shortened for a moment ({why}); it is tried again, or run there: {statement}"
+    )
+}
+
+pub(crate) fn timers_forbidden(node: &str, user: &str) -> String {
+    format!(
+        "{node} does not let {user:?} shorten its evs timers (1227), so a silent node stalls the cluster for evs.suspect_timeout: run there: {}",
+        grants_for(user)
     )
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use link::Login;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
@@ -27,6 +27,7 @@ use crate::store::{Saved, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
+use crate::{evict, hurry};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(20);
@@ -37,7 +38,7 @@ const TABLES_DEADLINE: Duration = Duration::from_secs(20);
 /// For reading the account table, and for writing what is left at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
-/// For giving every node its own pace back at the end.
+/// For giving every node back what is its own at the end.
 const PACES_DEADLINE: Duration = Duration::from_secs(3);
 
 /// An order and where its answer goes.
@@ -56,7 +57,9 @@ pub(crate) struct Cycle {
     pub orders: mpsc::Receiver<Asked>,
     pub notes: mpsc::Receiver<Note>,
     pub notes_in: mpsc::Sender<Note>,
-    /// The tasks that watch and pace the nodes.
+    /// Questions to the group wait here for one another.
+    pub questions: Arc<Semaphore>,
+    /// The tasks that watch, pace and hurry the nodes.
     pub watched: Watched,
     pub store_thread: JoinHandle<()>,
     pub routes: watch::Sender<Arc<Routes>>,
@@ -166,6 +169,14 @@ impl Cycle {
                 }
                 fact
             }
+            Note::Say(sentence) => {
+                self.say(desk.term, sentence);
+                Fact::Tick
+            }
+            Note::Advice(node, topic, text) => {
+                self.advise(desk, node, topic, text);
+                Fact::Tick
+            }
             Note::Reading(node, mut reading, asked) => {
                 // A node may announce itself under another name than the configuration has; the brain knows only the latter.
                 let address = &self.settings.nodes[usize::from(node.0)].address;
@@ -255,13 +266,17 @@ impl Cycle {
         match action {
             galera::Action::Evict { victim, gcomm_uuid, via, view, within } => {
                 let (address, login) = (self.address(via), self.login.clone());
+                let turn = Arc::clone(&self.questions);
                 let forbidden = advice::evict(self.name(via), &self.login.user);
                 acts.spawn(async move {
-                    match act::evict(&address, &login, &gcomm_uuid, view, within).await {
-                        Ok(()) => (
-                            Fact::Outcome(galera::Outcome::Evicted { victim, via }.into()),
-                            Some((via, Topic::Evict, None)),
-                        ),
+                    match evict::evict(&address, &login, &turn, &gcomm_uuid, view, within).await {
+                        Ok(done) => {
+                            let outcome = match done {
+                                evict::Done::Evicted => galera::Outcome::Evicted { victim, via },
+                                evict::Done::Spared => galera::Outcome::Spared { victim, via },
+                            };
+                            (Fact::Outcome(outcome.into()), Some((via, Topic::Evict, None)))
+                        }
                         Err(Failed { errno, why }) => {
                             let advice = (errno == 1227).then_some((via, Topic::Evict, Some(forbidden)));
                             (Fact::Outcome(galera::Outcome::EvictFailed { victim, why }.into()), advice)
@@ -270,11 +285,17 @@ impl Cycle {
                 });
             }
             galera::Action::Pace { node, brisk } => self.watched.pace(node, brisk),
+            galera::Action::Hurry { number, members, view, .. } => {
+                let known = |node| (node, self.name(node).to_owned(), self.address(node));
+                let members = members.into_iter().map(known).collect();
+                self.watched.hurry(hurry::Wish { number, members, view });
+            }
+            galera::Action::Ease { number } => self.watched.ease(number),
             galera::Action::Forget { node } => {
                 let (address, login, name) =
                     (self.address(node), self.login.clone(), self.name(node).to_owned());
                 acts.spawn(async move {
-                    let text = match act::forget(&address, &login).await {
+                    let text = match evict::forget(&address, &login).await {
                         Ok(()) => None,
                         Err(Failed { why, .. }) => Some(advice::forget(&name, &why)),
                     };
@@ -352,7 +373,7 @@ impl Cycle {
         self.settings.nodes.get(usize::from(node.0)).map_or_else(String::new, |node| node.address.clone())
     }
 
-    /// The end: open orders are answered, every node gets its own pace back, everything asked to be written is written.
+    /// The end: open orders are answered, every node gets back what is its own, everything asked to be written is written.
     async fn close(self, desk: Desk) {
         let Self { watched, store, mut notes, .. } = self;
         for answer in desk.answers.into_values() {

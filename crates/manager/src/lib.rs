@@ -4,7 +4,7 @@
 //! ```text
 //!   probe (a task per node) ──Note──┐                          ┌──> routes, view   (watch: newest wins)
 //!   facts from the proxy ───────────┼──> cycle: owns the Brain ┼──> store, journal (own thread, SQLite)
-//!   orders ─────────────────────────┘        ^                 └──> act: evict, barrier, accounts, tables
+//!   orders ─────────────────────────┘        ^                 └──> act: barrier, accounts; evict; hurry, tables
 //!                                            └────── outcomes, as facts ──────┘
 //! ```
 //!
@@ -18,9 +18,12 @@ mod accounts;
 mod act;
 mod advice;
 mod cycle;
+mod evict;
+mod hurry;
 mod journal;
 mod pacer;
 mod probe;
+mod question;
 mod settings;
 mod start;
 mod store;

@@ -47,7 +47,11 @@ impl Pacer {
         let done = timeout(DEADLINE, async {
             let mut link = Link::connect(&self.address, &self.login, DEADLINE).await?;
             let options = link.query(sql::PROVIDER_OPTIONS, DEADLINE).await?;
-            own = options.text(0, 0).and_then(sql::join_period).and_then(sql::set_join_period);
+            own = options
+                .text(0, 0)
+                .and_then(|options| sql::option(options, sql::JOIN_PERIOD))
+                .filter(|period| *period != sql::JOIN_PERIOD_MIN)
+                .and_then(|period| sql::set_period(sql::JOIN_PERIOD, period));
             if own.is_some() {
                 link.query(sql::BRISK, DEADLINE).await?;
             }

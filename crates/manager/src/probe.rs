@@ -20,12 +20,19 @@ use link::{Ended, Link, LinkError, Login};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
+use topology::action::Sentence;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Now};
 use topology::galera::{self, Reading, sql};
 use topology::routes::ServerGreeting;
 
+use crate::advice::Topic;
+
 /// A lack of this host's own is said again after this long.
 const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// An answer is slow when it takes this part of the time that it may take, and so many times as long as usual.
+const SLOW_PART: u32 = 5;
+const SLOW_TIMES: u32 = 4;
 
 /// What a probe task is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +47,10 @@ pub(crate) enum Wish {
 #[derive(Debug)]
 pub(crate) enum Note {
     Fact(Fact),
+    /// A sentence for the journal.
+    Say(Sentence),
+    /// What an operator should do about a node, or nothing any more.
+    Advice(NodeId, Topic, Option<String>),
     /// Asked then.
     Reading(NodeId, Reading, Now),
 }
@@ -62,7 +73,7 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 enum Kept {
     Without,
     Idle(Box<Link>),
-    Asking { answer: Asked, asked: Instant, misses: u32, next_miss: Instant },
+    Asking { answer: Asked, asked: Instant, slow_at: Option<Instant>, misses: u32, next_miss: Instant },
 }
 
 struct Trying {
@@ -87,11 +98,12 @@ impl Probe {
         let mut trying: Option<Trying> = None;
         let mut next_ask = Instant::now();
         let mut warned = None;
+        let mut usual = Duration::ZERO;
         loop {
             let now = Instant::now();
             let wake = [
                 match &kept {
-                    Kept::Asking { next_miss, .. } => Some(*next_miss),
+                    Kept::Asking { slow_at, next_miss, .. } => Some(slow_at.unwrap_or(*next_miss)),
                     Kept::Without if trying.is_some() => None,
                     Kept::Idle(_) | Kept::Without => Some(next_ask),
                 },
@@ -107,7 +119,7 @@ impl Probe {
                 }
                 Event::Wish(Some(Wish::Probe)) => match kept {
                     Kept::Idle(link) => {
-                        kept = self.ask(*link);
+                        kept = self.ask(*link, usual);
                         next_ask = Instant::now() + self.interval;
                     }
                     Kept::Without if trying.is_none() => trying = Some(self.connect()),
@@ -126,7 +138,7 @@ impl Probe {
                             if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {
                                 return;
                             }
-                            kept = self.ask(link);
+                            kept = self.ask(link, usual);
                         }
                         Err(error) => match failure(error) {
                             Ok(how) => {
@@ -150,6 +162,7 @@ impl Probe {
                     #[cfg(test)]
                     fault::strike(&self.address);
                     kept = Kept::Idle(link);
+                    usual = (usual * 7 + asked.elapsed()) / 8;
                     let asked = asked.duration_since(self.started);
                     if self.notes.send(Note::Reading(self.node, reading, asked)).await.is_err() {
                         return;
@@ -169,7 +182,7 @@ impl Probe {
                     }
                 }
                 Event::Time => {
-                    if !self.time(&mut kept, &mut trying, &mut next_ask).await {
+                    if !self.time(&mut kept, &mut trying, &mut next_ask, usual).await {
                         return;
                     }
                 }
@@ -190,9 +203,23 @@ impl Probe {
         self.notes.send(Note::Fact(fact)).await.is_ok()
     }
 
-    /// A moment has come that was waited for: the next question, or a miss.
-    async fn time(&self, kept: &mut Kept, trying: &mut Option<Trying>, next_ask: &mut Instant) -> bool {
+    /// A moment has come that was waited for: the next question, a slow answer, or a miss.
+    async fn time(
+        &self,
+        kept: &mut Kept,
+        trying: &mut Option<Trying>,
+        next_ask: &mut Instant,
+        usual: Duration,
+    ) -> bool {
         let now = Instant::now();
+        if let Kept::Asking { asked, slow_at, .. } = kept
+            && slow_at.take_if(|at| *at <= now).is_some()
+        {
+            let asked = asked.duration_since(self.started);
+            if !self.tell(Fact::ProbeSlow { node: self.node, asked }).await {
+                return false;
+            }
+        }
         let mut missed = None;
         if let Some(attempt) = trying
             && attempt.next_miss <= now
@@ -215,7 +242,7 @@ impl Probe {
             Kept::Idle(_) if *next_ask <= now => {
                 *next_ask = now + self.interval;
                 if let Kept::Idle(link) = std::mem::replace(kept, Kept::Without) {
-                    *kept = self.ask(*link);
+                    *kept = self.ask(*link, usual);
                 }
             }
             Kept::Without if trying.is_none() && *next_ask <= now => {
@@ -237,7 +264,8 @@ impl Probe {
         Trying { link, since, misses: 0, next_miss: since + self.interval }
     }
 
-    fn ask(&self, mut link: Link) -> Kept {
+    /// `usual` is how long answers take here.
+    fn ask(&self, mut link: Link, usual: Duration) -> Kept {
         // The misses are counted outside; this only keeps a forgotten question from living for ever.
         let deadline = self.interval * (self.misses_max + 1);
         let answer = Box::pin(async move {
@@ -250,7 +278,8 @@ impl Probe {
             (link, answer)
         });
         let asked = Instant::now();
-        Kept::Asking { answer, asked, misses: 0, next_miss: asked + self.interval }
+        let slow_at = Some(asked + (self.interval / SLOW_PART).max(usual * SLOW_TIMES).min(self.interval));
+        Kept::Asking { answer, asked, slow_at, misses: 0, next_miss: asked + self.interval }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starts the manager on a thread of its own, and gives back the ends of its channels.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
+use crate::question;
 use crate::settings::Settings;
-use crate::store::{Saved, Store, StoreError};
+use crate::store::{Opened, Saved, Store, StoreError};
 use crate::watched::{Making, Watched};
 
 /// Facts from the data plane that may wait to be read.
@@ -118,7 +119,7 @@ impl Stop {
 /// Opens the store, starts the manager's thread, and returns at once; what it learns arrives through [`Handles`].
 pub fn start(settings: Settings) -> Result<Handles, StartError> {
     settings.cluster.check().map_err(StartError::Settings)?;
-    let (store, saved, store_thread) = Store::open(&settings.store)?;
+    let Opened { store, saved, loans, thread: store_thread } = Store::open(&settings.store)?;
     let restored = restore(&settings, &saved);
     let runtime = Builder::new_current_thread().enable_all().build()?;
 
@@ -140,8 +141,16 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
-            let making =
-                Making { settings: cluster.clone(), login: login.clone(), started, notes: notes_in.clone() };
+            let questions = Arc::new(question::turn());
+            let making = Making {
+                settings: cluster.clone(),
+                login: login.clone(),
+                started,
+                notes: notes_in.clone(),
+                questions: Arc::clone(&questions),
+                store: store.clone(),
+                loans: Arc::new(Mutex::new(loans)),
+            };
             let cycle = Cycle {
                 settings: cluster,
                 login,
@@ -152,6 +161,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 orders,
                 notes,
                 notes_in,
+                questions,
                 watched: Watched::start(making),
                 store_thread,
                 routes: routes_in,

@@ -1,4 +1,4 @@
-//! The SQLite file: term, writer and drains (each on disk before it is used), and the journal.
+//! The SQLite file: term, writer, drains and settings that were changed for a while (each on disk before it is used), and the journal.
 //!
 //! Entered by a queue, worked off by one thread of its own, because a write blocks until the disk has it. What was waiting is
 //! written decisions first: a journal row never delays a failover. Two connections: decisions are synced at each commit
@@ -15,11 +15,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 use topology::view::Level;
 
+use crate::hurry::Loan;
 use crate::journal::JournalRow;
 
 /// "USTY": the file is ours.
 const APPLICATION_ID: i64 = 0x5553_5459;
 const VERSION: i64 = 1;
+/// What is lent; see [`Loan`].
+const LOAN: &str =
+    "CREATE TABLE IF NOT EXISTS loan (node TEXT NOT NULL, address TEXT NOT NULL, gcomm_uuid TEXT NOT NULL,
+    option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option))";
 /// Journal rows kept.
 const JOURNAL_MAX: i64 = 10_000;
 /// How long another process's lock is waited for.
@@ -74,6 +79,8 @@ type Told = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 pub(crate) enum Work {
     Save(Saved, Told),
+    /// Makes these all that is lent.
+    Lend(Vec<Loan>, Told),
     Note(JournalRow),
     Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
 }
@@ -86,21 +93,30 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens or makes the file; gives back what was in it.
-    pub fn open(path: &Path) -> Result<(Store, Saved, JoinHandle<()>), StoreError> {
+    pub fn open(path: &Path) -> Result<Opened, StoreError> {
         let mut file = File::open(path)?;
         let saved = file.saved()?;
+        let loans = file.loans().map_err(|error| explain(path, &error))?;
         let (queue, work) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("store".into())
             .spawn(move || keep_running(file, &work))
             .map_err(|error| StoreError::Unusable { path: path.into(), why: error.to_string() })?;
-        Ok((Store { queue }, saved, thread))
+        Ok(Opened { store: Store { queue }, saved, loans, thread })
     }
 
     /// Queues work; `Err` gives it back when the thread is gone.
     pub fn send(&self, work: Work) -> Result<(), Box<Work>> {
         self.queue.send(work).map_err(|mpsc::SendError(work)| Box::new(work))
     }
+}
+
+/// An open store, and what was in it.
+pub(crate) struct Opened {
+    pub store: Store,
+    pub saved: Saved,
+    pub loans: Vec<Loan>,
+    pub thread: JoinHandle<()>,
 }
 
 /// Works until the queue ends. A panic costs the piece of work that it broke off, whose answer is missed by a deadline: what goes on is
@@ -159,12 +175,14 @@ impl File {
             let mut waiting = vec![first];
             waiting.extend(work.try_iter());
             let (saves, others): (Vec<Work>, Vec<Work>) =
-                waiting.into_iter().partition(|work| matches!(work, Work::Save(..)));
+                waiting.into_iter().partition(|work| matches!(work, Work::Save(..) | Work::Lend(..)));
             for save in saves {
-                if let Work::Save(saved, told) = save {
-                    let result = self.save(&saved).map_err(|error| explain(&self.path, &error));
-                    told(result);
-                }
+                let (result, told) = match save {
+                    Work::Save(saved, told) => (self.save(&saved), told),
+                    Work::Lend(loans, told) => (self.lend(&loans), told),
+                    Work::Note(..) | Work::Last(..) => continue,
+                };
+                told(result.map_err(|error| explain(&self.path, &error)));
             }
             let mut rows = Vec::new();
             for work in others {
@@ -176,7 +194,7 @@ impl File {
                         // Whoever asked may have gone.
                         let _ = reply.send(result);
                     }
-                    Work::Save(..) => {}
+                    Work::Save(..) | Work::Lend(..) => {}
                 }
             }
             self.note(&rows);
@@ -194,6 +212,35 @@ impl File {
         for (node, limit) in &saved.sessions_max {
             change
                 .execute("INSERT INTO sessions (node, sessions_max) VALUES (?1, ?2)", params![node, limit])?;
+        }
+        change.commit()
+    }
+
+    fn loans(&self) -> rusqlite::Result<Vec<Loan>> {
+        let mut loans = self
+            .decisions
+            .prepare("SELECT node, address, gcomm_uuid, option, own, lent FROM loan ORDER BY node, option")?;
+        let loan = |row: &rusqlite::Row| {
+            Ok(Loan {
+                node: row.get(0)?,
+                address: row.get(1)?,
+                gcomm_uuid: row.get(2)?,
+                option: row.get(3)?,
+                own: row.get(4)?,
+                lent: row.get(5)?,
+            })
+        };
+        loans.query_map([], loan)?.collect()
+    }
+
+    fn lend(&mut self, loans: &[Loan]) -> rusqlite::Result<()> {
+        let change = self.decisions.transaction()?;
+        change.execute("DELETE FROM loan", [])?;
+        for loan in loans {
+            change.execute(
+                "INSERT INTO loan (node, address, gcomm_uuid, option, own, lent) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![loan.node, loan.address, loan.gcomm_uuid, loan.option, loan.own, loan.lent],
+            )?;
         }
         change.commit()
     }
@@ -282,7 +329,8 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         if version != VERSION {
             return Err(foreign(format!("its layout is number {version}, this version knows {VERSION}")));
         }
-        return Ok(());
+        // Not there in a file that an older version made.
+        return connection.execute_batch(LOAN).map_err(|error| explain(path, &error));
     }
     let make = |connection: &mut Connection| -> rusqlite::Result<()> {
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -293,6 +341,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
              CREATE TABLE journal (id INTEGER PRIMARY KEY, at_unix_ms INTEGER NOT NULL, level TEXT NOT NULL,
                                    text TEXT NOT NULL, term INTEGER NOT NULL);",
         )?;
+        change.execute_batch(LOAN)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
         change.commit()
@@ -317,14 +366,11 @@ pub(crate) mod tests {
     /// A row with this text makes the thread panic.
     pub const FAULT: &str = "(a test: panic over this)";
 
-    fn save(store: &Store, saved: Saved) -> Result<(), StoreError> {
+    fn save(store: &Store, work: impl FnOnce(Told) -> Work) -> Result<(), StoreError> {
         let (told, heard) = mpsc::channel();
-        let work = Work::Save(
-            saved,
-            Box::new(move |result| {
-                let _ = told.send(result);
-            }),
-        );
+        let work = work(Box::new(move |result| {
+            let _ = told.send(result);
+        }));
         assert!(store.send(work).is_ok());
         heard.recv().unwrap()
     }
@@ -333,10 +379,20 @@ pub(crate) mod tests {
     fn what_is_saved_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
-        let (store, saved, thread) = Store::open(&path).unwrap();
-        assert_eq!(saved, Saved::default());
+        let Opened { store, saved, loans, thread } = Store::open(&path).unwrap();
+        assert_eq!((saved, loans), (Saved::default(), vec![]));
         let eight = Saved { term: 8, writer: Some("db2".into()), sessions_max: vec![("db1".into(), 0)] };
-        save(&store, eight.clone()).unwrap();
+        save(&store, |told| Work::Save(eight.clone(), told)).unwrap();
+        let loan = |node: &str| Loan {
+            node: node.into(),
+            address: "h:1".into(),
+            gcomm_uuid: "u".into(),
+            option: "evs.suspect_timeout".into(),
+            own: "PT5S".into(),
+            lent: "PT0.6S PT0.3S".into(),
+        };
+        save(&store, |told| Work::Lend(vec![loan("db1"), loan("db2")], told)).unwrap();
+        save(&store, |told| Work::Lend(vec![loan("db2"), loan("db3")], told)).unwrap();
         for text in ["one", "two", "three"] {
             let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
             assert!(store.send(Work::Note(row)).is_ok());
@@ -347,20 +403,29 @@ pub(crate) mod tests {
         assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<Vec<_>>(), ["two", "three"]);
         drop(store);
         thread.join().unwrap();
-        let (_, saved, _) = Store::open(&path).unwrap();
-        assert_eq!(saved, eight);
+        let opened = Store::open(&path).unwrap();
+        assert_eq!((opened.saved, opened.loans), (eight, vec![loan("db2"), loan("db3")]));
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state.db");
+        drop(Store::open(&path).unwrap());
+        Connection::open(&path).unwrap().execute_batch("DROP TABLE loan").unwrap();
+        assert_eq!(Store::open(&path).unwrap().loans, vec![]);
     }
 
     #[test]
     fn a_panic_costs_one_piece_of_work() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, _, thread) = Store::open(&dir.path().join("state.db")).unwrap();
+        let Opened { store, thread, .. } = Store::open(&dir.path().join("state.db")).unwrap();
         let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: FAULT.into(), term: 8 };
         assert!(store.send(Work::Note(row)).is_ok());
         let nine = Saved { term: 9, writer: Some("db1".into()), sessions_max: vec![] };
         // It may have been taken up together with the row, and be lost with it.
         let _ = store.send(Work::Save(nine.clone(), Box::new(|_| ())));
-        save(&store, nine).unwrap();
+        save(&store, |told| Work::Save(nine, told)).unwrap();
         assert!(!thread.is_finished());
         drop(store);
         thread.join().unwrap();

@@ -1,4 +1,4 @@
-//! The tasks that watch and pace the nodes, kept running: one that ends is started again, and while it does not run its node counts as
+//! The tasks that watch, pace and hurry the nodes, kept running: one that ends is started again, and while it does not run its node counts as
 //! not answering. A task that panics must never leave its node "well" for ever.
 //!
 //! ```text
@@ -6,16 +6,21 @@
 //!                       at once after a run of 10 s or more, else after 1, 2, 4, ... 30 s
 //! ```
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use link::Login;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use topology::NodeId;
 use topology::fact::{Fact, LinkEnd};
+use topology::galera;
+use topology::galera::hurry::End;
 
+use crate::hurry::{self, Loan};
 use crate::pacer::Pacer;
 use crate::probe::{Note, Probe, Wish};
+use crate::store::Store;
 use crate::tasks::Tasks;
 
 /// Wishes to one probe that may wait.
@@ -31,15 +36,21 @@ const RESTART_GAP_MAX: Duration = Duration::from_secs(30);
 pub(crate) enum Role {
     Probe(NodeId),
     Pacer(NodeId),
+    Hurry,
 }
 
-/// What all probes and pacers are made of.
+/// What all of them are made of.
 pub(crate) struct Making {
     pub settings: topology::settings::Settings,
     pub login: Login,
     /// When the time of the facts began.
     pub started: Instant,
     pub notes: mpsc::Sender<Note>,
+    /// Questions to the group wait here for one another.
+    pub questions: Arc<Semaphore>,
+    pub store: Store,
+    /// What of the nodes' own settings is not given back, as it is on disk.
+    pub loans: Arc<Mutex<Vec<Loan>>>,
 }
 
 pub(crate) struct Watched {
@@ -47,6 +58,7 @@ pub(crate) struct Watched {
     tasks: Tasks<Role>,
     probes: Vec<Turn<mpsc::Sender<Wish>>>,
     paces: Vec<Turn<watch::Sender<bool>>>,
+    hurry: Turn<watch::Sender<Option<hurry::Wish>>>,
 }
 
 /// One task's runs.
@@ -103,7 +115,8 @@ impl Watched {
             probes.push(Turn::new(making.probe(node, &mut tasks)));
             paces.push(Turn::new(making.pacer(node, false, &mut tasks)));
         }
-        Self { making, tasks, probes, paces }
+        let hurry = Turn::new(making.hurry(&mut tasks));
+        Self { making, tasks, probes, paces, hurry }
     }
 
     /// Tells a probe what is wanted of it.
@@ -121,6 +134,16 @@ impl Watched {
         }
     }
 
+    /// The group is to be hurried.
+    pub fn hurry(&self, wish: hurry::Wish) {
+        self.hurry.way.send_replace(Some(wish));
+    }
+
+    /// It is not, any more.
+    pub fn ease(&self, number: u64) {
+        self.hurry.way.send_if_modified(|wish| wish.take_if(|wish| wish.number == number).is_some());
+    }
+
     /// Waits for the next end of a task that must not end. Cancel safe.
     pub async fn ended(&mut self) -> (Role, String) {
         self.tasks.ended().await
@@ -129,19 +152,28 @@ impl Watched {
     /// A task has ended: a sentence about it, and what the brain is to know. It is started by [`Watched::round`].
     pub fn note_end(&mut self, role: Role, how: &str) -> (String, Fact) {
         let now = Instant::now();
-        let (what, node, wait) = match role {
-            Role::Probe(node) => ("watches", node, self.probes[usize::from(node.0)].ended(now)),
-            Role::Pacer(node) => ("paces", node, self.paces[usize::from(node.0)].ended(now)),
+        let name = |node: NodeId| self.making.settings.nodes[usize::from(node.0)].name.as_str();
+        let (what, wait) = match role {
+            Role::Probe(node) => {
+                (format!("watches {}", name(node)), self.probes[usize::from(node.0)].ended(now))
+            }
+            Role::Pacer(node) => {
+                (format!("paces {}", name(node)), self.paces[usize::from(node.0)].ended(now))
+            }
+            Role::Hurry => ("hurries the group".to_owned(), self.hurry.ended(now)),
         };
-        let name = &self.making.settings.nodes[usize::from(node.0)].name;
         let when =
             if wait.is_zero() { "at once".to_owned() } else { format!("in {:.0} s", wait.as_secs_f32()) };
-        let text = format!(
-            "the task that {what} {name} has ended, which it must not: {how}; it is started again {when}"
-        );
+        let text =
+            format!("the task that {what} has ended, which it must not: {how}; it is started again {when}");
         let fact = match role {
             Role::Probe(node) => Fact::LinkEnded { node, how: LinkEnd::Silent },
             Role::Pacer(_) => Fact::Tick,
+            Role::Hurry => self.hurry.way.borrow().as_ref().map_or(Fact::Tick, |wish| {
+                // What it had changed is on disk, and given back by the next one.
+                let end = End::Failed("its task has ended".into());
+                Fact::Outcome(galera::Outcome::HurryEnded { number: wish.number, end }.into())
+            }),
         };
         (text, fact)
     }
@@ -167,13 +199,16 @@ impl Watched {
                 pacer.run(self.making.pacer(node, brisk, &mut self.tasks), now);
             }
         }
+        if self.hurry.is_due(now) {
+            self.hurry.run(self.making.hurry(&mut self.tasks), now);
+        }
         facts
     }
 
-    /// The end: the wishes end, and each pacer puts its node's own pace back.
+    /// The end: the wishes end, and what is a node's own is put back.
     pub async fn close(self) {
-        let Self { tasks, probes, paces, .. } = self;
-        drop((probes, paces));
+        let Self { tasks, probes, paces, hurry, .. } = self;
+        drop((probes, paces, hurry));
         tasks.all_ended().await;
     }
 }
@@ -204,6 +239,21 @@ impl Making {
         let address = self.settings.nodes[usize::from(node.0)].address.clone();
         tasks.start(Role::Pacer(node), Pacer { address, login: self.login.clone(), wish }.run());
         pace
+    }
+
+    fn hurry(&self, tasks: &mut Tasks<Role>) -> watch::Sender<Option<hurry::Wish>> {
+        let (way, wish) = watch::channel(None);
+        let worker = hurry::Worker {
+            login: self.login.clone(),
+            turn: Arc::clone(&self.questions),
+            store: self.store.clone(),
+            notes: self.notes.clone(),
+            wish,
+            loans: Arc::clone(&self.loans),
+            names: self.settings.nodes.iter().map(|node| node.name.clone()).collect(),
+        };
+        tasks.start(Role::Hurry, worker.run());
+        way
     }
 }
 

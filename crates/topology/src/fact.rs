@@ -28,6 +28,9 @@ pub enum Fact {
     Status { node: NodeId, status: Status, asked: Now },
     /// The node did not answer within the deadline of a probe, which was sent at `asked`.
     ProbeMissed { node: NodeId, asked: Now },
+    /// The node is late with its answer to a question that was sent at `asked`: it takes several times as long as usual, but has not
+    /// missed the deadline. Said once of a question.
+    ProbeSlow { node: NodeId, asked: Now },
     /// The account table, read from `node`.
     Accounts { node: NodeId, rows: Vec<Account> },
     /// The names that a statement may not touch if it is to be rolled back whole, read from `node`

@@ -12,7 +12,7 @@
 use crate::NodeId;
 use crate::action::Action;
 use crate::core::Core;
-use crate::fact::Outcome;
+use crate::fact::{Now, Outcome};
 use crate::galera::{self, Galera, GaleraStatus};
 use crate::health::{Finding, Rules, Serves};
 
@@ -97,6 +97,13 @@ impl Group {
         }
     }
 
+    /// The node is late with its answer to a question that was sent at `asked`.
+    pub fn slow(&mut self, id: NodeId, asked: Now) {
+        match self {
+            Self::Galera(group) => group.slow(id, asked),
+        }
+    }
+
     /// Before the nodes are judged.
     pub fn look_around(&mut self, core: &mut Core) {
         match self {
@@ -143,7 +150,7 @@ impl Group {
     /// Something waits for what the nodes have to say: they are asked until it is clear.
     pub fn is_unclear(&self, core: &Core) -> bool {
         match self {
-            Self::Galera(group) => group.eviction_pending(core),
+            Self::Galera(group) => group.is_unclear(core),
         }
     }
 

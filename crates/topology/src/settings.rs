@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::NodeId;
 use crate::galera;
-pub use crate::galera::EvictPolicy;
+pub use crate::galera::{EvictPolicy, SilencePolicy};
 use crate::kind::Kind;
 
 /// Who takes writes.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::hurry::End;
 use topology::galera::{self, GaleraStatus};
 use topology::health::Serves;
 use topology::order::{Order, OrderId};
@@ -33,7 +34,10 @@ enum Event {
     Tables,
     Quiet(u8),
     Persisted(bool),
-    Evicted(bool),
+    Evicted(u8),
+    Slow(u8),
+    /// What comes of a hurry; 0: every member is told.
+    Hurry(u8),
     Barrier(u8, bool),
     Order(u8, u8, u64, bool),
 }
@@ -54,7 +58,9 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (node.clone(), prop_oneof![Just(1047), Just(1053), Just(1290)]).prop_map(|(node, errno)| Event::Refused(node, errno)),
         4 => node.clone().prop_map(Event::Quiet),
         6 => proptest::bool::weighted(0.8).prop_map(Event::Persisted),
-        2 => proptest::bool::weighted(0.8).prop_map(Event::Evicted),
+        2 => (0u8..5).prop_map(Event::Evicted),
+        3 => node.clone().prop_map(Event::Slow),
+        3 => (0u8..7).prop_map(Event::Hurry),
         6 => (node.clone(), proptest::bool::weighted(0.7)).prop_map(|(node, passed)| Event::Barrier(node, passed)),
         2 => (0u8..5, node, 0u64..500, any::<bool>())
             .prop_map(|(kind, node, budget, force)| Event::Order(kind, node, budget, force)),
@@ -83,6 +89,8 @@ struct World {
     chosen: BTreeMap<Term, Option<NodeId>>,
     persists: VecDeque<Term>,
     evicts: VecDeque<NodeId>,
+    /// The one that runs: its number, when it was ordered, whether its end was ordered.
+    hurry: Option<(u64, Duration, bool)>,
     barriers: BTreeMap<u8, Term>,
     ordered: u64,
     answered: BTreeSet<u64>,
@@ -118,6 +126,7 @@ impl World {
             chosen: BTreeMap::from([(restored, writer.filter(|_| writers == Writers::One))]),
             persists: VecDeque::new(),
             evicts: VecDeque::new(),
+            hurry: None,
             barriers: BTreeMap::new(),
             ordered: 0,
             answered: BTreeSet::new(),
@@ -200,6 +209,20 @@ impl World {
                     (0..NODES).filter(|node| *node != victim.0 && self.linked[usize::from(*node)]).count();
                 assert_eq!(left, 2, "an eviction that leaves no majority");
                 self.evicts.push_back(victim);
+            }
+            Action::Galera(galera::Action::Hurry { number, silent, members, .. }) => {
+                let lost = |since: Duration| self.now.saturating_sub(since) > Duration::from_secs(60);
+                assert!(self.hurry.is_none_or(|(_, since, _)| lost(since)), "two hurries at once");
+                assert!(!silent.is_empty() && silent.iter().all(|node| !members.contains(node)));
+                // Every view in this test has three members.
+                assert_eq!(members.len(), 2, "a hurry without a majority");
+                assert!(members.iter().all(|node| self.linked[usize::from(node.0)]));
+                self.hurry = Some((number, self.now, false));
+            }
+            Action::Galera(galera::Action::Ease { number }) => {
+                let (running, since, eased) = self.hurry.unwrap_or_default();
+                assert_eq!((running, eased), (number, false), "an end of something else, or a second one");
+                self.hurry = Some((running, since, true));
             }
             Action::Barrier { node, term, .. } => {
                 self.barriers.insert(node.0, term);
@@ -305,12 +328,27 @@ impl World {
             Event::Evicted(done) => {
                 let Some(victim) = self.evicts.pop_front() else { return };
                 let why = String::from("no");
-                let outcome = if done {
-                    galera::Outcome::Evicted { victim, via: victim }
-                } else {
-                    galera::Outcome::EvictFailed { victim, why }
+                let outcome = match done {
+                    0 => galera::Outcome::EvictFailed { victim, why },
+                    1 => galera::Outcome::Spared { victim, via: victim },
+                    _ => galera::Outcome::Evicted { victim, via: victim },
                 };
                 Fact::Outcome(outcome.into())
+            }
+            Event::Slow(node) => Fact::ProbeSlow { node: NodeId(node), asked: self.now },
+            Event::Hurry(what) => {
+                let Some((number, _, _)) = self.hurry else { return };
+                let end = match what {
+                    0 => return self.tell(Fact::Outcome(galera::Outcome::Hurried { number }.into())),
+                    1 => End::Unneeded,
+                    2 => End::Short,
+                    3 => End::GoesOn,
+                    4 => End::Eased,
+                    5 => End::TimeUp,
+                    _ => End::Failed("no".into()),
+                };
+                self.hurry = None;
+                Fact::Outcome(galera::Outcome::HurryEnded { number, end }.into())
             }
             Event::Barrier(node, passed) => {
                 let Some(term) = self.barriers.remove(&node) else { return };
@@ -358,7 +396,10 @@ impl World {
             for _ in 0..self.persists.len() {
                 self.happen(Event::Persisted(true));
             }
-            self.happen(Event::Evicted(true));
+            self.happen(Event::Evicted(2));
+            if self.hurry.is_some_and(|(_, _, eased)| eased) {
+                self.happen(Event::Hurry(4));
+            }
             self.tell(Fact::Tick);
         }
     }
@@ -376,6 +417,7 @@ impl World {
                 assert!(drained || lane.state == LaneState::Open, "shut for ever: {node:?}");
             }
         }
+        assert!(self.hurry.is_none(), "a hurry does not end: {:?}", self.hurry);
         let may_write = view.nodes.iter().any(|node| node.sessions_max != Some(0));
         let open = self.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
         assert!(open >= usize::from(may_write), "nobody writes: {:?}", view.hold_because);

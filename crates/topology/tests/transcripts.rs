@@ -3,16 +3,16 @@
 //! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
 //!
 //! ```text
-//!   cluster writers=one evict=proven nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
+//!   cluster writers=one evict=proven silent=hurry nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
 //!   auto persist barrier evict            these are answered at once, with success
 //!   0.100 all up                          every node: LinkUp and a Status
 //!   0.100 db1 status primary=no           what is changed stays changed for that node
 //!   0.100 group conf=4 members=db2,db3    the same for the members named
 //!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
-//!   0.100 db1 status asked=0.050          the question was sent then, else now
+//!   0.100 db1 status asked=0.050 | slow asked=0.050       the question was sent then, else now
 //!   0.100 db1 lost alarm=1 | refused 1047 alarm=2 | full alarm=3      of the lane's present epoch, or epoch=N; full: error 1040
 //!   0.100 db1 statement DIGEST TEXT | cut | tables log,old            cut: every link of the epoch before the present one is gone
-//!   0.100 persisted | persist-failed WHY | evicted | evict-failed WHY | tick | account NAME | tables-changed
+//!   0.100 persisted | persist-failed WHY | evicted | spared VIA | hurried | hurry-ended goes-on | evict-failed WHY | tick | account NAME | tables-changed
 //!   0.100 order switchover db2 budget=1.0 force
 //!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms, or every=SECONDS
 //! ```
@@ -24,7 +24,8 @@ use std::time::Duration;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
-use topology::galera::{self, GaleraStatus};
+use topology::galera::hurry::End;
+use topology::galera::{self, GaleraStatus, SilencePolicy};
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, LaneState, Routes, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
@@ -72,6 +73,8 @@ struct Stage {
     auto: Vec<String>,
     persists: VecDeque<Term>,
     evicts: VecDeque<NodeId>,
+    /// The number of the last hurry.
+    hurries: u64,
     barriers: BTreeMap<NodeId, Term>,
     asked: Vec<NodeId>,
     routes: Option<std::sync::Arc<Routes>>,
@@ -122,6 +125,9 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
     if let Some(time) = given.get("probe_interval") {
         settings.probe_interval = seconds(time)?;
     }
+    if given.get("silent") == Some(&"wait") {
+        settings.galera.silence = SilencePolicy::Wait;
+    }
     settings.events = given.get("events") != Some(&"off");
     if let Some(time) = given.get("leave_grace") {
         settings.galera.leave_grace = seconds(time)?;
@@ -156,6 +162,7 @@ fn cluster(words: &[&str]) -> Result<Stage, String> {
         auto: Vec::new(),
         persists: VecDeque::new(),
         evicts: VecDeque::new(),
+        hurries: 0,
         barriers: BTreeMap::new(),
         asked: Vec::new(),
         routes: None,
@@ -184,6 +191,27 @@ impl Stage {
             "evicted" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
                 Fact::Outcome(galera::Outcome::Evicted { victim, via: victim }.into())
+            }
+            "spared" => {
+                let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
+                let via = self.node(words.get(2).ok_or("by whose word?")?)?;
+                Fact::Outcome(galera::Outcome::Spared { victim, via }.into())
+            }
+            "hurried" => {
+                let number = self.hurries;
+                Fact::Outcome(galera::Outcome::Hurried { number }.into())
+            }
+            "hurry-ended" => {
+                let end = match words.get(2).copied().ok_or("how?")? {
+                    "unneeded" => End::Unneeded,
+                    "short" => End::Short,
+                    "goes-on" => End::GoesOn,
+                    "eased" => End::Eased,
+                    "time-up" => End::TimeUp,
+                    "failed" => End::Failed(words[3..].join(" ")),
+                    _ => return Err("how?".into()),
+                };
+                Fact::Outcome(galera::Outcome::HurryEnded { number: self.hurries, end }.into())
             }
             "evict-failed" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
@@ -222,6 +250,10 @@ impl Stage {
                     }
                     "ended" => Fact::LinkEnded { node, how: ended(&rest)? },
                     "failed" => Fact::ConnectFailed { node, how: failed(&rest)? },
+                    "slow" => Fact::ProbeSlow {
+                        node,
+                        asked: option(words, "asked=").map_or(Ok(self.now), seconds)?,
+                    },
                     "missed" => self.missed(node),
                     "lost" | "full" => {
                         let (epoch, alarm) = self.alarm(node, words)?;
@@ -440,6 +472,12 @@ impl Stage {
             Action::Galera(galera::Action::Forget { node }) => {
                 format!("forget the evicted on {}", name(node))
             }
+            Action::Galera(galera::Action::Hurry { number, silent, members, view }) => {
+                self.hurries = number;
+                let names = |nodes: Vec<NodeId>| nodes.into_iter().map(name).collect::<Vec<_>>().join(",");
+                format!("hurry {number}: {} silent in view {view}, tell {}", names(silent), names(members))
+            }
+            Action::Galera(galera::Action::Ease { number }) => format!("ease {number}"),
             Action::Galera(galera::Action::Pace { node, brisk }) => {
                 format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
             }

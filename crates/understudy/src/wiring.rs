@@ -176,6 +176,7 @@ fn manager_settings(settings: &Settings, password: String) -> manager::Settings 
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
     cluster.galera.evict = settings.monitor.evict;
+    cluster.galera.silence = settings.monitor.silent;
     cluster.probe_interval = settings.monitor.interval;
     cluster.misses_max = settings.monitor.misses_max;
     cluster.events = settings.monitor.events;

@@ -35,6 +35,15 @@ pub enum Evict {
     Never,
 }
 
+/// What is done while the group waits for a silent node
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Silent {
+    /// The others' wait is shortened
+    Hurry,
+    /// Nothing
+    Wait,
+}
+
 /// Measures on a real cluster: graceful, semi-graceful, non-graceful (the seed's nine cells), frozen, vanished x active, passive, all
 #[derive(Debug, clap::Args)]
 pub struct FailoverArgs {
@@ -104,6 +113,9 @@ pub struct FailoverArgs {
     /// Understudy: whom to evict [default: Understudy's own]
     #[arg(long, value_enum)]
     pub evict: Option<Evict>,
+    /// Understudy: what to do while the group waits for a silent node [default: Understudy's own]
+    #[arg(long, value_enum)]
+    pub silent: Option<Silent>,
     /// Understudy: ms between two probes [default: Understudy's own]
     #[arg(long)]
     pub probe_interval_ms: Option<u64>,
@@ -170,6 +182,7 @@ impl DemoArgs {
             fresh_cells: false,
             checks_only: false,
             evict: None,
+            silent: None,
             probe_interval_ms: None,
             misses_max: None,
             advised: false,
@@ -215,6 +228,7 @@ impl FailoverArgs {
             knobs: Knobs {
                 checks_only: self.checks_only,
                 evict,
+                silent: self.silent.map(|silent| format!("{silent:?}").to_lowercase()),
                 probe_interval_ms: self.probe_interval_ms,
                 misses_max: self.misses_max,
             },

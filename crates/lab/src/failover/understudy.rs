@@ -23,6 +23,8 @@ pub struct Knobs {
     pub checks_only: bool,
     /// `monitor.evict`: "proven", "silent", "never".
     pub evict: Option<String>,
+    /// `monitor.silent`: "hurry", "wait".
+    pub silent: Option<String>,
     /// `monitor.interval_ms`.
     pub probe_interval_ms: Option<u64>,
     /// `monitor.misses_max`.
@@ -81,6 +83,9 @@ impl Place<'_> {
         }
         if let Some(evict) = &knobs.evict {
             let _ = writeln!(text, "evict = \"{evict}\"");
+        }
+        if let Some(silent) = &knobs.silent {
+            let _ = writeln!(text, "silent = \"{silent}\"");
         }
         if let Some(interval) = knobs.probe_interval_ms {
             let _ = writeln!(text, "interval_ms = {interval}");
@@ -280,13 +285,14 @@ mod tests {
         let slow = Knobs {
             checks_only: true,
             evict: Some("never".into()),
+            silent: Some("wait".into()),
             probe_interval_ms: Some(1000),
             misses_max: Some(3),
         };
         let slow = place(&nodes).config(&slow);
-        assert!(
-            slow.contains("detect = \"checks\"\nevict = \"never\"\ninterval_ms = 1000\nmisses_max = 3\n")
-        );
+        assert!(slow.contains(
+            "detect = \"checks\"\nevict = \"never\"\nsilent = \"wait\"\ninterval_ms = 1000\nmisses_max = 3\n"
+        ));
     }
 
     #[test]

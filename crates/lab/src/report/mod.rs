@@ -351,6 +351,7 @@ fn conditions(out: &mut String, report: &Report) {
     let mut said = Vec::new();
     said.extend(knobs.checks_only.then(|| "monitor.detect = checks".to_owned()));
     said.extend(knobs.evict.as_ref().map(|evict| format!("monitor.evict = {evict}")));
+    said.extend(knobs.silent.as_ref().map(|silent| format!("monitor.silent = {silent}")));
     said.extend(knobs.probe_interval_ms.map(|ms| format!("monitor.interval_ms = {ms}")));
     said.extend(knobs.misses_max.map(|misses| format!("monitor.misses_max = {misses}")));
     row("Understudy", if said.is_empty() { "its defaults".to_owned() } else { said.join(", ") });

@@ -157,6 +157,7 @@ impl Brain {
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
             Fact::Status { node, status, asked } => self.status(node, status, asked),
             Fact::ProbeMissed { node, asked } => self.miss(node, asked),
+            Fact::ProbeSlow { node, asked } => self.group.slow(node, asked),
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {
@@ -346,7 +347,7 @@ fn without_events(fact: Fact) -> Fact {
         Fact::ConnectFailed { node, how: ConnectFailure::Refused | ConnectFailure::Reset } => {
             Fact::ConnectFailed { node, how: ConnectFailure::TimedOut }
         }
-        Fact::TrafficLost { .. } | Fact::TrafficRefused { .. } => Fact::Tick,
+        Fact::TrafficLost { .. } | Fact::TrafficRefused { .. } | Fact::ProbeSlow { .. } => Fact::Tick,
         other => other,
     }
 }
@@ -359,6 +360,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::ConnectFailed { node, .. }
         | Fact::Status { node, .. }
         | Fact::ProbeMissed { node, .. }
+        | Fact::ProbeSlow { node, .. }
         | Fact::Accounts { node, .. }
         | Fact::TrafficLost { node, .. }
         | Fact::TrafficRefused { node, .. }
@@ -369,7 +371,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
             Some(*node)
         }
-        Fact::Outcome(Outcome::Galera(outcome)) => Some(outcome.node()),
+        Fact::Outcome(Outcome::Galera(outcome)) => outcome.node(),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
         | Fact::UnknownAccount { .. }
         | Fact::TablesChanged

@@ -4,22 +4,28 @@
 //!   sql ──(the shell asks)──> status ──> words   what a member says against itself: a table of rules
 //!                                  └───> view    the newest view of the group: who has left, who is a stranger
 //!                                          ├──> evict   a member that is proven dead is struck from the group
+//!                                          ├──> hurry   the others wait less long for a member that is silent
+//!                                          │    question  does every member still acknowledge?
+//!                                          │    timers    what may be shortened, and in which order
 //!                                          └──> pace    the others talk faster while a member is on its way out
 //! ```
 //!
 //! The general brain comes in through [`crate::kind`] only.
 
 mod evict;
+pub mod hurry;
 mod pace;
+pub mod question;
 mod settings;
 pub mod sql;
 mod status;
+pub mod timers;
 mod view;
 pub mod words;
 
 use std::time::Duration;
 
-pub use self::settings::{EvictPolicy, Settings};
+pub use self::settings::{EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;
 use crate::NodeId;
@@ -30,7 +36,8 @@ use crate::fact::Now;
 /// What the brain asks the shell to do to a group.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Strike `victim` from the group; answered by `Evicted` when `via` is in a new view, or by `EvictFailed`.
+    /// Strike `victim` from the group, unless it still acknowledges what the group sends ([`question`]); answered by `Evicted` when
+    /// `via` is in a new view, by `Spared` or by `EvictFailed`.
     Evict {
         /// Who.
         victim: NodeId,
@@ -51,6 +58,24 @@ pub enum Action {
         /// Every 0.1 s; else its own pace.
         brisk: bool,
     },
+    /// Shorten the timers of `members`, all or none, if the group waits for somebody ([`question`]); then, as soon as the group has
+    /// another view than number `view`, or by [`Action::Ease`], or when that takes too long, give every member its own back. Answered by
+    /// `Hurried` when all are set, and always by `HurryEnded`. See [`hurry`] and [`timers`].
+    Hurry {
+        /// Ties the answers to it.
+        number: u64,
+        /// Who is silent; for what is said.
+        silent: Vec<NodeId>,
+        /// Everybody else in the view.
+        members: Vec<NodeId>,
+        /// The view's number.
+        view: u64,
+    },
+    /// Give the members of that hurry their own timers back, now.
+    Ease {
+        /// Which.
+        number: u64,
+    },
     /// Clear the node's list of evicted members; answered by nothing. See [`sql::FORGET_EVICTED`].
     Forget {
         /// Which node.
@@ -64,15 +89,24 @@ pub enum Action {
 pub enum Outcome {
     /// `evs.evict` was accepted by `via`.
     Evicted { victim: NodeId, via: NodeId },
+    /// It was not ordered: asked through `via`, the victim still acknowledges what the group sends.
+    Spared { victim: NodeId, via: NodeId },
     /// No survivor took it.
     EvictFailed { victim: NodeId, why: String },
+    /// The timers of all members are shortened.
+    Hurried { number: u64 },
+    /// They are not, or not any more.
+    HurryEnded { number: u64, end: hurry::End },
 }
 
 impl Outcome {
-    /// The node it is about.
-    pub fn node(&self) -> NodeId {
+    /// The node it is about, when it is about one.
+    pub fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Evicted { victim, .. } | Self::EvictFailed { victim, .. } => *victim,
+            Self::Evicted { victim, .. } | Self::Spared { victim, .. } | Self::EvictFailed { victim, .. } => {
+                Some(*victim)
+            }
+            Self::Hurried { .. } | Self::HurryEnded { .. } => None,
         }
     }
 }
@@ -89,6 +123,11 @@ pub(crate) struct Galera {
     evicting: Option<(NodeId, Now)>,
     /// When the last one ended: the next needs a status that is newer.
     evict_ended: Option<Now>,
+    hurry: Option<hurry::Hurry>,
+    /// No other before then.
+    hurry_after: Now,
+    /// How many there were.
+    hurries: u64,
 }
 
 /// What is held true of a node as a member of the group.
@@ -104,6 +143,10 @@ struct Member {
     evicted_uuid: String,
     evict_tries: u32,
     evict_after: Now,
+    /// It was not evicted since it acknowledged what the group sent, and that was said.
+    spared: bool,
+    /// A question to it, sent then, has waited longer for its answer than usual.
+    slow_since: Option<Now>,
     /// It was told to be brisk, see [`pace`].
     brisk: bool,
     /// It misses probes while others answer, and when that last began.
@@ -119,6 +162,9 @@ impl Galera {
             strangers: 0,
             evicting: None,
             evict_ended: None,
+            hurry: None,
+            hurry_after: Now::ZERO,
+            hurries: 0,
         }
     }
 
@@ -138,22 +184,32 @@ impl Galera {
             }
         }
         let member = self.member_mut(id);
+        member.slow_since = None;
         if !status.gcomm_uuid.is_empty() && status.gcomm_uuid != member.gcomm_uuid {
             member.gcomm_uuid.clone_from(&status.gcomm_uuid);
             member.evict_tries = 0;
         }
     }
 
-    /// After the plan has done its part: evictions that it did not order itself, and each node's pace.
+    /// After the plan has done its part: evictions that it did not order itself, shorter waits, and each node's pace.
     pub fn act(&mut self, core: &mut Core) {
         self.evict_bystander(core);
+        self.hurry(core);
         self.pace(core);
+    }
+
+    /// Something waits for what the nodes have to say.
+    pub fn is_unclear(&self, core: &Core) -> bool {
+        self.eviction_pending(core) || self.hurry_pending(core)
     }
 
     /// What came of an action.
     pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
         match outcome {
             Outcome::Evicted { victim, .. } => self.evict_ended(core, victim, None),
+            Outcome::Spared { victim, via } => self.spared(core, victim, via),
+            Outcome::Hurried { number } => self.hurried(core, number),
+            Outcome::HurryEnded { number, end } => self.hurry_ended(core, number, &end),
             Outcome::EvictFailed { victim, why } => self.evict_ended(core, victim, Some(&why)),
         }
     }

@@ -12,12 +12,12 @@
 //!   - an operator took the traffic off it through us, which is what one does before one stops it.
 //!
 //! Nothing else depends on that period, and each node gets its own back as soon as the reason is over. Never under
-//! `evict = "never"`, which means that the group is left alone.
+//! `evict = "never"` with `silent = "wait"`, which mean that the group is left alone.
 
 use std::time::Duration;
 
 use super::view::primary;
-use super::{Action, EvictPolicy, Galera};
+use super::{Action, EvictPolicy, Galera, SilencePolicy};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -60,13 +60,15 @@ impl Galera {
 
     fn on_its_way_out(&self, core: &Core, id: NodeId) -> bool {
         let (node, member) = (core.node(id), self.member(id));
-        if core.settings.galera.evict == EvictPolicy::Never || !node.linked_once || member.left_view {
+        let settings = &core.settings.galera;
+        let left_alone = settings.evict == EvictPolicy::Never && settings.silence == SilencePolicy::Wait;
+        if left_alone || !node.linked_once || member.left_view {
             return false;
         }
         let lost = node.verdict.serves == Serves::No
             && (!node.linked || node.leaving_since.is_some())
             && !core.silent_alone(id);
         let stopping = core.now < node.stop_expected_until;
-        (lost || member.late || stopping) && node.verdict.problem != "left"
+        (lost && !member.spared || member.late || stopping) && node.verdict.problem != "left"
     }
 }

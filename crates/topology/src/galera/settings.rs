@@ -16,11 +16,24 @@ pub enum EvictPolicy {
     Never,
 }
 
+/// What is done when the group waits for a member that is silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SilencePolicy {
+    /// The others' timers are shortened until the group has gone on without it; see [`super::hurry`].
+    #[default]
+    Hurry,
+    /// Nothing: Galera's own timers decide.
+    Wait,
+}
+
 /// How the group is helped when it loses a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// When a lost node is evicted.
     pub evict: EvictPolicy,
+    /// Whether the others' wait for a silent one is shortened.
+    pub silence: SilencePolicy,
     /// How long a node that stops in good order may take to leave the group before it may be evicted.
     pub leave_grace: Duration,
     /// How long an eviction may take, from asking for it until the survivors' view has changed.
@@ -31,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             evict: EvictPolicy::default(),
+            silence: SilencePolicy::default(),
             leave_grace: Duration::from_secs(1),
             evict_deadline: Duration::from_secs(10),
         }

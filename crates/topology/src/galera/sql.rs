@@ -28,6 +28,21 @@ pub const VIEW: &str = "SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_conf\\_id'";
 pub const STILL_MEMBER: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status')";
 
+/// What [`super::question::Look`] holds. 0.6 ms.
+pub const DELIVERED: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_received','wsrep_replicated','wsrep_local_recv_queue',\
+    'wsrep_cluster_conf_id','wsrep_last_committed','wsrep_evs_repl_latency')";
+
+/// Makes each causal read of the node send a message that every member must acknowledge; see [`super::question`]. While it is so, a
+/// causal read takes 0.3 ms more (measured), and nothing else changes. The value before is that of [`CAUSAL_PERIOD`] among
+/// [`PROVIDER_OPTIONS`].
+pub const EACH_READ_ASKS: &str = "SET GLOBAL wsrep_provider_options = 'evs.causal_keepalive_period=PT0S'";
+
+/// The option that [`EACH_READ_ASKS`] changes.
+pub const CAUSAL_PERIOD: &str = "evs.causal_keepalive_period";
+
+/// Which view the node is in, under which name, and whether it is talking about the next (wsrep_evs_state other than OPERATIONAL).
+pub const TALK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_conf_id','wsrep_evs_state','wsrep_gcomm_uuid')";
+
 /// Strikes a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
 pub fn evict(gcomm_uuid: &str) -> Option<String> {
     let sane = !gcomm_uuid.is_empty()
@@ -37,19 +52,32 @@ pub fn evict(gcomm_uuid: &str) -> Option<String> {
 }
 
 /// Has the node repeat its part of the talk about the next view every 0.1 s, the least that Galera takes, and from now on (its
-/// timer starts anew). The value before is in [`PROVIDER_OPTIONS`] and is put back by [`set_join_period`].
+/// timer starts anew). The value before is that of [`JOIN_PERIOD`] among [`PROVIDER_OPTIONS`].
 pub const BRISK: &str = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT0.1S'";
 
-/// One row, one column: `name = value; name = value; ...`, to be read with [`join_period`].
+/// The option that [`BRISK`] changes.
+pub const JOIN_PERIOD: &str = "evs.join_retrans_period";
+
+/// What [`BRISK`] sets it to, as the node says it.
+pub const JOIN_PERIOD_MIN: &str = "PT0.1S";
+
+/// One row, one column: `name = value; name = value; ...`, to be read with [`option`].
 pub const PROVIDER_OPTIONS: &str = "SELECT @@GLOBAL.wsrep_provider_options";
 
-/// Puts the join period back. `None` when `period` is no ISO 8601 duration, or what [`BRISK`] sets anyway.
-pub fn set_join_period(period: &str) -> Option<String> {
+/// The value of one of the provider's options.
+pub fn option<'a>(options: &'a str, name: &str) -> Option<&'a str> {
+    options
+        .split(';')
+        .filter_map(|pair| pair.split_once('='))
+        .find_map(|(known, value)| (known.trim() == name).then(|| value.trim()))
+}
+
+/// Sets one of the provider's options that are lengths of time. `None` when `period` is no ISO 8601 duration.
+pub fn set_period(name: &str, period: &str) -> Option<String> {
     let sane = period.starts_with('P')
         && period.len() <= 32
         && period.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
-    (sane && period != JOIN_PERIOD_MIN)
-        .then(|| format!("SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period={period}'"))
+    sane.then(|| format!("SET GLOBAL wsrep_provider_options = '{name}={period}'"))
 }
 
 /// Clears a member's list of evicted ones. While a name is on the list (24 h, evs.view_forget_timeout), every later change of the
@@ -59,29 +87,18 @@ pub fn set_join_period(period: &str) -> Option<String> {
 /// after it wakes, by itself.
 pub const FORGET_EVICTED: &str = "SET GLOBAL wsrep_provider_options = 'evs.evict='";
 
-const JOIN_PERIOD_MIN: &str = "PT0.1S";
-
-/// The value of `evs.join_retrans_period` among the provider's options.
-pub fn join_period(options: &str) -> Option<&str> {
-    options
-        .split(';')
-        .filter_map(|pair| pair.split_once('='))
-        .find_map(|(name, value)| (name.trim() == "evs.join_retrans_period").then(|| value.trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_join_period_is_read_and_put_back() {
+    fn an_option_is_read_and_put_back() {
         let options = "evs.evict = ; evs.join_retrans_period = PT1S; gcache.size = 128M";
-        assert_eq!(join_period(options), Some("PT1S"));
-        assert_eq!(join_period("evs.evict = "), None);
+        assert_eq!(option(options, JOIN_PERIOD), Some("PT1S"));
+        assert_eq!(option("evs.evict = ", JOIN_PERIOD), None);
         let sql = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT1S'";
-        assert_eq!(set_join_period("PT1S").as_deref(), Some(sql));
-        assert_eq!(set_join_period("PT0.1S"), None);
-        assert_eq!(set_join_period("PT1S'; DROP"), None);
+        assert_eq!(set_period(JOIN_PERIOD, "PT1S").as_deref(), Some(sql));
+        assert_eq!(set_period(JOIN_PERIOD, "PT1S'; DROP"), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use document::{Document, Value, node_path};
 use problem::{Problem, Problems};
 use table as t;
-use topology::settings::{EvictPolicy, Writers};
+use topology::settings::{EvictPolicy, SilencePolicy, Writers};
 
 /// Where the configuration is looked for when nobody says.
 pub const PLACES: [&str; 2] = ["understudy.toml", "/etc/understudy/understudy.toml"];
@@ -81,6 +81,8 @@ pub struct Monitor {
     pub events: bool,
     /// Who is evicted.
     pub evict: EvictPolicy,
+    /// What is done while the group waits for a silent node.
+    pub silent: SilencePolicy,
     /// How long an orderly stop is left alone.
     pub stop_grace: Duration,
 }
@@ -350,6 +352,11 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
                 "proven" => EvictPolicy::Proven,
                 "silent" => EvictPolicy::Silent,
                 "never" => EvictPolicy::Never,
+                _ => return None,
+            },
+            silent: match get(&t::MONITOR_SILENT).text()?.as_str() {
+                "hurry" => SilencePolicy::Hurry,
+                "wait" => SilencePolicy::Wait,
                 _ => return None,
             },
             stop_grace: get(&t::MONITOR_STOP_GRACE).millis()?,

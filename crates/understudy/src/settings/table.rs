@@ -99,6 +99,8 @@ settings! {
         "What counts as a sign of loss. \"events\": a link that ends, a refused connection and a broken statement are followed up at once, missed answers as well. \"checks\": only missed answers, as with a load balancer's checks; to compare with.";
     MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""),
         "Which nodes are evicted from the Galera group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all is thrown out, mostly comes back by itself some seconds after it wakes, and must be restarted by hand when it does not. \"never\": none.";
+    MONITOR_SILENT = "cluster.monitor.silent", Choice(&["hurry", "wait"]), Toml("\"hurry\""),
+        "What is done when the Galera group waits for a node that stopped answering. \"hurry\": evs.keepalive_period and evs.suspect_timeout of the other nodes are shortened until the group has gone on without it, about a second instead of five to ten, and then are their own again; nobody is evicted, and the node comes back by itself. \"wait\": nothing. It does nothing with evict = \"silent\".";
     MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),
         "How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
 

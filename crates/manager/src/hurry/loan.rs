@@ -1,0 +1,91 @@
+//! A setting of a member that was changed for a while, and how it is given back.
+
+use std::time::Duration;
+
+use link::{Link, Login};
+use tokio::task::JoinSet;
+use topology::galera::sql;
+use topology::galera::timers::{KEEPALIVE, Mode, SUSPECT, is_set};
+
+use super::member::{Member, set};
+use crate::act::Failed;
+
+const STEP: Duration = Duration::from_secs(1);
+
+/// As it is kept on disk, where it must make sense without any configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loan {
+    /// The member's name in the configuration.
+    pub node: String,
+    /// `host:port`.
+    pub address: String,
+    /// Its name in the group: another one means that it was started anew, and has its own value by itself.
+    pub gcomm_uuid: String,
+    /// Which option.
+    pub option: String,
+    /// Its own value, as it said it.
+    pub own: String,
+    /// What it may have been set to, with spaces between. Anything else was set by somebody else, and stays.
+    pub lent: String,
+}
+
+/// All that may be changed on a member.
+pub(super) fn of(member: &Member) -> impl Iterator<Item = Loan> + use<'_> {
+    let [quick, pressed] = [Mode::Quick, Mode::Pressed].map(|mode| move |option| member.own.at(mode, option));
+    [SUSPECT, KEEPALIVE].into_iter().filter_map(move |option| {
+        let (own, lent) = (member.own.value(option), format!("{} {}", quick(option), pressed(option)));
+        (pressed(option) != own).then(|| Loan {
+            node: member.name.clone(),
+            address: member.address.clone(),
+            gcomm_uuid: member.gcomm_uuid.clone(),
+            option: option.to_owned(),
+            own: own.to_owned(),
+            lent,
+        })
+    })
+}
+
+/// One try, side by side. Gives those that could not be given back, and why.
+pub(super) async fn give_back(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Option<String>)> {
+    let mut tasks = JoinSet::new();
+    let mut kept = loans.clone();
+    for loan in loans {
+        let login = login.clone();
+        tasks.spawn(async move {
+            let done = loan.give_back(&login).await;
+            (loan, done)
+        });
+    }
+    let mut why = Vec::new();
+    while let Some(joined) = tasks.join_next().await {
+        match joined {
+            Ok((loan, Ok(()))) => kept.retain(|other| *other != loan),
+            Ok((loan, Err(failed))) => why.push((loan, failed.why)),
+            // A task that broke has given nothing back.
+            Err(_) => {}
+        }
+    }
+    let why = |loan: &Loan| why.iter().find(|(other, _)| other == loan).map(|(_, why)| why.clone());
+    kept.into_iter().map(|loan| (loan.clone(), why(&loan))).collect()
+}
+
+impl Loan {
+    async fn give_back(&self, login: &Login) -> Result<(), Failed> {
+        let mut link = Link::connect(&self.address, login, STEP).await?;
+        let talk = link.query(sql::TALK, STEP).await?;
+        if talk.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid != self.gcomm_uuid) {
+            return Ok(());
+        }
+        let options = link.query(sql::PROVIDER_OPTIONS, STEP).await?;
+        let options = options.text(0, 0).unwrap_or_default();
+        if !self.lent.split(' ').any(|lent| is_set(options, &self.option, lent)) {
+            return Ok(());
+        }
+        set(&mut link, &self.node, &self.option, &self.own).await
+    }
+
+    /// What an operator may run instead.
+    pub fn statement(&self) -> String {
+        sql::set_period(&self.option, &self.own).unwrap_or_default()
+    }
+}

@@ -1,0 +1,295 @@
+//! Shortens the timers of a group that waits for a silent member, and gives each member its own back; [`topology::galera::hurry`] says when
+//! and why, [`topology::galera::timers`] what and in which order.
+//!
+//! ```text
+//!            connect to all, and ask the group     own values on disk      set, read back      look each 5 ms         give back
+//!   wish ──> ─────────────────────────────────> ─> ───────────────────> ─> ──────────────> ─> ────────────────────> ─> ────────> end
+//!                 │ nobody is waited for                                      │ any failure       │ another view, eased, 4 s
+//!                 └──> end, nothing changed                                   └───────────────────┴──────────> give back
+//! ```
+//!
+//! One task. Enters: the newest wish, and what an earlier run had not given back. Leaves: SET GLOBAL on the members, facts, advice.
+//! Invariants: a value that is changed is on disk before; all members are in the next step before one is in the one after; what is on disk
+//! is given back, however long that takes, before this task forgets it.
+
+mod loan;
+mod member;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use link::Login;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
+use topology::NodeId;
+use topology::action::Sentence;
+use topology::fact::{Fact, Outcome};
+use topology::galera::hurry::End;
+use topology::galera::question::Answer;
+use topology::galera::timers::{self, KEEPALIVE, Mode};
+use topology::galera::{self};
+use topology::view::Level;
+
+pub(crate) use self::loan::Loan;
+use self::member::{Member, each};
+use crate::act::Failed;
+use crate::advice::{self, Topic};
+use crate::probe::Note;
+use crate::question;
+use crate::store::{Store, Work};
+
+/// A standstill of the group that is long enough here: what follows is undone when it turns out otherwise.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Between two looks at the members.
+const LOOK_GAP: Duration = Duration::from_millis(5);
+/// A group that agrees at once on its next view takes some 5 ms; one that talks for longer has stuck, see [`Mode::Pressed`].
+const STUCK: Duration = Duration::from_millis(15);
+/// Two rounds of the members' own looking around, twice over.
+const LIMIT: Duration = Duration::from_secs(4);
+/// For the disk to have the members' own values.
+const DISK: Duration = Duration::from_millis(500);
+/// Between two tries to give back.
+const BACK_GAP: Duration = Duration::from_millis(500);
+/// After so many tries the operator is told, and keepalive periods are given back although a suspect timeout could not be.
+const BACK_TRIES: u32 = 10;
+
+/// What is wished for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub number: u64,
+    /// Node, name and address of each.
+    pub members: Vec<(NodeId, String, String)>,
+    pub view: u64,
+}
+
+pub(crate) struct Worker {
+    pub login: Login,
+    pub turn: Arc<Semaphore>,
+    pub store: Store,
+    pub notes: mpsc::Sender<Note>,
+    pub wish: watch::Receiver<Option<Wish>>,
+    /// What has not been given back, as it is on disk. Outlives this task, should it break off.
+    pub loans: Arc<Mutex<Vec<Loan>>>,
+    /// Each node's name; a [`NodeId`] is a place in this list.
+    pub names: Vec<String>,
+}
+
+impl Worker {
+    /// Runs until nobody wishes any more.
+    pub async fn run(mut self) {
+        self.give_back_of_earlier().await;
+        let mut tries = 0;
+        loop {
+            tokio::select! {
+                changed = self.wish.changed() => {
+                    if changed.is_err() {
+                        self.give_back(BACK_TRIES).await;
+                        return;
+                    }
+                    let wish = self.wish.borrow_and_update().clone();
+                    if let Some(wish) = wish {
+                        let end = self.hurry(&wish).await;
+                        tries = 0;
+                        self.tell(galera::Outcome::HurryEnded { number: wish.number, end }).await;
+                    }
+                }
+                () = sleep(BACK_GAP), if !self.lent().is_empty() => {
+                    tries += 1;
+                    self.give_back(tries).await;
+                }
+            }
+        }
+    }
+
+    async fn give_back_of_earlier(&self) {
+        if self.lent().is_empty() {
+            return;
+        }
+        self.give_back(0).await;
+        let text = if self.lent().is_empty() {
+            "an earlier run ended while evs timers were shortened: every member has its own again"
+        } else {
+            "an earlier run ended while evs timers were shortened: not every member can be given its own yet"
+        };
+        let sentence = Sentence { level: Level::Warn, text: text.to_owned() };
+        // A closed queue means that all of this ends; here and below.
+        let _ = self.notes.send(Note::Say(sentence)).await;
+    }
+
+    /// From a wish to its end, with every member as it was, or known to be otherwise.
+    async fn hurry(&self, wish: &Wish) -> End {
+        let mut members = match self.prepare(wish).await {
+            Ok(members) => members,
+            Err(end) => return end,
+        };
+        let mut end = self.shorten(&mut members, Mode::Own, Mode::Quick).await;
+        if end.is_none() {
+            self.tell(galera::Outcome::Hurried { number: wish.number }).await;
+            end = Some(self.wait(&mut members, wish.view).await);
+        }
+        self.give_back(0).await;
+        end.unwrap_or(End::TimeUp)
+    }
+
+    /// Until something is to be changed, with its own value on disk.
+    async fn prepare(&self, wish: &Wish) -> Result<Vec<Member>, End> {
+        let Some((_, _, first)) = wish.members.first() else { return Err(End::Unneeded) };
+        let (met, answer) = tokio::join!(
+            member::meet(&wish.members, &self.login, self.lent()),
+            question::ask(first, &self.login, &self.turn, PATIENCE),
+        );
+        match answer {
+            Ok(Answer::Hangs) => {}
+            Ok(Answer::Acknowledged | Answer::Moved | Answer::Unclear) => return Err(End::Unneeded),
+            Err(failed) => return Err(self.failed(first, failed).await),
+        }
+        let members = met.map_err(|failed| {
+            // One that does not even answer now is slow, too: the brain will say whether it is silent.
+            tracing::debug!("nobody is hurried: {}", failed.why);
+            End::Unneeded
+        })?;
+        if !members.iter().any(|member| member.own.is_slow()) {
+            return Err(End::Short);
+        }
+        if self.is_withdrawn() || members.iter().any(|member| member.view != wish.view) {
+            return Err(End::Unneeded);
+        }
+        let mut loans = self.lent();
+        for member in &members {
+            loans.retain(|loan| loan.node != member.name);
+            loans.extend(loan::of(member));
+        }
+        self.save(loans).await.map_err(End::Failed)?;
+        Ok(members)
+    }
+
+    /// Every member to a shorter mode, one option on all of them before the next. Gives the end when it came to one.
+    async fn shorten(&self, members: &mut Vec<Member>, from: Mode, to: Mode) -> Option<End> {
+        for option in timers::order(from, to) {
+            if self.is_withdrawn() {
+                return Some(End::Eased);
+            }
+            let set = each(members, move |mut member| async move {
+                let done = member.set(option, &member.own.at(to, option)).await;
+                (member, done)
+            });
+            if let Err((address, failed)) = set.await {
+                return Some(self.failed(&address, failed).await);
+            }
+        }
+        None
+    }
+
+    /// Looks at the members until the group has gone on.
+    async fn wait(&self, members: &mut Vec<Member>, view: u64) -> End {
+        let began = Instant::now();
+        let mut talking_since: Option<Instant> = None;
+        let mut pressed = false;
+        while began.elapsed() < LIMIT {
+            if self.is_withdrawn() {
+                return End::Eased;
+            }
+            let look = each(members, |mut member| async move {
+                let done = member.look().await;
+                (member, done)
+            });
+            if let Err((address, failed)) = look.await {
+                return self.failed(&address, failed).await;
+            }
+            if members.iter().all(|member| member.view != view) {
+                return End::GoesOn;
+            }
+            let talking = members.iter().all(|member| member.is_talking);
+            let since = talking.then(|| *talking_since.get_or_insert_with(Instant::now));
+            talking_since = since;
+            if !pressed && since.is_some_and(|since| since.elapsed() >= STUCK) {
+                pressed = true;
+                if let Some(end) = self.shorten(members, Mode::Quick, Mode::Pressed).await {
+                    return end;
+                }
+            }
+            sleep(LOOK_GAP).await;
+        }
+        End::TimeUp
+    }
+
+    /// One try to give back all that is lent. Suspect timeouts first; keepalive periods when no suspect timeout is short any more, or
+    /// when that has been waited for long enough.
+    async fn give_back(&self, tries: u32) {
+        let mut lent = self.lent();
+        let before = lent.len();
+        let mut kept = Vec::new();
+        for option in timers::order(Mode::Pressed, Mode::Own) {
+            let due: Vec<Loan>;
+            (due, lent) = lent.into_iter().partition(|loan| loan.option == option);
+            if option == KEEPALIVE && !kept.is_empty() && tries < BACK_TRIES {
+                kept.extend(due.into_iter().map(|loan| (loan, None)));
+            } else {
+                kept.extend(loan::give_back(due, &self.login).await);
+            }
+        }
+        for (place, name) in self.names.iter().enumerate() {
+            let mine = kept.iter().find(|(loan, _)| loan.node == *name);
+            let text = mine.filter(|_| tries >= BACK_TRIES).map(|(loan, why)| {
+                advice::timers(name, why.as_deref().unwrap_or("it waits for another"), &loan.statement())
+            });
+            if let Ok(place) = u8::try_from(place)
+                && (text.is_some() || mine.is_none())
+            {
+                let _ = self.notes.send(Note::Advice(NodeId(place), Topic::Timers, text)).await;
+            }
+        }
+        lent.extend(kept.into_iter().map(|(loan, _)| loan));
+        if lent.len() < before
+            && let Err(why) = self.save(lent).await
+        {
+            // It is tried again, and found to be given back.
+            tracing::warn!("the store did not take that evs timers are given back: {why}");
+        }
+    }
+
+    /// What is lent, as it is on disk.
+    fn lent(&self) -> Vec<Loan> {
+        self.loans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes `loans` what is lent, on disk first.
+    async fn save(&self, loans: Vec<Loan>) -> Result<(), String> {
+        let (told, heard) = oneshot::channel();
+        let told = Box::new(move |result: Result<(), crate::StoreError>| {
+            // Whoever asked may have given up.
+            let _ = told.send(result);
+        });
+        let closed = || "the store is closed".to_owned();
+        self.store.send(Work::Lend(loans.clone(), told)).map_err(|_| closed())?;
+        match timeout(DISK, heard).await {
+            Ok(Ok(Ok(()))) => {
+                *self.loans.lock().unwrap_or_else(PoisonError::into_inner) = loans;
+                Ok(())
+            }
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Err(_)) => Err(closed()),
+            Err(_) => Err(format!("the store did not write within {DISK:?}")),
+        }
+    }
+
+    async fn failed(&self, address: &str, failed: Failed) -> End {
+        let wish = self.wish.borrow().clone();
+        let at = wish.iter().flat_map(|wish| &wish.members).find(|(_, _, known)| known == address);
+        if let Some((node, name, _)) = at
+            && failed.errno == 1227
+        {
+            let text = advice::timers_forbidden(name, &self.login.user);
+            let _ = self.notes.send(Note::Advice(*node, Topic::Timers, Some(text))).await;
+        }
+        End::Failed(failed.why)
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.wish.has_changed().unwrap_or(true)
+    }
+
+    async fn tell(&self, outcome: galera::Outcome) {
+        let _ = self.notes.send(Note::Fact(Fact::Outcome(Outcome::Galera(outcome)))).await;
+    }
+}

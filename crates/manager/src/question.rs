@@ -1,0 +1,105 @@
+//! Asks a member of the group whether every other still acknowledges what the group sends; [`topology::galera::question`] has the why, and
+//! what the answers mean.
+//!
+//! ```text
+//!   asked   ──SET GLOBAL: each read asks── causal read ────────────────(unanswered)──────────x
+//!   beside  ──options, look─────────────────look──look──look──look──look── put the option back
+//! ```
+//!
+//! Two connections, since the first hangs when the answer is no. One question at a time: they share an option of the member. Should this
+//! process be killed meanwhile, the option stays until the member's next start, and makes each of its causal reads 0.3 ms longer.
+//!
+//! Cost, measured on MariaDB 10.11.19, three nodes on two processors: among living members 2 ms (median, idle), 6 to 8 ms (median under
+//! load), 57 to 89 ms (99th percentile, overloaded). When one is dead, the connections and the patience: 0.1 s.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use link::{Link, Login};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+use topology::galera::question::{Answer, Look, Question};
+use topology::galera::sql;
+
+use crate::act::Failed;
+
+/// The standstill that proves a death before an eviction.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
+
+/// For each step before and after the question itself.
+const STEP: Duration = Duration::from_millis(500);
+/// Between two looks.
+const LOOK_GAP: Duration = Duration::from_millis(20);
+/// A question always ends sooner by its own rule; this keeps a member that answers nothing from holding up the next question.
+const WHOLE: Duration = Duration::from_secs(3);
+
+/// Where questions wait for one another.
+pub(crate) fn turn() -> Semaphore {
+    Semaphore::new(1)
+}
+
+/// Asks the member at `address`.
+pub(crate) async fn ask(
+    address: &str,
+    login: &Login,
+    turn: &Semaphore,
+    patience: Duration,
+) -> Result<Answer, Failed> {
+    let _mine = turn.acquire().await.map_err(|_| Failed::because("this process is stopping"))?;
+    let connect = || Link::connect(address, login, STEP);
+    let (mut asked, mut beside) = tokio::try_join!(connect(), connect())?;
+    let options = beside.query(sql::PROVIDER_OPTIONS, STEP).await?;
+    let own = options.text(0, 0).and_then(|options| sql::option(options, sql::CAUSAL_PERIOD));
+    // Zero is said as "P".
+    let put_back =
+        own.filter(|period| *period != "P").and_then(|period| sql::set_period(sql::CAUSAL_PERIOD, period));
+    asked.query(sql::WAIT_FOR_GROUP, STEP).await?;
+    if put_back.is_some() {
+        asked.query(sql::EACH_READ_ASKS, STEP).await?;
+    }
+    let answer = timeout(WHOLE, wait(&mut asked, &mut beside, patience)).await;
+    if let Some(statement) = put_back
+        && beside.query(&statement, STEP).await.is_err()
+    {
+        let again = async { connect().await?.query(&statement, STEP).await };
+        if let Err(error) = again.await {
+            tracing::warn!("{address} keeps {}: {error}; run there: {statement}", sql::EACH_READ_ASKS);
+        }
+    }
+    answer.unwrap_or_else(|_| Err(Failed::because("no answer in time")))
+}
+
+/// The read on one link, and looks on the other until it is clear.
+async fn wait(asked: &mut Link, beside: &mut Link, patience: Duration) -> Result<Answer, Failed> {
+    let before = look(beside).await?;
+    let mut question = Question::new(&before, patience);
+    let began = Instant::now();
+    let mut read = pin!(asked.query(sql::BARRIER, WHOLE));
+    loop {
+        let next = async {
+            sleep(LOOK_GAP).await;
+            let sent = began.elapsed();
+            look(beside).await.map(|look| (sent, look))
+        };
+        tokio::select! {
+            biased;
+            read = &mut read => {
+                read?;
+                // It may have passed since the one asked about is gone.
+                let view = look(beside).await?.view;
+                return Ok(if view == before.view { Answer::Acknowledged } else { Answer::Moved });
+            }
+            seen = next => {
+                let (sent, look) = seen?;
+                if let Some(answer) = question.look(sent, began.elapsed(), &look) {
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+}
+
+async fn look(link: &mut Link) -> Result<Look, Failed> {
+    let rows = link.query(sql::DELIVERED, STEP).await?;
+    Ok(Look::read(|name| rows.value_of(name)))
+}
