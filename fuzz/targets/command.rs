@@ -13,9 +13,11 @@ use protocol::command::{Command, query_text, statement_id};
 use protocol::ok::status;
 use protocol::response::{Answer, Step};
 use protocol::statement::{Kind, Pins, Statement};
-use session::memory::TRACK;
+use session::command::{InFlight, Next};
 use session::retry::Progress;
-use session::session::{InFlight, Next, Session, Transaction};
+use session::session::Session;
+use session::standing::Standing;
+use session::wanted::TRACK;
 
 struct Sent<'a> {
     flight: InFlight,
@@ -24,41 +26,97 @@ struct Sent<'a> {
     delivered: bool,
 }
 
+/// The session, and what of it stands on its present node.
+struct Scene {
+    session: Session,
+    link: Standing,
+}
+
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, stream)) = input.split_first() else { return };
     let caps = fuzz::caps(choice);
-    let mut session = Session::new(Some(b"shop".to_vec()));
+    let mut scene = Scene { session: Session::new(Some(b"shop".to_vec())), link: Standing::default() };
     let mut sent: Option<Sent<'_>> = None;
     for packet in packets(stream) {
         let payload = packet.payload;
         let is_whole = payload.len() == packet.head.len;
         if packet.head.seq == 0 {
             if let Some(sent) = sent.take() {
-                lose(&mut session, &sent);
+                scene.lose(&sent);
             }
             shape(payload, caps);
-            sent = command(&mut session, payload, is_whole, caps);
-        } else if let Some(mut at) = sent.take() {
-            match at.answer.step(payload.len(), payload) {
-                Ok(Step::End(end)) => {
-                    session.ended(&at.flight, &end, payload, at.text, caps);
-                    if session.unsure(&at.flight, &end) {
-                        session.server_status(status::AUTOCOMMIT);
-                    }
-                }
-                Ok(step) => {
-                    if matches!(step, Step::Part { .. }) {
-                        session.part(&at.flight, payload, caps);
-                    }
-                    at.delivered = true;
-                    sent = Some(at);
-                }
-                Err(_) => lose(&mut session, &at),
-            }
+            sent = scene.command(payload, is_whole, caps);
+        } else if let Some(at) = sent.take() {
+            sent = scene.answer(at, payload, caps);
         }
-        rebuilt(&session, input.len());
+        rebuilt(&scene, input.len());
     }
 });
+
+impl Scene {
+    fn command<'a>(&mut self, payload: &'a [u8], is_whole: bool, caps: Caps) -> Option<Sent<'a>> {
+        let Scene { session, link } = self;
+        let owed = session.owed().cloned();
+        let flight = match session.command(payload, is_whole, caps, Some(link), &|| None) {
+            Next::Forward(flight) | Next::Kill { otherwise: flight, .. } => flight,
+            Next::Tell(told) => {
+                assert!(owed == Some(told) && session.owed().is_none(), "told once, and only when it is so");
+                return None;
+            }
+            Next::Reset => {
+                session.reset();
+                *link = session.standing(false);
+                return None;
+            }
+            _ => return None,
+        };
+        assert!(is_whole || flight.kind() != Kind::Read || Command::of(payload) != Some(Command::QUERY));
+        if flight.command == Command::STMT_CLOSE
+            && let Some(id) = flight.statement
+        {
+            session.closed(Some(link), id);
+            assert!(!session.wanted.statements.contains_key(&id) && link.statement(id).is_none());
+        }
+        if !flight.command.answers() {
+            Session::sent(link, &flight);
+            return None;
+        }
+        let begin = if flight.asks_cursor() { Answer::with_cursor } else { Answer::new };
+        let answer = begin(flight.command, caps);
+        Some(Sent { flight, answer, text: if is_whole { payload } else { b"" }, delivered: false })
+    }
+
+    /// What is still on its way behind this packet of an answer.
+    fn answer<'a>(&mut self, mut at: Sent<'a>, payload: &[u8], caps: Caps) -> Option<Sent<'a>> {
+        let Scene { session, link } = self;
+        match at.answer.step(payload.len(), payload) {
+            Ok(Step::End(end)) => {
+                session.ended(link, &at.flight, &end, payload, at.text, caps);
+                if session.unsure(link, &at.flight, &end) {
+                    session.server_status(link, status::AUTOCOMMIT);
+                }
+                None
+            }
+            Ok(step) => {
+                if matches!(step, Step::Part { .. }) {
+                    session.part(link, &at.flight, payload, caps);
+                }
+                at.delivered = true;
+                Some(at)
+            }
+            Err(_) => {
+                self.lose(&at);
+                None
+            }
+        }
+    }
+
+    fn lose(&mut self, sent: &Sent<'_>) {
+        let progress = Progress { sent: true, delivered: sent.delivered };
+        let _ = self.session.lost(&self.link, &sent.flight, progress);
+        self.link = self.session.standing(true);
+    }
+}
 
 /// What is read of a command without a session.
 fn shape(payload: &[u8], caps: Caps) {
@@ -73,47 +131,9 @@ fn shape(payload: &[u8], caps: Caps) {
     }
 }
 
-fn command<'a>(session: &mut Session, payload: &'a [u8], is_whole: bool, caps: Caps) -> Option<Sent<'a>> {
-    let was_lost = session.transaction() == Transaction::Lost;
-    let flight = match session.command(payload, is_whole, caps) {
-        Next::Forward(flight) | Next::Kill { otherwise: flight, .. } => flight,
-        Next::AnswerRolledBack => {
-            assert!(
-                was_lost && session.transaction() == Transaction::None,
-                "told once, and only when it is so"
-            );
-            return None;
-        }
-        Next::Reset => {
-            session.reset();
-            return None;
-        }
-        _ => return None,
-    };
-    assert!(is_whole || flight.kind() != Kind::Read || Command::of(payload) != Some(Command::QUERY));
-    if flight.command == Command::STMT_CLOSE
-        && let Some(id) = flight.statement
-    {
-        session.closed(id);
-        assert!(!session.memory.statements.contains_key(&id));
-    }
-    if !flight.command.answers() {
-        return None;
-    }
-    let answer = Answer::new(flight.command, caps);
-    Some(Sent { flight, answer, text: if is_whole { payload } else { b"" }, delivered: false })
-}
-
-fn lose(session: &mut Session, sent: &Sent<'_>) {
-    let _ = session.lost(&sent.flight, Progress { sent: true, delivered: sent.delivered });
-    assert_ne!(session.transaction(), Transaction::Open, "a transaction stands on a node that is lost");
-    assert!(session.memory.statements.values().all(|statement| statement.on_node.is_none()));
-    session.moved();
-}
-
 /// What would be said on another node.
-fn rebuilt(session: &Session, came: usize) {
-    let said = session.memory.restore();
+fn rebuilt(scene: &Scene, came: usize) {
+    let said = scene.session.wanted.restore();
     // Every session is asked to report what it changes; the values that it has stand in the same statement.
     let report = format!("SET {TRACK}");
     let made =
@@ -131,5 +151,5 @@ fn rebuilt(session: &Session, came: usize) {
     let total: usize = said.iter().map(String::len).sum();
     // A byte of a value is two digits; each name stands in quotes.
     assert!(total <= report.len() + 64 + came * 32, "{total} bytes are remembered of {came}");
-    let _ = session.pins().names();
+    let _ = scene.link.pins().names();
 }

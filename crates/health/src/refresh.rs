@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Ended, Link, LinkError, Login, Place, Stream};
+use link::{Ended, Link, LinkError, Login, Place};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use topology::galera::{self, sql};
@@ -223,7 +223,7 @@ pub async fn once(settings: &Settings) -> State {
 async fn watch_over(
     settings: &Settings,
     state: &watch::Sender<Arc<State>>,
-    mut link: Link<Box<dyn Stream>>,
+    mut link: Link,
     version: &Arc<str>,
     replication: &mut Asker,
 ) -> End {
@@ -248,6 +248,7 @@ async fn watch_over(
             how = link.ended() => return match how {
                 Ended::Closed | Ended::Reset => End::Closed(CLOSED.into()),
                 Ended::Goodbye { errno, message } => End::Closed(format!("said goodbye: {errno} {message}")),
+                Ended::Unasked => End::Useless("says what it was not asked for".into()),
                 Ended::Lost { why } => End::Useless(format!("is out of reach: {why}")),
             },
             () = sleep_until(next) => {}
@@ -270,11 +271,7 @@ struct Heard {
 /// One round of questions. How replication stands is asked last, and is another question: a server that is slow to tell it (it may wait
 /// for a channel that somebody stops) is a member as before. It has what is left of half of the time for that, so that the rounds follow
 /// each other soon enough.
-async fn ask(
-    link: &mut Link<Box<dyn Stream>>,
-    replication: &mut Asker,
-    deadline: Duration,
-) -> Result<Heard, LinkError> {
+async fn ask(link: &mut Link, replication: &mut Asker, deadline: Duration) -> Result<Heard, LinkError> {
     let began = Instant::now();
     let until = began + deadline;
     let left = || until.saturating_duration_since(Instant::now());

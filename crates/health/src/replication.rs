@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Rows, Stream};
+use link::{Link, LinkError, Rows};
 use tokio::time::Instant;
 use topology::flavor::Flavor;
 use topology::replication::{self, Channel};
@@ -53,7 +53,7 @@ impl Asker {
     ///
     /// # Errors
     /// When the link has ended, or cannot be used any more.
-    pub async fn ask(&mut self, link: &mut Link<Box<dyn Stream>>, until: Instant) -> Result<Told, LinkError> {
+    pub async fn ask(&mut self, link: &mut Link, until: Instant) -> Result<Told, LinkError> {
         let not_told = |why: String, is_spent| Told { channels: Err(why), is_spent };
         let now = Instant::now();
         if self.pause.is_some_and(|(_, ends)| now < ends) {

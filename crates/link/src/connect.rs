@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol::capability::Caps;
+use protocol::command::Command;
 use protocol::handshake::{AuthSwitch, Greeting, LoginRequest};
 use protocol::native;
 use protocol::ok::{EOF, ERR, OK, OkPacket};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::error::own_lack;
-use crate::wire::{Inbox, send};
-use crate::{LinkError, Login};
+use crate::wire::{packet, send};
+use crate::{Buffer, LinkError, Login, Transport};
 
 /// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
@@ -35,51 +36,26 @@ const NOT_SPOKEN: Caps = Caps(
         | Caps::CAPABILITY_EXTENSION.0,
 );
 
-/// What a link can run over.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
-/// A logged-in connection, over TCP unless it says otherwise.
+/// A logged-in connection.
 #[derive(Debug)]
-pub struct Link<S = TcpStream> {
-    /// The socket. Whoever speaks on it directly must not use the other methods at the same time.
-    pub stream: S,
+pub struct Link {
+    /// Whoever speaks on it directly must not use the other methods at the same time.
+    pub stream: Transport,
+    /// What the peer sent and nobody has taken yet: between statements nothing, or a goodbye.
+    pub buffer: Buffer,
     /// What both sides agreed on.
     pub caps: Caps,
     /// What the server said first.
     pub greeting: Greeting,
-    /// The server's status flags as of the last answer.
+    /// The server's status flags as of the last answer that [`Link::query`] read.
     pub status: u16,
     /// The payload of the OK that ended the login; may tell the schema and variables when session tracking was asked for.
     pub login_ok: Vec<u8>,
-    pub(crate) inbox: Inbox,
     /// A statement was sent whose answer has not been read to its end: nothing else can be asked.
     pub(crate) is_busy: bool,
 }
 
-impl Link {
-    /// Connects and logs in. One deadline spans name resolution, connecting (each of the name's addresses gets its share
-    /// of what is left) and the login.
-    pub async fn connect(address: &str, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
-        let until = Instant::now() + deadline;
-        let opened = async {
-            let stream = open(address, until, deadline).await?;
-            log_in(stream, login, deadline).await
-        };
-        timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
-    }
-
-    /// Closes with a reset: what our kernel has not sent yet is thrown away, and the peer is told at once.
-    ///
-    /// What the peer's kernel has already received is *not* taken back: on Linux a process that slept reads it when it wakes,
-    /// and only then learns of the reset. A statement sent to a frozen server may still be run.
-    pub fn reset(self) {
-        // Without linger time, closing sends a reset. Should the option fail, the socket is closed all the same.
-        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
-    }
-}
-
-/// Where a server is asked, by whoever need not care how.
+/// Where a server is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// `host:port`.
@@ -88,25 +64,50 @@ pub enum Place {
     Unix(PathBuf),
 }
 
-impl Link<Box<dyn Stream>> {
-    /// As [`Link::connect`], over TCP or a unix socket.
-    pub async fn connect_to(place: &Place, login: &Login, deadline: Duration) -> Result<Self, LinkError> {
+impl Link {
+    /// Connects over TCP and logs in. One deadline spans name resolution, connecting (each of the name's addresses gets its share
+    /// of what is left) and the login.
+    pub async fn connect(address: &str, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
         let until = Instant::now() + deadline;
-        let opened = async {
-            let stream: Box<dyn Stream> = match place {
-                Place::Tcp(address) => Box::new(open(address, until, deadline).await?),
-                Place::Unix(path) => Box::new(open_socket(path, deadline).await?),
-            };
-            log_in(stream, login, deadline).await
-        };
+        let opened = async { log_in(open(address, until, deadline).await?.into(), login, deadline).await };
         timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
     }
-}
 
-impl<S: Stream> Link<S> {
-    /// What the server sent beyond the last answer: nothing, or a goodbye. For whoever takes over [`Link::stream`].
-    pub fn unread(&self) -> &[u8] {
-        self.inbox.unread()
+    /// As [`Link::connect`], over TCP or a unix socket.
+    pub async fn connect_to(place: &Place, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+        match place {
+            Place::Tcp(address) => Link::connect(address, login, deadline).await,
+            Place::Unix(path) => {
+                let opened =
+                    async { log_in(open_socket(path, deadline).await?.into(), login, deadline).await };
+                timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
+            }
+        }
+    }
+
+    /// Reads once, into the buffer; 0 when the peer has closed. Cancel safe.
+    #[inline]
+    pub async fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.fill(&mut self.stream).await
+    }
+
+    /// Closes the way to the peer: a server sees its client gone, and ends what it then may (SLEEP, GET_LOCK and the like); what it
+    /// says can still be read.
+    pub async fn half_close(&mut self) -> io::Result<()> {
+        self.stream.shutdown().await
+    }
+
+    /// Says goodbye, so that the server does not count an aborted client. Best effort, and without waiting: the server may be gone.
+    pub fn quit(&self) {
+        let _ = self.stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
+    }
+
+    /// Closes with a reset: what our kernel has not sent yet is thrown away, and the peer is told at once.
+    ///
+    /// What the peer's kernel has already received is *not* taken back: on Linux a process that slept reads it when it wakes,
+    /// and only then learns of the reset. A statement sent to a frozen server may still be run.
+    pub fn reset(self) {
+        self.stream.reset_on_close();
     }
 }
 
@@ -165,9 +166,9 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
-async fn log_in<S: Stream>(mut stream: S, login: &Login, deadline: Duration) -> Result<Link<S>, LinkError> {
-    let mut inbox = Inbox::default();
-    let (seq, first) = inbox.packet(&mut stream, deadline).await?;
+async fn log_in(mut stream: Transport, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+    let mut buffer = Buffer::default();
+    let (seq, first) = packet(&mut buffer, &mut stream, deadline).await?;
     if first.first() == Some(&ERR) {
         return Err(LinkError::of_err_packet(&first));
     }
@@ -175,9 +176,9 @@ async fn log_in<S: Stream>(mut stream: S, login: &Login, deadline: Duration) -> 
     let request = answer(&greeting, login);
     let caps = request.sent_caps();
     send(&mut stream, seq, &request.encode(), deadline).await?;
-    let login_ok = authenticate(&mut stream, &mut inbox, login, deadline).await?;
+    let login_ok = authenticate(&mut stream, &mut buffer, login, deadline).await?;
     let status = OkPacket::parse(&login_ok, caps)?.status;
-    Ok(Link { stream, caps, greeting, status, login_ok, inbox, is_busy: false })
+    Ok(Link { stream, buffer, caps, greeting, status, login_ok, is_busy: false })
 }
 
 /// The login request. Whatever plugin the greeting names, the answer is for `mysql_native_password`: if the account wants
@@ -197,14 +198,14 @@ fn answer(greeting: &Greeting, login: &Login) -> LoginRequest {
 }
 
 async fn authenticate(
-    stream: &mut impl Stream,
-    inbox: &mut Inbox,
+    stream: &mut Transport,
+    buffer: &mut Buffer,
     login: &Login,
     deadline: Duration,
 ) -> Result<Vec<u8>, LinkError> {
     let mut has_switched = false;
     loop {
-        let (seq, payload) = inbox.packet(stream, deadline).await?;
+        let (seq, payload) = packet(buffer, stream, deadline).await?;
         match payload.first() {
             Some(&OK) => return Ok(payload),
             Some(&ERR) => return Err(LinkError::of_err_packet(&payload)),

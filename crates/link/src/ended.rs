@@ -1,8 +1,11 @@
 //! The alarm wire: waiting for an idle connection's end, and what the end tells.
 
-use crate::wire::ANSWER_MAX;
-use crate::{Link, LinkError, Stream};
+use std::io;
+
 use protocol::ok::ERR;
+
+use crate::wire::whole;
+use crate::{Link, LinkError};
 
 /// How the peer ended an idle connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub enum Ended {
         /// The server's sentence.
         message: String,
     },
+    /// It said something else that nobody had asked for: whatever is asked now, the answer would be taken for another's.
+    Unasked,
     /// Our kernel gave the peer up (keepalive, no route): it may be dead, or only out of reach.
     Lost {
         /// What the kernel said.
@@ -25,33 +30,36 @@ pub enum Ended {
     },
 }
 
-impl<S: Stream> Link<S> {
-    /// Waits until the peer ends the idle connection, and tells how. Cancel safe: call it again and nothing is lost.
-    /// Anything but an error that the server says unasked is ignored.
+impl Link {
+    /// Waits until the peer ends the idle connection, and tells how. Whatever it says counts as the end, and stays in the buffer. Holds
+    /// no room for bytes before there are any. Cancel safe: call it again and nothing is lost.
     pub async fn ended(&mut self) -> Ended {
-        loop {
-            while let Some((_, payload)) = self.inbox.take() {
-                if payload.first() == Some(&ERR)
-                    && let LinkError::Rejected { errno, message, .. } = LinkError::of_err_packet(&payload)
-                {
-                    return Ended::Goodbye { errno, message };
-                }
-            }
-            if self.inbox.unread().len() > ANSWER_MAX {
-                return Ended::Lost { why: "the peer sends without being asked, and without end".into() };
-            }
-            match self.inbox.fill(&mut self.stream).await {
+        if self.buffer.is_empty() {
+            let read = async {
+                self.stream.readable().await?;
+                self.buffer.fill(&mut self.stream).await
+            };
+            match read.await {
                 Ok(0) => return Ended::Closed,
                 Ok(_) => {}
-                Err(error) => {
-                    return match error.kind() {
-                        std::io::ErrorKind::ConnectionReset
-                        | std::io::ErrorKind::ConnectionAborted
-                        | std::io::ErrorKind::BrokenPipe => Ended::Reset,
-                        _ => Ended::Lost { why: error.to_string() },
-                    };
-                }
+                Err(error) => return of_io(&error),
             }
         }
+        match whole(&self.buffer) {
+            Some((_, payload)) if payload.first() == Some(&ERR) => match LinkError::of_err_packet(payload) {
+                LinkError::Rejected { errno, message, .. } => Ended::Goodbye { errno, message },
+                _ => Ended::Unasked,
+            },
+            _ => Ended::Unasked,
+        }
+    }
+}
+
+fn of_io(error: &io::Error) -> Ended {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
+            Ended::Reset
+        }
+        _ => Ended::Lost { why: error.to_string() },
     }
 }

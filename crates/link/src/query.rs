@@ -9,8 +9,8 @@ use protocol::packet::Fields;
 use protocol::response::{Answer, End, Step};
 use tokio::time::timeout;
 
-use crate::wire::{ANSWER_MAX, send};
-use crate::{Link, LinkError, Stream};
+use crate::wire::{ANSWER_MAX, packet, send};
+use crate::{Link, LinkError};
 
 /// The most rows an answer may have.
 const ROWS_MAX: usize = 10_000;
@@ -62,7 +62,7 @@ impl Rows {
     }
 }
 
-impl<S: Stream> Link<S> {
+impl Link {
     /// Runs one statement and collects its answer, which must have at most 10,000 rows and 16 MiB.
     ///
     /// The server's ERR comes back as [`LinkError::Rejected`], and the link can be used on. After any other error, or when
@@ -74,11 +74,16 @@ impl<S: Stream> Link<S> {
                 "an earlier statement on this connection was given up before its answer had ended".into(),
             ));
         }
+        // A goodbye: an answer would be taken for that of another question.
+        if !self.buffer.is_empty() {
+            return Err(LinkError::Closed);
+        }
         self.is_busy = true;
         let answer = timeout(deadline, self.ask(sql, deadline)).await;
         let answer = answer.unwrap_or(Err(LinkError::TimedOut { after: deadline }));
         if matches!(answer, Ok(_) | Err(LinkError::Rejected { .. })) {
             self.is_busy = false;
+            self.buffer.rest();
         }
         answer
     }
@@ -94,7 +99,7 @@ impl<S: Stream> Link<S> {
         let mut answer = Answer::new(Command::QUERY, self.caps);
         let mut collected = Collected::new(self.caps);
         loop {
-            let (_, payload) = self.inbox.packet(&mut self.stream, deadline).await?;
+            let (_, payload) = packet(&mut self.buffer, &mut self.stream, deadline).await?;
             // A joined payload longer than one packet counts as one of the greatest length that is not continued.
             let len = payload.len().min(protocol::packet::PAYLOAD_MAX - 1);
             let step = answer.step(len, &payload)?;

@@ -21,6 +21,7 @@ mod server;
 
 use std::time::Duration;
 
+use fixture::scripted::{Event, ScriptedNode};
 use fixture::signal;
 use link::{Ended, Link, LinkError};
 use server::{LONG, Server, address, app, link_to};
@@ -42,6 +43,12 @@ async fn busy(server: &Server) -> (u32, JoinHandle<LinkError>) {
         let sql = "SELECT SLEEP(600) FROM information_schema.tables";
         link.query(sql, LONG).await.expect_err("ten minutes are longer than this test")
     });
+    until_at_it(server, id).await;
+    (id, task)
+}
+
+/// Returns once the connection with this id runs a SLEEP.
+async fn until_at_it(server: &Server, id: u32) {
     let mut watcher = link_to(server).await;
     let asked = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND state = 'User sleep'"
@@ -52,14 +59,13 @@ async fn busy(server: &Server) -> (u32, JoinHandle<LinkError>) {
         }
     };
     timeout(LONG, is_at_it).await.expect("the statement runs");
-    (id, task)
 }
 
 #[tokio::test]
 async fn a_server_that_goes_says_no_goodbye() {
     for (name, number) in [("SIGTERM", signal::TERM), ("SIGKILL", signal::KILL)] {
         let server = Server::start(&[]);
-        let idle = link_to(&server).await;
+        let [idle, idle_by_socket] = links(&server).await;
         let mut in_transaction = link_to(&server).await;
         in_transaction.query("CREATE TABLE shop.t (a INT PRIMARY KEY)", LONG).await.unwrap();
         in_transaction.query("BEGIN", LONG).await.unwrap();
@@ -68,7 +74,7 @@ async fn a_server_that_goes_says_no_goodbye() {
         let (_, running) = busy(&server).await;
 
         server.signal(number);
-        for link in [idle, in_transaction] {
+        for link in [idle, idle_by_socket, in_transaction] {
             let ended = end_of(link).await;
             assert!(matches!(ended, Ended::Closed | Ended::Reset), "{name}: {ended:?}");
         }
@@ -208,29 +214,160 @@ async fn a_reset_does_not_take_back_what_has_arrived() {
     timeout(LONG, rows).await.expect("the statement that had arrived was run after all");
 }
 
+/// A server that lets anybody in, says `unasked` at once, and gives what it then reads, or its error.
+async fn lets_in(listener: TcpListener, unasked: &'static [u8]) -> std::io::Result<usize> {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let greeting = protocol::handshake::Greeting {
+        version: "x".into(),
+        connection_id: 1,
+        salt: [1; 20],
+        caps: link::Login::PLAIN,
+        charset: 45,
+        status: 2,
+        plugin: "mysql_native_password".into(),
+    };
+    let mut out = Vec::new();
+    protocol::packet::put_packet(&mut out, &mut 0, &greeting.encode());
+    stream.write_all(&out).await.unwrap();
+    assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+    stream.write_all(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]).await.unwrap();
+    if !unasked.is_empty() {
+        stream.write_all(unasked).await.unwrap();
+    }
+    stream.read(&mut [0; 16]).await
+}
+
 #[tokio::test]
 async fn a_reset_is_told_apart_from_a_close() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let peer = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let greeting = protocol::handshake::Greeting {
-            version: "x".into(),
-            connection_id: 1,
-            salt: [1; 20],
-            caps: link::Login::PLAIN,
-            charset: 45,
-            status: 2,
-            plugin: "mysql_native_password".into(),
+    let mut peer = ScriptedNode::start(|_| vec![]).await;
+    let login = async || Link::connect(&peer.address().to_string(), &app(), LONG).await.unwrap();
+    let (reset, closed) = (login().await, login().await);
+    reset.reset();
+    drop(closed);
+    let mut ends = vec![];
+    while ends.len() < 2 {
+        if let Event::Ended { link, by_reset } = peer.event().await {
+            ends.push((link, by_reset));
+        }
+    }
+    ends.sort_unstable();
+    assert_eq!(ends, [(1, true), (2, false)]);
+}
+
+/// Whatever an idle link says is its end, and can still be read; nothing is asked on it any more.
+#[tokio::test]
+async fn what_comes_unasked_is_the_end() {
+    const GOODBYE: &[u8] = b"\x1c\0\0\0\xff\x87\x07#70100Connection was kill";
+    for (said, wanted) in [
+        (GOODBYE, Ended::Goodbye { errno: 1927, message: "Connection was kill".into() }),
+        (&GOODBYE[..9], Ended::Unasked),
+        (b"\x07\0\0\0\0\0\0\x02\0\0\0", Ended::Unasked),
+        (b"x", Ended::Unasked),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let peer = tokio::spawn(lets_in(listener, said));
+        let mut link = Link::connect(&address, &app(), LONG).await.unwrap();
+        // Given up and begun again, and asked again: always the same.
+        for _ in 0..3 {
+            let _ = timeout(Duration::from_millis(1), link.ended()).await;
+        }
+        for _ in 0..2 {
+            assert_eq!(timeout(LONG, link.ended()).await.expect("it has come"), wanted);
+            assert_eq!(link.buffer.bytes(), said);
+        }
+        assert_eq!(link.query("SELECT 1", LONG).await, Err(LinkError::Closed));
+        drop(link);
+        assert_eq!(peer.await.unwrap().unwrap(), 0, "nothing was asked");
+    }
+}
+
+/// Over the network and over the unix socket alike.
+async fn links(server: &Server) -> [Link; 2] {
+    let unix = link::Place::Unix(server.socket());
+    let unix = Link::connect_to(&unix, &app(), LONG).await.expect("a login through the socket");
+    [link_to(server).await, unix]
+}
+
+async fn locks(watcher: &mut Link) -> Option<String> {
+    let rows = watcher.query("SELECT IS_USED_LOCK('x')", LONG).await.unwrap();
+    rows.text(0, 0).map(str::to_owned)
+}
+
+/// A server watches its client in SLEEP and GET_LOCK: closed in one direction, the link ends there, long before its time.
+#[tokio::test]
+async fn a_server_sees_a_link_that_is_half_closed() {
+    let server = Server::start(&[]);
+    let mut watcher = link_to(&server).await;
+    for mut link in links(&server).await {
+        assert_eq!(link.query("SELECT GET_LOCK('x', 0)", LONG).await.unwrap().text(0, 0), Some("1"));
+        assert!(locks(&mut watcher).await.is_some());
+        let slow = link.query("SELECT SLEEP(600)", Duration::from_millis(100)).await.unwrap_err();
+        assert!(matches!(slow, LinkError::TimedOut { .. }), "{slow}");
+        link.half_close().await.unwrap();
+        let rest = async { while link.fill().await.is_ok_and(|n| n > 0) {} };
+        timeout(LONG, rest).await.expect("the server ends the link");
+        timeout(LONG, link.stream.until_hung_up()).await.expect("and that is seen");
+        let free = async {
+            while locks(&mut watcher).await.is_some() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         };
-        let mut out = Vec::new();
-        protocol::packet::put_packet(&mut out, &mut 0, &greeting.encode());
-        stream.write_all(&out).await.unwrap();
-        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-        stream.write_all(&[7, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0]).await.unwrap();
-        stream.read(&mut [0; 16]).await
-    });
-    Link::connect(&address, &app(), LONG).await.unwrap().reset();
-    let ended = peer.await.unwrap();
-    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+        timeout(LONG, free).await.expect("its lock is free");
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_cut_from_elsewhere() {
+    let server = Server::start(&[]);
+    for mut link in links(&server).await {
+        let cutter = link.stream.cutter().unwrap();
+        let id = link.greeting.connection_id;
+        let running = tokio::spawn(async move {
+            let answer = link.query("SELECT SLEEP(600)", LONG).await;
+            (answer, link)
+        });
+        until_at_it(&server, id).await;
+        cutter.cut();
+        let (answer, mut link) = timeout(LONG, running).await.expect("whoever waits is woken").unwrap();
+        assert!(matches!(answer, Err(LinkError::Closed | LinkError::Reset)), "{answer:?}");
+        assert!(matches!(link.ended().await, Ended::Closed | Ended::Reset));
+        assert!(link.stream.has_hung_up());
+    }
+    for mut link in links(&server).await {
+        let cutter = link.stream.cutter().unwrap();
+        let idle = tokio::spawn(async move { link.ended().await });
+        cutter.cut();
+        assert_eq!(timeout(LONG, idle).await.expect("whoever waits is woken").unwrap(), Ended::Closed);
+    }
+}
+
+/// A goodbye in words is no aborted client.
+#[tokio::test]
+async fn a_link_that_quits_is_not_counted_as_aborted() {
+    let server = Server::start(&[]);
+    let mut watcher = link_to(&server).await;
+    for (link, quits) in
+        links(&server).await.into_iter().zip([true, true]).chain([(link_to(&server).await, false)])
+    {
+        let id = link.greeting.connection_id;
+        let before = aborted(&mut watcher).await;
+        if quits {
+            link.quit();
+        }
+        drop(link);
+        let asked = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id}");
+        let gone = async {
+            while watcher.query(&asked, LONG).await.unwrap().text(0, 0) != Some("0") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(LONG, gone).await.expect("the server ends the connection");
+        assert_eq!(aborted(&mut watcher).await - before, u64::from(!quits));
+    }
+}
+
+async fn aborted(watcher: &mut Link) -> u64 {
+    let rows = watcher.query("SHOW GLOBAL STATUS LIKE 'Aborted_clients'", LONG).await.unwrap();
+    rows.text(0, 1).unwrap().parse().unwrap()
 }

@@ -5,15 +5,13 @@ mod server;
 
 use std::time::{Duration, Instant};
 
+use fixture::scripted::{Door, ScriptedNode};
 use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, Greeting};
 use protocol::native;
 use protocol::ok::{Change, OkPacket, put_err};
-use protocol::packet::{Head, put_packet};
 use server::{LONG, Server, address, app, link_to};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -125,42 +123,18 @@ async fn no_such_host() {
 
 #[tokio::test]
 async fn a_silent_listener_is_given_up_in_time() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = ScriptedNode::behind(Door::Silent, Login::PLAIN, |_| vec![]).await;
     let begun = Instant::now();
-    let found = Link::connect(&listener.local_addr().unwrap().to_string(), &app(), SHORT).await;
+    let found = Link::connect(&silent.address().to_string(), &app(), SHORT).await;
     assert_eq!(found.unwrap_err(), LinkError::TimedOut { after: SHORT });
     assert!(begun.elapsed() >= SHORT && begun.elapsed() < LONG / 2);
 }
 
 /// A peer that says these packets, each after a packet of ours (but for the first), and then closes.
-async fn talker(packets: Vec<Vec<u8>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut seq = 0;
-        for (nth, payload) in packets.iter().enumerate() {
-            if nth > 0 {
-                seq = read_packet(&mut stream).await.wrapping_add(1);
-            }
-            let mut out = Vec::new();
-            put_packet(&mut out, &mut seq, payload);
-            // One byte at a time: whoever reads must not expect more.
-            for byte in out {
-                stream.write_all(&[byte]).await.unwrap();
-            }
-        }
-    });
-    address
-}
-
-async fn read_packet(stream: &mut TcpStream) -> u8 {
-    let mut header = [0; 4];
-    stream.read_exact(&mut header).await.unwrap();
-    let head = Head::peek(&header).unwrap();
-    let mut payload = vec![0; head.len];
-    stream.read_exact(&mut payload).await.unwrap();
-    head.seq
+async fn talker(packets: Vec<Vec<u8>>) -> (ScriptedNode, String) {
+    let node = ScriptedNode::behind(Door::Talks(packets), Login::PLAIN, |_| vec![]).await;
+    let address = node.address().to_string();
+    (node, address)
 }
 
 fn greeting(plugin: &str) -> Vec<u8> {
@@ -181,7 +155,7 @@ fn greeting(plugin: &str) -> Vec<u8> {
 async fn a_switch_of_plugins_is_followed_to_the_native_one() {
     let ok = vec![0, 0, 0, 2, 0, 0, 0];
     let switch = AuthSwitch::native(b"tsrqponmlkjihgfedcba").encode();
-    let address = talker(vec![greeting("caching_sha2_password"), switch, ok]).await;
+    let (_peer, address) = talker(vec![greeting("caching_sha2_password"), switch, ok]).await;
     let link = Link::connect(&address, &app(), LONG).await.unwrap();
     assert_eq!((link.greeting.connection_id, link.status), (7, 2));
 }
@@ -190,7 +164,7 @@ async fn a_switch_of_plugins_is_followed_to_the_native_one() {
 async fn a_plugin_we_do_not_speak_is_named() {
     for plugin in ["caching_sha2_password", "mysql_clear_password"] {
         let switch = AuthSwitch { plugin: plugin.into(), data: b"01234567890123456789\0".to_vec() }.encode();
-        let address = talker(vec![greeting(plugin), switch]).await;
+        let (_peer, address) = talker(vec![greeting(plugin), switch]).await;
         let found = Link::connect(&address, &app(), LONG).await.unwrap_err();
         assert_eq!(found, LinkError::Plugin(plugin.into()));
     }
@@ -211,7 +185,7 @@ async fn peers_that_speak_something_else() {
             LinkError::Rejected { errno: 1129, state: *b"HY000", message: "Host is blocked".into() },
         ),
     ] {
-        let address = talker(packets).await;
+        let (_peer, address) = talker(packets).await;
         let found = Link::connect(&address, &app(), LONG).await.unwrap_err();
         let is_same = match (&found, &wanted) {
             // The peer closes with our login request unread: its kernel may reset.

@@ -289,7 +289,8 @@ async fn next(
 
 fn end(how: Ended) -> LinkEnd {
     match how {
-        Ended::Closed | Ended::Reset => LinkEnd::Closed,
+        // What speaks unasked is of no more use, and no sign of the node's end: the next connection tells.
+        Ended::Closed | Ended::Reset | Ended::Unasked => LinkEnd::Closed,
         Ended::Goodbye { errno, .. } => LinkEnd::Goodbye { errno },
         Ended::Lost { .. } => LinkEnd::Silent,
     }

@@ -57,12 +57,6 @@ pub struct Statement {
     /// Besides what it does, it may commit an open transaction: COMMIT itself, BEGIN, DDL, LOCK TABLES, SET autocommit=1,
     /// CALL, whatever is not understood. When it was lost on the way, nobody may claim that the transaction was rolled back.
     pub may_commit: bool,
-    /// Asks what an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS, ...
-    /// After the session has moved to another connection, the answer would be wrong without an error. What it asks for is in
-    /// [`Statement::recalled`].
-    pub recalls: bool,
-    /// What it recalls is the value that this session drew last from a sequence: LASTVAL(), PREVIOUS VALUE FOR.
-    pub recalls_sequence: bool,
     /// One command of it may run several statements before it gives its first answer: CALL, EXECUTE, BEGIN NOT ATOMIC, whatever
     /// is not understood. An error as the first answer does not mean that nothing was run.
     pub runs_several: bool,
@@ -72,7 +66,8 @@ pub struct Statement {
     pub chains: bool,
     /// What it sets that no server reports, or that changes what a server reports.
     pub sets: Sets,
-    /// What of an earlier statement it asks for.
+    /// What it asks for that an earlier statement left in the session: LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT(), SHOW
+    /// WARNINGS, ... After the session has moved to another connection, the answer would be wrong without an error.
     pub recalled: Recalls,
     /// What becomes of LAST_INSERT_ID() by it.
     pub insert_id: InsertId,
@@ -114,8 +109,6 @@ impl Statement {
         let mut whole = whole.unwrap_or(Statement::write(false));
         whole.pins = look.pins;
         whole.unpins = look.unpins;
-        whole.recalls = !look.recalls.is_empty();
-        whole.recalls_sequence = look.recalls.has(Recalls::SEQUENCE);
         whole.recalled = look.recalls;
         whole.asks_connection_id = look.asks_connection_id;
         whole.touches_engines = look.touches_engines || look.lexer.is_doubtful;
@@ -129,7 +122,7 @@ impl Statement {
         whole.sets = look.sets;
         whole.calls = whole.runs_several;
         whole.alone = statements == 1 && !look.lexer.is_doubtful;
-        if whole.recalls || look.lexer.is_doubtful {
+        if !whole.recalled.is_empty() || look.lexer.is_doubtful {
             whole.kind = Kind::Write;
         }
         if look.lexer.is_doubtful {
@@ -161,8 +154,6 @@ impl Statement {
             unpins: Pins::NONE,
             literal_user_variables: false,
             may_commit: false,
-            recalls: false,
-            recalls_sequence: false,
             runs_several: false,
             calls: false,
             chains: false,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use session::command::Cost;
 
 /// What a session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct Card {
     began: Instant,
     user: Mutex<String>,
     doing: AtomicU8,
+    /// What it would cost to break off the statement at hand, see [`Cost`].
+    cost: AtomicU8,
     /// Milliseconds after `began`.
     since_ms: AtomicU64,
 }
@@ -74,6 +77,7 @@ impl Card {
             began: Instant::now(),
             user: Mutex::default(),
             doing: AtomicU8::new(Doing::Idle as u8),
+            cost: AtomicU8::new(0),
             since_ms: AtomicU64::new(0),
         })
     }
@@ -88,6 +92,21 @@ impl Card {
         self.doing.store(doing as u8, Relaxed);
         let since = now.saturating_duration_since(self.began);
         self.since_ms.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// A statement runs from `now` on, which it would cost so much to break off.
+    pub fn set_running(&self, cost: Cost, now: Instant) {
+        self.cost.store(cost as u8, Relaxed);
+        self.set(Doing::Running, now);
+    }
+
+    fn cost(&self, doing: Doing) -> &'static str {
+        match self.cost.load(Relaxed) {
+            _ if doing == Doing::InTransaction => "its transaction is rolled back",
+            cost if cost == Cost::CutShort as u8 => "its result is cut short, and nothing is changed",
+            cost if cost == Cost::Unknown as u8 => "the outcome of its statement is unknown",
+            _ => "its transaction is rolled back",
+        }
     }
 
     /// What it does, and since when it has.
@@ -107,6 +126,7 @@ impl Card {
             connected_s: self.began.elapsed().as_secs(),
             waits_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
             what: doing.sentence(time.as_secs_f64()),
+            cost: self.cost(doing),
         }
     }
 }
@@ -128,4 +148,13 @@ pub struct Busy {
     pub waits_ms: u64,
     /// What that is.
     pub what: String,
+    /// What it costs its client when that is broken off.
+    pub cost: &'static str,
+}
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { id, user, client, connected_s, what, .. } = self;
+        write!(f, "session {id} of {user} from {client}, connected for {connected_s} s: {what}")
+    }
 }

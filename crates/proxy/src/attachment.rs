@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
-use crate::backend::{AttachError, Backend};
+use crate::backend::{AttachError, Backend, Stirred};
 use crate::door::{NoLane, Slot};
 use crate::frontend::{Client, Identity};
 use crate::lane::{Lane, Lease, Saver};
@@ -354,14 +354,11 @@ impl Attachment {
                 .is_some_and(|backend| !backend.lane().is_open() && !backend.lane().is_cut())
     }
 
-    /// Resolves when the session should read from its node what only that knows; never when there is nothing of the kind.
-    pub async fn until_saving(&self) {
-        match (&self.saver, &self.backend) {
-            (Some(_), Some(backend)) if !backend.standing.in_transaction() => {
-                backend.lane().until_not_open().await;
-            }
-            _ => std::future::pending().await,
-        }
+    /// Resolves when the idle session's node has ended the link, or when the session should read from it what only that node knows.
+    pub async fn stirs(&mut self) -> Stirred {
+        let Some(backend) = &mut self.backend else { return std::future::pending().await };
+        let saves = self.saver.is_some() && !backend.standing.in_transaction();
+        backend.stirs(saves).await
     }
 
     /// Reads from the node what only that knows of the idle session, so that it can be set up elsewhere. What cannot be read ties it on.

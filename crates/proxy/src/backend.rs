@@ -21,9 +21,8 @@ use session::wanted::{Prepared, TRACK, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
 
-use crate::buffer::Buffer;
-use crate::frontend::{Identity, hung_up};
-use crate::lane::{Cutter, Lane, Registration};
+use crate::frontend::Identity;
+use crate::lane::{Lane, Registration};
 use crate::voice;
 
 /// The largest packet a client of the nodes may announce.
@@ -56,10 +55,8 @@ const UNKNOWN_ERROR: u16 = 1105;
 
 /// A link in use by one session.
 pub struct Backend {
-    /// The link; its socket is spoken on directly.
+    /// The link; it is spoken on directly. Its buffer holds what the node sent and was not yet passed on.
     pub link: Link,
-    /// What the node sent and was not yet passed on.
-    pub buffer: Buffer,
     /// What of the session stands on this link, and on no other.
     pub standing: Standing,
     registration: Registration,
@@ -68,6 +65,15 @@ pub struct Backend {
     /// When a command was last begun, and when the link last fell idle.
     sent: Instant,
     rested: Instant,
+}
+
+/// What the link of an idle session calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stirred {
+    /// The node has ended it.
+    NodeEnded,
+    /// The session should read what only this node knows, before it leaves.
+    Save,
 }
 
 /// Why a statement is not prepared on a node.
@@ -157,7 +163,7 @@ impl Backend {
                     lane.name
                 )));
             }
-            let cutter = Cutter::of(&link.stream).map_err(|error| {
+            let cutter = link.stream.cutter().map_err(|error| {
                 AttachError::Local(own_lack(&error).map_or(error.to_string(), str::to_owned))
             })?;
             let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
@@ -166,15 +172,7 @@ impl Backend {
                 link.query(CAUSAL_READ, CAUSAL_READ_TIME).await.map_err(of_causal_read)?;
             }
             let now = Instant::now();
-            let mut backend = Self {
-                link,
-                buffer: Buffer::default(),
-                standing,
-                registration,
-                half_sent: false,
-                sent: now,
-                rested: now,
-            };
+            let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
             backend.rebuild(wanted, deadline).await?;
             Ok(backend)
         };
@@ -237,7 +235,7 @@ impl Backend {
 
     /// Whether the node has ended the link, though bytes of it may wait to be read.
     pub fn has_ended(&self) -> bool {
-        hung_up(&self.link.stream)
+        self.link.stream.has_hung_up()
     }
 
     /// Whether nobody listens at the node's address any more. The end of a link can stand behind bytes that are not read, and then cannot be
@@ -272,14 +270,14 @@ impl Backend {
     /// Lets the node see that its client is gone, and can still read what it says.
     pub async fn half_close(&mut self) {
         // What fails here has ended already.
-        let _ = self.link.stream.shutdown().await;
+        let _ = self.link.half_close().await;
         self.half_sent = true; // nothing may be written any more
     }
 
     /// Reads, and drops, until the node has ended the link.
     pub async fn drain(&mut self) {
-        while matches!(self.buffer.fill(&mut self.link.stream).await, Ok(n) if n > 0) {
-            self.buffer.consume(self.buffer.len());
+        while matches!(self.link.fill().await, Ok(n) if n > 0) {
+            self.link.buffer.consume(self.link.buffer.len());
         }
     }
 
@@ -310,12 +308,14 @@ impl Backend {
         self.sent.duration_since(self.rested) >= IDLE_MIN && self.sent.elapsed() < CROSSED
     }
 
-    /// Resolves when the idle node says anything: its end, or a goodbye. Both mean that the link is over.
-    pub async fn ended(&self) -> ConnectFailure {
-        let mut byte = [0];
-        match self.link.stream.peek(&mut byte).await {
-            Ok(_) => ConnectFailure::Closed,
-            Err(error) => of_io(&error),
+    /// Resolves when the idle node says anything, its end or a goodbye, which both mean that the link is over; or, with `saves`, when its
+    /// lane takes no new transactions.
+    pub async fn stirs(&mut self, saves: bool) -> Stirred {
+        let Self { link, registration, .. } = self;
+        tokio::select! {
+            biased;
+            _ = link.ended() => Stirred::NodeEnded,
+            () = registration.lane().until_not_open(), if saves => Stirred::Save,
         }
     }
 
@@ -430,7 +430,7 @@ impl Backend {
         let mut ended_by = None;
         loop {
             let packet = self.packet().await?;
-            let payload = &self.buffer.bytes()[HEADER_LEN..packet];
+            let payload = &self.link.buffer.bytes()[HEADER_LEN..packet];
             let need = answer.need(payload.len(), payload.first().copied());
             debug_assert!(matches!(need, Need::First | Need::Whole));
             if payload.first() == Some(&protocol::ok::ERR) {
@@ -439,7 +439,7 @@ impl Backend {
             let step = answer
                 .step(payload.len(), payload)
                 .map_err(|malformed| ConnectFailure::Protocol { what: malformed.what.to_owned() })?;
-            self.buffer.consume(packet);
+            self.link.buffer.consume(packet);
             if let Step::End(end) = step {
                 self.rests();
                 return Ok((end, ended_by.unwrap_or_default()));
@@ -450,14 +450,14 @@ impl Backend {
     /// Waits for one whole packet at the front of the buffer; its length with its header.
     async fn packet(&mut self) -> Result<usize, ConnectFailure> {
         loop {
-            if let Some(head) = Head::peek(self.buffer.bytes()) {
+            if let Some(head) = Head::peek(self.link.buffer.bytes()) {
                 let len = HEADER_LEN + head.len;
-                if self.buffer.len() >= len {
+                if self.link.buffer.len() >= len {
                     return Ok(len);
                 }
-                self.buffer.reserve(len);
+                self.link.buffer.reserve(len);
             }
-            match self.buffer.fill(&mut self.link.stream).await {
+            match self.link.fill().await {
                 Ok(0) => return Err(ConnectFailure::Closed),
                 Ok(_) => {}
                 Err(error) => return Err(of_io(&error)),
@@ -468,13 +468,11 @@ impl Backend {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        let stream = &self.link.stream;
         if self.lane().is_shut() {
-            // A reset: a node that sleeps must not wake up and read what is still in its socket.
-            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            // A node that sleeps must not wake up and read what is still in its socket.
+            self.link.stream.reset_on_close();
         } else if !self.half_sent {
-            // A goodbye, so that the node does not count an aborted client. Best effort: it may be gone.
-            let _ = stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
+            self.link.quit();
         }
     }
 }

@@ -32,7 +32,7 @@ use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
 use crate::attachment::{Attachment, Waiting};
-use crate::backend::{AttachError, Backend, NotPrepared};
+use crate::backend::{AttachError, Backend, NotPrepared, Stirred};
 use crate::ending;
 use crate::frontend::{AtHand, Client, Done, Identity};
 use crate::kill::{self, Target};
@@ -146,8 +146,10 @@ impl Driver {
             let woke = tokio::select! {
                 biased;
                 command = self.client.command(retain) => command.map_or(Woke::ClientGone, Woke::Command),
-                _ = ended(self.at.backend.as_ref()) => Woke::NodeEnded,
-                () = self.at.until_saving() => Woke::Save,
+                stirred = self.at.stirs() => match stirred {
+                    Stirred::NodeEnded => Woke::NodeEnded,
+                    Stirred::Save => Woke::Save,
+                },
                 _ = self.stopped.wait_for(|stopped| *stopped), if !in_transaction => Woke::Stopped,
             };
             let command = match woke {
@@ -271,7 +273,7 @@ impl Driver {
             if step.op != Op::AwaitLook
                 && let Some((lane, text)) = self.lost_statement.take()
             {
-                self.shared.statement_lost(&lane, &text);
+                tokio::spawn(ending::tell_if_given_up(self.shared.clone(), lane, text));
             }
             event = match step.op {
                 Op::Finish(finish) => break finish,
@@ -405,7 +407,7 @@ impl Driver {
                 Streamed::ClientGone => return Event::ClientGone,
             }
         }
-        self.card.set(Doing::Running, backend.sent_at());
+        self.card.set_running(exchange.flight().cost(), backend.sent_at());
         let flight = exchange.flight();
         if !flight.command.answers() {
             self.client.buffer.consume(retained);
@@ -776,12 +778,5 @@ fn voice_of(failure: Failure) -> Voice {
         Failure::TooLargeToRepeat => voice::TOO_LARGE_TO_REPEAT,
         Failure::LostAgain => voice::LOST_AGAIN,
         Failure::NotFollowed => voice::NOT_FOLLOWED,
-    }
-}
-
-async fn ended(backend: Option<&Backend>) -> ConnectFailure {
-    match backend {
-        Some(backend) => backend.ended().await,
-        None => std::future::pending().await,
     }
 }

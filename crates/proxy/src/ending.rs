@@ -6,16 +6,28 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use protocol::capability::Caps;
 use session::command::InFlight;
+use tokio::time::timeout;
 
 use crate::backend::Backend;
 use crate::frontend::Identity;
 use crate::kill;
-use crate::lane::Lease;
+use crate::lane::{Lane, Lease};
 use crate::registry::Place;
 use crate::shared::Shared;
+
+/// So long a node may take to be given up after a link to it has broken.
+const GIVEN_UP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Tells of a statement that ran when its link broke, if its node is given up then.
+pub async fn tell_if_given_up(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
+    if timeout(GIVEN_UP_WITHIN, lane.until_shut()).await.is_ok() {
+        shared.statement_lost(&lane, &text);
+    }
+}
 
 /// Returns when the node has ended the link, or has been given up.
 pub async fn end_on_node(

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use link::Buffer;
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, put_ok};
@@ -16,7 +17,6 @@ use tokio::net::TcpStream;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
-use crate::buffer::Buffer;
 use crate::shared::Shared;
 use crate::voice::{self, Voice};
 

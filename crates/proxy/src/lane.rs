@@ -13,7 +13,7 @@ mod sync;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-use tokio::net::TcpStream;
+use link::Cutter;
 use tokio::sync::watch;
 use topology::NodeId;
 use topology::routes::{Cut, LaneState};
@@ -46,21 +46,6 @@ pub struct Lane {
     /// What sessions wait for; see [`Change`].
     change: watch::Sender<Change>,
     door: DoorHandle,
-}
-
-/// Cuts a link from outside the session that uses it.
-pub struct Cutter(socket2::Socket);
-
-impl Cutter {
-    /// Of this link.
-    pub fn of(stream: &TcpStream) -> std::io::Result<Self> {
-        Ok(Self(socket2::SockRef::from(stream).try_clone()?))
-    }
-
-    fn cut(self) {
-        // The session on it reads the end of the stream and sees that the lane is shut, or drains by force. A link that broke by itself meanwhile refuses, and that is as good.
-        let _ = self.0.shutdown(std::net::Shutdown::Both);
-    }
 }
 
 /// What a session may wait for. (The hot path reads atomics instead.)
@@ -107,7 +92,7 @@ impl Lane {
         self.announce(cut);
         if cut == Cut::All {
             self.was_cut.store(true, SeqCst);
-            self.links.cut(Cutter::cut);
+            self.links.cut(|link| link.cut());
         }
     }
 
@@ -121,7 +106,7 @@ impl Lane {
     pub fn shut(&self) {
         self.occupancy.set(State::Shut);
         self.announce(Cut::All);
-        if self.links.close(Cutter::cut) {
+        if self.links.close(|link| link.cut()) {
             self.door.look();
         }
     }

@@ -14,7 +14,6 @@
 mod activity;
 mod attachment;
 mod backend;
-mod buffer;
 mod door;
 mod driver;
 mod ending;

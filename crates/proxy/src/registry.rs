@@ -7,12 +7,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::activity::{Busy, Card, Doing};
 use crate::lane::Lane;
 
 /// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
 pub const FIRST_ID: u32 = 0x4000_0000;
+/// A session that does the same for so long is shown as busy, also on a lane that takes transactions.
+const LONG: Duration = Duration::from_secs(1);
+/// The most that are shown.
+const SHOWN_MAX: usize = 50;
 /// Former ids that are remembered of one session.
 const FORMER_MAX: usize = 64;
 
@@ -119,7 +124,7 @@ impl Registry {
         })
     }
 
-    /// The sessions that keep a lane busy that is to become quiet, the longest first.
+    /// The sessions that keep a lane busy that is to become quiet, or have done the same for long; the longest first.
     pub fn busy(&self) -> Vec<Busy> {
         let mut busy: Vec<Busy> = self.with(|state| {
             state
@@ -127,13 +132,15 @@ impl Registry {
                 .values()
                 .filter_map(|entry| {
                     let place = entry.place.as_ref()?;
-                    let (doing, _) = entry.card.now();
-                    let keeps = !matches!(doing, Doing::Idle | Doing::Held);
+                    let (doing, time) = entry.card.now();
+                    let is_watched = place.lane.is_draining() || time >= LONG;
+                    let keeps = is_watched && !matches!(doing, Doing::Idle | Doing::Held);
                     keeps.then(|| entry.card.busy(&place.lane.name))
                 })
                 .collect()
         });
         busy.sort_by_key(|session| std::cmp::Reverse(session.waits_ms));
+        busy.truncate(SHOWN_MAX);
         busy
     }
 }

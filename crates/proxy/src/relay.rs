@@ -108,7 +108,7 @@ impl Relay<'_> {
 
     /// Deals with the next packet, or with as much of it as is there.
     async fn packet(&mut self, at: &mut At) -> Result<Option<End>, Relayed> {
-        let bytes = self.backend.buffer.bytes();
+        let bytes = self.backend.link.buffer.bytes();
         let Some(head) = Head::peek(&bytes[at.ready..]) else {
             self.more(at).await?;
             return Ok(None);
@@ -121,11 +121,11 @@ impl Relay<'_> {
             return Ok(None);
         }
         let need_whole = at.answer.need(head.len, first) == Need::Whole;
-        if at_hand < len && (need_whole || !self.backend.buffer.is_large()) {
+        if at_hand < len && (need_whole || !self.backend.link.buffer.is_large()) {
             // A part of a packet: wait for the rest, having passed on what stands before it.
             self.flush(at).await?;
             if need_whole {
-                self.backend.buffer.reserve(len);
+                self.backend.link.buffer.reserve(len);
             }
             self.fill(at.delivered).await?;
             return Ok(None);
@@ -136,7 +136,7 @@ impl Relay<'_> {
             && first == Some(ERR)
             && let Some(error) = node_refused(payload)
         {
-            self.backend.buffer.consume(len);
+            self.backend.link.buffer.consume(len);
             return Err(Relayed::Refused(error));
         }
         let step = match at.answer.step(head.len, payload) {
@@ -149,7 +149,7 @@ impl Relay<'_> {
         if is_first && first == Some(OK) && self.flight.command == Command::STMT_PREPARE {
             // The node's number for the statement becomes the session's own, which stays when the node does not.
             let id = self.session.wanted.next_statement().to_le_bytes();
-            self.backend.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
+            self.backend.link.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
         }
         if at_hand < len {
             // Larger than the buffer: in pieces.
@@ -180,10 +180,11 @@ impl Relay<'_> {
             Step::More | Step::Auth => at.ready += len,
             Step::Part { status, changed, .. } => {
                 // Of each part, since the last one may be an error, which carries no status.
-                let Backend { standing, buffer, link, .. } = &mut *self.backend;
-                let is_ok = buffer.bytes().get(payload.start) != Some(&EOF) || payload.len() >= EOF_BELOW;
+                let Backend { standing, link, .. } = &mut *self.backend;
+                let is_ok =
+                    link.buffer.bytes().get(payload.start) != Some(&EOF) || payload.len() >= EOF_BELOW;
                 self.session.server_status(standing, status);
-                self.session.part(standing, self.flight, &buffer.bytes()[payload], link.caps);
+                self.session.part(standing, self.flight, &link.buffer.bytes()[payload], link.caps);
                 if rewrite_ok && is_ok && is_for_us(status, changed) {
                     self.replace(at, len, head).await?;
                 } else {
@@ -213,9 +214,9 @@ impl Relay<'_> {
     }
 
     fn ended(&mut self, end: &End, payload: std::ops::Range<usize>) {
-        let Backend { standing, buffer, link, .. } = &mut *self.backend;
+        let Backend { standing, link, .. } = &mut *self.backend;
         let text = self.client.buffer.bytes().get(HEADER_LEN..self.retained).unwrap_or_default();
-        self.session.ended(standing, self.flight, end, &buffer.bytes()[payload], text, link.caps);
+        self.session.ended(standing, self.flight, end, &link.buffer.bytes()[payload], text, link.caps);
     }
 
     /// What an unread result is cut at.
@@ -235,7 +236,7 @@ impl Relay<'_> {
     async fn fill(&mut self, delivered: Delivered) -> Passed {
         let read = tokio::select! {
             biased;
-            read = self.backend.buffer.fill(&mut self.backend.link.stream) => read,
+            read = self.backend.link.fill() => read,
             () = self.client.gone() => return Err(Relayed::ClientGone),
         };
         match read {
@@ -252,18 +253,18 @@ impl Relay<'_> {
         if at.ready == 0 {
             return Ok(());
         }
-        let bytes = &self.backend.buffer.bytes()[..at.ready];
+        let bytes = &self.backend.link.buffer.bytes()[..at.ready];
         let cut = self.cut_at();
         write(self.client, self.backend, self.card, bytes, at.delivered, cut).await?;
         at.delivered = after(bytes, at.delivered);
-        self.backend.buffer.consume(at.ready);
+        self.backend.link.buffer.consume(at.ready);
         at.ready = 0;
         Ok(())
     }
 
     /// Passes on what is ready, and behind it the OK packet (of `len` bytes) without what only the proxy asked for.
     async fn replace(&mut self, at: &mut At, len: usize, head: Head) -> Passed {
-        let bytes = &self.backend.buffer.bytes()[..at.ready + len];
+        let bytes = &self.backend.link.buffer.bytes()[..at.ready + len];
         let mut out = Vec::with_capacity(bytes.len());
         out.extend_from_slice(&bytes[..at.ready]);
         let payload = &bytes[at.ready + HEADER_LEN..];
@@ -277,22 +278,22 @@ impl Relay<'_> {
         let cut = self.cut_at();
         write(self.client, self.backend, self.card, &out, at.delivered, cut).await?;
         at.delivered = after(&out, at.delivered);
-        self.backend.buffer.consume(at.ready + len);
+        self.backend.link.buffer.consume(at.ready + len);
         at.ready = 0;
         Ok(())
     }
 
     /// Passes on what is ready, and behind it a packet (of `len` bytes) that does not fit the buffer, piece by piece.
     async fn pass_large(&mut self, at: &mut At, len: usize) -> Passed {
-        let Some(head) = Head::peek(&self.backend.buffer.bytes()[at.ready..]) else { return Ok(()) };
+        let Some(head) = Head::peek(&self.backend.link.buffer.bytes()[at.ready..]) else { return Ok(()) };
         let mut left = at.ready + len;
         at.ready = 0;
         loop {
-            let piece = left.min(self.backend.buffer.len());
-            let bytes = &self.backend.buffer.bytes()[..piece];
+            let piece = left.min(self.backend.link.buffer.len());
+            let bytes = &self.backend.link.buffer.bytes()[..piece];
             let cut = self.cut_at();
             write(self.client, self.backend, self.card, bytes, Delivered::PartOfPacket, cut).await?;
-            self.backend.buffer.consume(piece);
+            self.backend.link.buffer.consume(piece);
             left -= piece;
             at.delivered = Delivered::PartOfPacket;
             if left == 0 {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bench::{Bench, SECOND, connect, one, routes, settings};
 use fixture::Server;
-use link::{Link, LinkError, Login, Secret};
+use link::{Link, LinkError, Login, Secret, Transport};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::handshake::{Greeting, LoginRequest};
@@ -225,7 +225,7 @@ fn com(command: Command, rest: &[u8]) -> Vec<u8> {
     packed(0, &[&[command.0][..], rest].concat())
 }
 
-async fn packet(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+async fn packet(stream: &mut Transport) -> std::io::Result<Vec<u8>> {
     let mut head = [0; HEADER_LEN];
     stream.read_exact(&mut head).await?;
     let mut payload = vec![0; Head::peek(&head).unwrap().len];
@@ -234,9 +234,10 @@ async fn packet(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
 }
 
 /// A connection that has been greeted.
-async fn greeted(address: SocketAddr) -> (TcpStream, Greeting) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
+async fn greeted(address: SocketAddr) -> (Transport, Greeting) {
+    let stream = TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
+    let mut stream = Transport::from(stream);
     let greeting = timeout(SOON, packet(&mut stream)).await.expect("a greeting comes").unwrap();
     (stream, Greeting::parse(&greeting).unwrap())
 }
@@ -258,15 +259,15 @@ fn login(greeting: &Greeting, plugin: &str) -> Vec<u8> {
 }
 
 /// Goes away: with an orderly end, or as a process that was killed with bytes unread does.
-fn leave(stream: TcpStream, with_reset: bool) {
+fn leave(stream: Transport, with_reset: bool) {
     if with_reset {
-        let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        stream.reset_on_close();
     }
     drop(stream);
 }
 
 /// Reads to the end, which must come.
-async fn ended(stream: &mut TcpStream, what: &str) -> Vec<u8> {
+async fn ended(stream: &mut Transport, what: &str) -> Vec<u8> {
     let mut all = vec![];
     let end = timeout(SOON, stream.read_to_end(&mut all)).await;
     let _reset_is_an_end_too = end.unwrap_or_else(|_| panic!("{what}: the proxy leaves it open"));
@@ -453,7 +454,7 @@ async fn silence_is_ended_by_the_logins_deadline() {
     let address = scene.address();
     let began = Instant::now();
     let silent = tokio::spawn(async move {
-        let mut stream = TcpStream::connect(address).await.unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap().into();
         ended(&mut stream, "silence from the start").await;
     });
     let switched = tokio::spawn(async move {
@@ -585,10 +586,10 @@ const PHASES: [Phase; 16] = [
 ];
 
 /// A client that has come to `phase`.
-async fn at(phase: Phase, scene: &Scene) -> TcpStream {
+async fn at(phase: Phase, scene: &Scene) -> Transport {
     let address = scene.address();
     match phase {
-        Phase::Connected => return TcpStream::connect(address).await.unwrap(),
+        Phase::Connected => return TcpStream::connect(address).await.unwrap().into(),
         Phase::Greeted => return greeted(address).await.0,
         Phase::HalfLogin | Phase::LoginSent | Phase::SwitchAsked => {
             let is_switch = matches!(phase, Phase::SwitchAsked);
@@ -710,7 +711,7 @@ async fn a_thousand_connections_opened_and_dropped() {
         for nth in 0..50 {
             open.push(tokio::spawn(async move {
                 let stream = match nth % 5 {
-                    0 => TcpStream::connect(address).await.unwrap(),
+                    0 => TcpStream::connect(address).await.unwrap().into(),
                     1 => greeted(address).await.0,
                     2 | 3 => {
                         let (mut stream, greeting) = greeted(address).await;

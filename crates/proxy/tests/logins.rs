@@ -17,7 +17,7 @@ use protocol::native;
 use protocol::ok::ErrPacket;
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use proxy::Settings;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use topology::account::{Account, Accounts, Proof};
 use topology::routes::{LaneState, Routes};
@@ -38,7 +38,7 @@ fn native(user: &str, password: &str) -> Account {
     Account { user: user.into(), host: "%".into(), proof, locked: false }
 }
 
-async fn packet(stream: &mut TcpStream) -> (u8, Vec<u8>) {
+async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> (u8, Vec<u8>) {
     let mut head = [0; HEADER_LEN];
     stream.read_exact(&mut head).await.unwrap();
     let head = Head::peek(&head).unwrap();
@@ -47,7 +47,7 @@ async fn packet(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     (head.seq, payload)
 }
 
-async fn send(stream: &mut TcpStream, seq: u8, payload: &[u8]) {
+async fn send(stream: &mut (impl AsyncWrite + Unpin), seq: u8, payload: &[u8]) {
     let mut out = vec![];
     put_packet(&mut out, &mut { seq }, payload);
     stream.write_all(&out).await.unwrap();

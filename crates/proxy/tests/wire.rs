@@ -3,28 +3,24 @@
 
 mod bench;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bench::{Bench, SECOND, connect, one, routes, settings};
-use fixture::Server;
+use bench::{Bench, SECOND, connect, lane, one, routes, routes_of, settings};
+use fixture::scripted::{self, Act, Event, Heard, ScriptedNode};
+use fixture::{Server, answers};
 use link::{Link, LinkError, Login, Secret};
-use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::handshake::Greeting;
 use protocol::native;
-use protocol::ok::{ERR, OK, put_ok, status};
+use protocol::ok::ERR;
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use proxy::Stats;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
-use topology::NodeId;
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
-use topology::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
+use topology::routes::{LaneState, Routes, ServerGreeting};
 
 /// Sends a command and reads its whole answer, packet by packet.
 async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
@@ -44,7 +40,7 @@ async fn ask(link: &mut Link, payload: &[u8]) -> (Vec<Vec<u8>>, End) {
     }
 }
 
-async fn packet(stream: &mut TcpStream) -> Vec<u8> {
+async fn packet(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut head = [0; HEADER_LEN];
     stream.read_exact(&mut head).await.unwrap();
     let head = Head::peek(&head).unwrap();
@@ -671,130 +667,54 @@ async fn clients_that_do_not_follow_the_protocol_harm_nobody() {
     bench.shows(|stats| stats.lanes[0].sessions, 0).await;
 }
 
-/// A node of the test's own, which lets everybody in.
-struct Fake {
+/// A scripted node behind the proxy.
+struct Scripted {
     bench: Bench,
-    /// The commands that came whole, and `None` for each link that ended.
-    seen: mpsc::UnboundedReceiver<Option<Vec<u8>>>,
+    node: ScriptedNode,
 }
 
-/// What a fake node says to the commands that came on one link, the last one above all; `None`: it ends the link. A text that sets
-/// is answered with OK anyway.
-type Say = fn(&[Vec<u8>]) -> Vec<Option<Vec<u8>>>;
-
-fn ok(seq: u8) -> Vec<u8> {
-    let (mut payload, mut out) = (vec![], vec![]);
-    put_ok(&mut payload, OK, 0, 0, status::AUTOCOMMIT, 0, b"");
-    put_packet(&mut out, &mut { seq }, &payload);
-    out
-}
-
-impl Fake {
-    async fn start(say: Say) -> Fake {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (tell, seen) = mpsc::unbounded_channel();
-        let caps = Caps(0x25_80FF_F7FE | Caps::DEPRECATE_EOF.0);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let tell = tell.clone();
-                tokio::spawn(async move {
-                    let _gone = serve(stream, caps, say, &tell).await;
-                    let _ = tell.send(None);
-                });
-            }
-        });
-        let mut first = Routes::clone(&routes(1, &[]));
-        first.lanes = vec![lane(address)];
+impl Scripted {
+    async fn start(script: impl Fn(Heard<'_>) -> Vec<Act> + Send + Sync + 'static) -> Scripted {
+        let node = ScriptedNode::start(script).await;
+        let mut first = Routes::clone(&routes_of(1, vec![lane(0, node.address(), LaneState::Open, 1)]));
         first.greeting = first.greeting.map(|greeting| {
-            Arc::new(ServerGreeting { capabilities: caps.0, ..ServerGreeting::clone(&greeting) })
+            Arc::new(ServerGreeting { capabilities: scripted::CAPS.0, ..ServerGreeting::clone(&greeting) })
         });
-        Fake { bench: Bench::new(settings(), Arc::new(first)), seen }
+        Scripted { bench: Bench::new(settings(), Arc::new(first)), node }
     }
 
     async fn client(&self) -> Link {
         let login = Login::new("app", Secret::Password("secret".into()));
         Link::connect(&self.bench.address(), &login, 5 * SECOND).await.unwrap()
     }
-}
 
-fn lane(address: SocketAddr) -> Lane {
-    Lane {
-        node: NodeId(0),
-        name: "fake".into(),
-        address: address.to_string().into(),
-        state: LaneState::Open,
-        epoch: 1,
-        sessions_max: None,
-        looked: 0,
-        cut: Cut::Nothing,
-    }
-}
-
-async fn serve(
-    mut stream: TcpStream,
-    caps: Caps,
-    say: Say,
-    tell: &mpsc::UnboundedSender<Option<Vec<u8>>>,
-) -> std::io::Result<()> {
-    let greeting = Greeting {
-        version: "5.5.5-10.11.19-MariaDB".into(),
-        connection_id: 1,
-        salt: [b'x'; 20],
-        caps,
-        charset: 45,
-        status: status::AUTOCOMMIT,
-        plugin: native::PLUGIN.into(),
-    };
-    let mut out = vec![];
-    put_packet(&mut out, &mut 0, &greeting.encode());
-    stream.write_all(&out).await?;
-    whole(&mut stream).await?;
-    stream.write_all(&ok(2)).await?;
-    let mut commands = vec![];
-    loop {
-        let command = whole(&mut stream).await?;
-        let _ = tell.send(Some(command.clone()));
-        if command.starts_with(b"\x03SET ") {
-            stream.write_all(&ok(1)).await?;
-            continue;
-        }
-        commands.push(command);
-        for said in say(&commands) {
-            match said {
-                Some(bytes) => stream.write_all(&bytes).await?,
-                None => return Ok(()),
+    /// The commands that came until a link ended.
+    async fn until_ended(&mut self) -> Vec<Vec<u8>> {
+        let mut commands = vec![];
+        loop {
+            match self.node.event().await {
+                Event::Command { payload, .. } => commands.push(payload),
+                Event::Ended { .. } => return commands,
+                Event::Linked { .. } => {}
             }
         }
     }
 }
 
-/// A command, of however many packets.
-async fn whole(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
-    let mut all = vec![];
-    loop {
-        let mut head = [0; HEADER_LEN];
-        stream.read_exact(&mut head).await?;
-        let head = Head::peek(&head).unwrap();
-        let before = all.len();
-        all.resize(before + head.len, 0);
-        stream.read_exact(&mut all[before..]).await?;
-        if head.len < PAYLOAD_MAX {
-            return Ok(all);
-        }
-    }
+fn ok() -> Vec<Act> {
+    vec![Act::Say(answers::ok())]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_whose_last_column_is_passed_in_pieces_is_prepared() {
-    let fake = Fake::start(|commands| {
-        if commands.last().unwrap()[0] != Command::STMT_PREPARE.0 {
-            return vec![Some(ok(1))];
+    let fake = Scripted::start(|heard| {
+        if heard.command()[0] != Command::STMT_PREPARE.0 {
+            return ok();
         }
         let (mut out, mut seq) = (vec![], 1);
         put_packet(&mut out, &mut seq, &[0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         put_packet(&mut out, &mut seq, &vec![3; 70_000]); // with DEPRECATE_EOF the last one
-        vec![Some(out)]
+        vec![Act::Say(out)]
     })
     .await;
     let mut client = fake.client().await;
@@ -809,7 +729,7 @@ async fn a_statement_whose_last_column_is_passed_in_pieces_is_prepared() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_was_sent_in_part_is_never_made_whole_by_a_goodbye() {
-    let mut fake = Fake::start(|_| vec![Some(ok(1))]).await;
+    let mut fake = Scripted::start(|_| ok()).await;
     let mut client = fake.client().await;
     assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }));
     let mut out = vec![];
@@ -817,25 +737,21 @@ async fn a_command_that_was_sent_in_part_is_never_made_whole_by_a_goodbye() {
     out.truncate(out.len() - 5); // a goodbye is as long
     client.stream.write_all(&out).await.unwrap();
     drop(client);
-    while let Some(command) = timeout(10 * SECOND, fake.seen.recv()).await.expect("the link ends").unwrap() {
+    for command in fake.until_ended().await {
         assert!(command.len() < 1 << 20, "a statement that nobody said was run");
     }
     // A client that leaves in good order says goodbye on its link, too.
     let mut client = fake.client().await;
     assert!(matches!(ask(&mut client, &PING).await.1, End::Ok { .. }));
     drop(client);
-    let mut last = vec![];
-    while let Some(command) = timeout(10 * SECOND, fake.seen.recv()).await.expect("the link ends").unwrap() {
-        last = command;
-    }
-    assert_eq!(last, [Command::QUIT.0]);
+    assert_eq!(fake.until_ended().await.last(), Some(&vec![Command::QUIT.0]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_behind_an_answer_counts_on_from_the_answer() {
-    let fake = Fake::start(|commands| {
-        if commands.last().unwrap().len() < PAYLOAD_MAX {
-            return vec![Some(ok(1))];
+    let fake = Scripted::start(|heard| {
+        if heard.command().len() < PAYLOAD_MAX {
+            return ok();
         }
         // One column, then rows until the numbers begin anew, then nothing more.
         let (mut out, mut seq) = (vec![], 2);
@@ -844,7 +760,7 @@ async fn an_error_behind_an_answer_counts_on_from_the_answer() {
         while seq != 1 {
             put_packet(&mut out, &mut seq, &[1, b'x']);
         }
-        vec![Some(out), None]
+        vec![Act::Say(out), Act::Close]
     })
     .await;
     let mut client = fake.client().await;
@@ -870,8 +786,9 @@ async fn an_error_behind_an_answer_counts_on_from_the_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_was_idle_for_too_long_is_not_taken_for_a_killed_one() {
     // On each link the second statement is not answered.
-    let mut fake = Fake::start(|commands| {
-        vec![(commands.len() < 2 || commands.last().unwrap()[0] == Command::QUIT.0).then(|| ok(1))]
+    let mut fake = Scripted::start(|heard| {
+        let is_answered = heard.commands.len() < 2 || heard.command()[0] == Command::QUIT.0;
+        if is_answered { ok() } else { vec![Act::Close] }
     })
     .await;
     let mut clients = vec![];

@@ -101,13 +101,11 @@ impl InFlight {
     }
 
     /// What breaking it off now would cost the client.
-    pub fn cost(&self) -> &'static str {
+    pub fn cost(&self) -> Cost {
         match self.what.kind {
-            Kind::Read if !self.what.in_transaction => "its result would be cut short",
-            _ if self.what.may_commit || !self.what.in_transaction => {
-                "the outcome of its statement would be unknown"
-            }
-            _ => "its transaction would be rolled back",
+            Kind::Read if !self.what.in_transaction => Cost::CutShort,
+            _ if self.what.may_commit || !self.what.in_transaction => Cost::Unknown,
+            _ => Cost::RolledBack,
         }
     }
 
@@ -149,6 +147,18 @@ impl InFlight {
     pub(crate) fn sets(&self) -> Sets {
         self.scanned.map_or(Sets::NONE, |scanned| scanned.sets)
     }
+}
+
+/// What it costs a client when what it does is broken off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cost {
+    /// A result is cut short; nothing was changed.
+    CutShort = 0,
+    /// The outcome of a statement is unknown.
+    Unknown = 1,
+    /// A transaction is rolled back.
+    RolledBack = 2,
 }
 
 /// What to do with a command.

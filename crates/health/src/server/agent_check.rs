@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::Transport;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
@@ -17,8 +18,9 @@ use crate::agent;
 const AGENT_SILENT_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// Serves a client that has just been accepted, on a task of its own.
-pub fn welcome(stream: tokio::net::TcpStream, entrance: &Arc<Entrance>) {
+pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
     let place = Place::take(entrance);
+    let stream = stream.into();
     tokio::spawn(async move {
         agent_check(stream, &place.entrance.responder).await;
         drop(place);
@@ -26,7 +28,7 @@ pub fn welcome(stream: tokio::net::TcpStream, entrance: &Arc<Entrance>) {
 }
 
 /// One line in, one line out.
-async fn agent_check(mut stream: tokio::net::TcpStream, responder: &Responder) {
+async fn agent_check(mut stream: Transport, responder: &Responder) {
     let mut line = Vec::new();
     let read = async {
         while !line.contains(&b'\n') && line.len() < agent::LINE_BYTES_MAX {

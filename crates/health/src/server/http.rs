@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use link::Transport;
 use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
 use topology::health::{Question, Rules};
@@ -35,10 +36,10 @@ pub const IDLE_TIME_MAX: Duration = Duration::from_secs(60);
 const READ_BYTES: usize = 1024;
 
 /// Serves a client that has just been accepted, on a task of its own.
-pub fn welcome(stream: impl link::Stream + 'static, entrance: &Arc<Entrance>) {
+pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
     let place = Place::take(entrance);
+    let mut stream = stream.into();
     tokio::spawn(async move {
-        let mut stream = stream;
         // A client that left needs no answer; one that is too slow has had its time.
         let _ = converse(&place.entrance.responder, &mut stream, &place).await;
         drop(place);
@@ -46,7 +47,7 @@ pub fn welcome(stream: impl link::Stream + 'static, entrance: &Arc<Entrance>) {
 }
 
 /// Requests and answers until one side has had enough.
-async fn converse(responder: &Responder, stream: &mut impl link::Stream, place: &Place) -> io::Result<()> {
+async fn converse(responder: &Responder, stream: &mut Transport, place: &Place) -> io::Result<()> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut out: Vec<u8> = Vec::new();
     let mut patience = match (place.is_beyond, responder.several_nodes) {
@@ -120,7 +121,7 @@ async fn converse(responder: &Responder, stream: &mut impl link::Stream, place: 
 /// Reads until a head is whole, or it is clear that none will be.
 async fn read_head(
     responder: &Responder,
-    stream: &mut impl link::Stream,
+    stream: &mut Transport,
     bytes: &mut Vec<u8>,
     mut deadline: Instant,
 ) -> io::Result<Head> {
@@ -157,7 +158,7 @@ async fn read_head(
 }
 
 /// The plain answer to whoever did not ask in HTTP.
-async fn raw(responder: &Responder, stream: &mut impl link::Stream) {
+async fn raw(responder: &Responder, stream: &mut Transport) {
     let Some(answer) = responder.source.answer(None, Question::Member(responder.rules)) else { return };
     responder.count(&answer);
     if write(stream, &responder.style.text(&answer)).await.is_ok() {
@@ -167,7 +168,7 @@ async fn raw(responder: &Responder, stream: &mut impl link::Stream) {
 
 /// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
 /// another's "yes" would be a lie.
-async fn unheard(responder: &Responder, stream: &mut impl link::Stream) {
+async fn unheard(responder: &Responder, stream: &mut Transport) {
     if !responder.several_nodes {
         return raw(responder, stream).await;
     }

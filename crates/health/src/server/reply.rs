@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use link::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -11,12 +12,12 @@ pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long a client that sent more than was read may take to read its answer.
 const LINGER_TIME_MAX: Duration = Duration::from_millis(500);
 
-pub async fn write(stream: &mut impl link::Stream, bytes: &[u8]) -> io::Result<()> {
+pub async fn write(stream: &mut Transport, bytes: &[u8]) -> io::Result<()> {
     timeout(WRITE_TIME_MAX, stream.write_all(bytes)).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Closing a socket with unread bytes sends a reset, which may overtake the answer: what is still coming is read away first.
-pub async fn linger(stream: &mut impl link::Stream) {
+pub async fn linger(stream: &mut Transport) {
     let drained = async {
         stream.shutdown().await?;
         let mut piece = [0; 512];

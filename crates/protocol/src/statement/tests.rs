@@ -328,17 +328,6 @@ fn the_sessions_mode_counts() {
 }
 
 #[test]
-fn what_was_left_behind() {
-    for sql in
-        ["SELECT LAST_INSERT_ID()", "SHOW WARNINGS", "SELECT ROW_COUNT()", "GET DIAGNOSTICS @a = NUMBER"]
-    {
-        assert!(Statement::of(sql.as_bytes()).recalls, "{sql}");
-    }
-    assert!(!Statement::of(b"SELECT a.last_insert_id FROM a").recalls);
-    assert!(!Statement::of(b"INSERT INTO t VALUES (1)").recalls);
-}
-
-#[test]
 fn what_may_run_several_statements() {
     for (sql, several) in [
         ("CALL p()", true),

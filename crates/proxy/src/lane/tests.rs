@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use link::Transport;
 use session::gate::Limits;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use topology::Term;
@@ -70,10 +71,10 @@ fn routes(version: u64, epoch: u64, state: LaneState) -> Routes {
 }
 
 /// Both ends of a connection.
-async fn pair() -> (TcpStream, TcpStream) {
+async fn pair() -> (Transport, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (ours, theirs) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-    (ours.unwrap(), theirs.unwrap().0)
+    (ours.unwrap().into(), theirs.unwrap().0)
 }
 
 #[tokio::test]
@@ -81,14 +82,14 @@ async fn a_lane_that_was_shut_is_cut_when_the_last_session_has_let_go() {
     let house = House::new().await;
     let lane = house.lane();
     let (ours, mut theirs) = pair().await;
-    let registration = lane.register(Cutter::of(&ours).unwrap()).unwrap();
+    let registration = lane.register(ours.cutter().unwrap()).unwrap();
     assert!(!lane.is_empty());
     // The next epoch: the lane of the old one is shut, whoever is on it.
     house.publish(2, 2, LaneState::Open).await;
     assert!(lane.is_shut() && !lane.is_empty() && !Arc::ptr_eq(&lane, &house.lane()));
     // Its socket is shut, although the session still holds it.
     assert_eq!(timeout(LONG, theirs.read(&mut [0])).await.unwrap().unwrap(), 0);
-    assert!(lane.register(Cutter::of(&ours).unwrap()).is_none(), "too late");
+    assert!(lane.register(ours.cutter().unwrap()).is_none(), "too late");
     drop(ours);
     assert!(!lane.is_empty());
     drop(registration);

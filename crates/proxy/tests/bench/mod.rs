@@ -80,7 +80,7 @@ pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
         hold_because: Some("the test says so".into()),
         greeting: Some(Arc::new(ServerGreeting {
             version: "5.5.5-10.11.19-MariaDB".into(),
-            capabilities: 0x25_80FF_F7FE,
+            capabilities: 0x25_81FF_F7FE,
             charset: 45,
         })),
         accounts: Arc::new(Accounts::new(vec![account])),

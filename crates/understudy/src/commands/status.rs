@@ -49,6 +49,7 @@ fn screen(status: &Value) -> String {
     advice(&mut screen, status);
     screen.push('\n');
     proxy(&mut screen, &status["proxy"]);
+    busy(&mut screen, &status["proxy"]["busy"]);
     decisions(&mut screen, status);
     screen
 }
@@ -118,6 +119,22 @@ fn nodes(status: &Value) -> String {
         ]);
     }
     table.text()
+}
+
+/// What keeps nodes busy, by name.
+fn busy(screen: &mut String, sessions: &Value) {
+    for session in list(sessions) {
+        let _ = writeln!(
+            screen,
+            "busy    {}: session {} of {} from {}, connected for {} s: {}",
+            text(&session["node"]),
+            number(&session["id"]),
+            text(&session["user"]),
+            text(&session["client"]),
+            number(&session["connected_s"]),
+            text(&session["what"])
+        );
+    }
 }
 
 fn advice(screen: &mut String, status: &Value) {

@@ -1,18 +1,24 @@
 //! The desk where web's questions arrive: it asks the manager and the proxy, and puts their answers side by side.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use health::server::Answerer;
 use manager::{Handles, Journal, Orders};
+use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use topology::order::{Order, OrderReply};
+use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::view::ClusterView;
 use web::{Cluster, Control, Health, Standing};
 
 use super::metrics;
 use crate::settings::Settings;
 
+/// While an order runs, so often it is looked at what it waits for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Sessions named in an answer.
+const NAMED_MAX: usize = 5;
 /// Journal entries looked through for one answer.
 const JOURNAL_ROWS_MAX: u32 = 10_000;
 
@@ -45,13 +51,61 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// Gives the order, and looks meanwhile at what it waits for: the sessions that were last seen to keep a draining lane busy.
+    async fn order_and_watch(&self, order: Order) -> (OrderReply, Vec<Busy>) {
+        let mut reply = std::pin::pin!(self.orders.order(order));
+        let mut last = vec![];
+        loop {
+            tokio::select! {
+                reply = &mut reply => return (reply, last),
+                () = tokio::time::sleep(LOOK_EVERY) => {
+                    let stats = self.proxy.stats().await;
+                    let drains = |name: &str| {
+                        stats.lanes.iter().any(|lane| lane.node == name && lane.state == "draining" && lane.running > 0)
+                    };
+                    let busy: Vec<Busy> =
+                        stats.busy.iter().filter(|session| drains(&session.node)).cloned().collect();
+                    if !busy.is_empty() {
+                        last = busy;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The first of them by name, and how many more there are.
+fn listed(busy: &[Busy], also: impl Fn(&Busy) -> String) -> String {
+    let mut named: Vec<String> =
+        busy.iter().take(NAMED_MAX).map(|session| format!("{session}{}", also(session))).collect();
+    if busy.len() > NAMED_MAX {
+        named.push(format!("{} more, see `understudy status`", busy.len() - NAMED_MAX));
+    }
+    named.join("; ")
+}
+
 impl Control for Desk {
     fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
     async fn order(&self, order: Order) -> OrderReply {
-        self.orders.order(order).await
+        let force = matches!(order, Order::Switchover { force: true, .. } | Order::Drain { force: true, .. });
+        let (reply, busy) = self.order_and_watch(order).await;
+        match reply {
+            Err(refused) if refused.code == "over_budget" && !busy.is_empty() => {
+                let sentence =
+                    format!("{}; it waited for {}", refused.sentence, listed(&busy, |_| String::new()));
+                Err(OrderRefused { sentence, ..refused })
+            }
+            Ok(done) if force && !busy.is_empty() => {
+                let cost = |session: &Busy| format!(" ({})", session.cost);
+                let sentence = format!("{}; broken off: {}", done.sentence, listed(&busy, cost));
+                Ok(OrderDone { sentence, ..done })
+            }
+            reply => reply,
+        }
     }
 
     fn standing(&self) -> Standing {

@@ -1,4 +1,6 @@
-//! A buffer between a socket and a parser: filled at its end, consumed at its front, never larger than what it is asked to hold.
+//! A buffer between a connection and a parser: filled at its end, consumed at its front, never larger than what it is asked to hold.
+
+use std::fmt;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -77,6 +79,13 @@ impl Buffer {
         let n = stream.read(&mut self.data[self.end..]).await?;
         self.end += n;
         Ok(n)
+    }
+}
+
+impl fmt::Debug for Buffer {
+    /// Its size, never its contents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len())
     }
 }
 

@@ -1,0 +1,173 @@
+//! What a link runs over: a TCP connection or a unix socket, behind one type.
+//!
+//! Enters and leaves: bytes. Besides reading and writing it can be looked at (has the peer ended it?), closed in one direction, cut
+//! from elsewhere, and closed with a reset. Nothing here waits but what says so; an end is seen without taking bytes away that
+//! still wait to be read.
+
+use std::future::Future;
+use std::io;
+use std::net::Shutdown;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use socket2::{SockRef, Socket};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::{TcpStream, UnixStream};
+
+/// While bytes wait to be read that hide the end behind them, so often it is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// See the head of this file.
+#[derive(Debug)]
+pub enum Transport {
+    /// Over the network.
+    Tcp(TcpStream),
+    /// To a server on this host.
+    Unix(UnixStream),
+}
+
+impl Transport {
+    async fn ready(&self) -> io::Result<Ready> {
+        match self {
+            Transport::Tcp(stream) => stream.ready(Interest::READABLE).await,
+            Transport::Unix(stream) => stream.ready(Interest::READABLE).await,
+        }
+    }
+
+    fn socket(&self) -> SockRef<'_> {
+        match self {
+            Transport::Tcp(stream) => SockRef::from(stream),
+            Transport::Unix(stream) => SockRef::from(stream),
+        }
+    }
+
+    /// Waits until there is something to read, or the end. No bytes are taken, and no room for them is held meanwhile. Cancel safe.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.ready().await.map(drop)
+    }
+
+    /// Waits until something can be written. Cancel safe.
+    pub async fn writable(&self) -> io::Result<()> {
+        match self {
+            Transport::Tcp(stream) => stream.writable().await,
+            Transport::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    /// Writes what the kernel takes at once; [`io::ErrorKind::WouldBlock`] when that is nothing.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Transport::Tcp(stream) => stream.try_write(bytes),
+            Transport::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Whether the peer has closed the connection (or only its own direction of it) or reset it, though bytes of it may wait to be
+    /// read. No system call: it is what the kernel has told the runtime so far.
+    pub fn has_hung_up(&self) -> bool {
+        let ready = pin!(self.ready());
+        match ready.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(ready)) => ready.is_read_closed(),
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        }
+    }
+
+    /// Resolves when [`Transport::has_hung_up`] is so: at once where no bytes wait to be read, and within a quarter of a second
+    /// otherwise. Cancel safe.
+    pub async fn until_hung_up(&self) {
+        while self.ready().await.is_ok() && !self.has_hung_up() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// What cuts the connection from elsewhere. It needs a file descriptor of its own.
+    pub fn cutter(&self) -> io::Result<Cutter> {
+        Ok(Cutter(self.socket().try_clone()?))
+    }
+
+    /// Makes the coming close a reset: what our kernel has not sent yet is thrown away, and the peer is told at once. (A unix socket is
+    /// closed as ever: its bytes are already with the peer.)
+    pub fn reset_on_close(&self) {
+        // Should it fail, the connection is closed all the same.
+        let _ = self.socket().set_linger(Some(Duration::ZERO));
+    }
+}
+
+impl From<TcpStream> for Transport {
+    fn from(stream: TcpStream) -> Self {
+        Transport::Tcp(stream)
+    }
+}
+
+impl From<UnixStream> for Transport {
+    fn from(stream: UnixStream) -> Self {
+        Transport::Unix(stream)
+    }
+}
+
+impl AsyncRead for Transport {
+    #[inline]
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Tcp(stream) => Pin::new(stream).poll_read(cx, room),
+            Transport::Unix(stream) => Pin::new(stream).poll_read(cx, room),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    #[inline]
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Transport::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Transport::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    #[inline]
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Transport::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Transport::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Transport::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Transport::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Transport::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// Cuts a connection from outside the task that uses it.
+#[derive(Debug)]
+pub struct Cutter(Socket);
+
+impl Cutter {
+    /// Ends the connection in both directions, now: whoever reads it sees its end, whoever writes fails. What our kernel holds is
+    /// still sent. One that broke by itself before is left as it is.
+    pub fn cut(&self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests;

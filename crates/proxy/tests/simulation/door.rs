@@ -1,0 +1,449 @@
+//! The door: the real gate and the real counts of lanes, fed with routes and messages as the proxy's own door is, one after the other.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
+use topology::fact::Fact;
+use topology::routes::{LaneState, Routes};
+use topology::{NodeId, Term};
+
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::manager::Manager;
+use crate::occupancy::{Occupancy, State};
+
+/// The way to one node, as sessions share it.
+pub struct Lane {
+    pub node: NodeId,
+    pub epoch: u64,
+    occupancy: Occupancy,
+    sessions: Cell<u32>,
+    sessions_max: Cell<Option<u32>>,
+    looked: Cell<u64>,
+    alarms: Cell<u64>,
+    /// The last alarm that the manager was told of.
+    told: Cell<u64>,
+    inbox: Rc<RefCell<VecDeque<Message>>>,
+}
+
+impl Lane {
+    fn new(lane: &topology::routes::Lane, inbox: &Rc<RefCell<VecDeque<Message>>>) -> Rc<Self> {
+        let new = Self {
+            node: lane.node,
+            epoch: lane.epoch,
+            occupancy: Occupancy::new(),
+            sessions: Cell::default(),
+            sessions_max: Cell::default(),
+            looked: Cell::default(),
+            alarms: Cell::default(),
+            told: Cell::default(),
+            inbox: inbox.clone(),
+        };
+        new.set(lane);
+        Rc::new(new)
+    }
+
+    fn set(&self, lane: &topology::routes::Lane) {
+        self.sessions_max.set(lane.sessions_max);
+        self.looked.set(self.looked.get().max(lane.looked));
+        self.occupancy.set(match lane.state {
+            LaneState::Open => State::Open,
+            LaneState::Draining => State::Draining,
+            LaneState::Shut => State::Shut,
+        });
+    }
+
+    pub fn state(&self) -> State {
+        self.occupancy.state()
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.state() == State::Open
+    }
+
+    pub fn is_shut(&self) -> bool {
+        self.state() == State::Shut
+    }
+
+    pub fn leases(&self) -> usize {
+        self.occupancy.leases()
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.sessions_max.get().is_none_or(|most| self.sessions.get() < most)
+    }
+
+    pub fn is_crowded(&self) -> bool {
+        self.sessions_max.get().is_some_and(|most| self.sessions.get() > most)
+    }
+
+    pub fn next_alarm(&self) -> u64 {
+        self.alarms.set(self.alarms.get() + 1);
+        self.alarms.get()
+    }
+
+    pub fn has_looked(&self, alarm: u64) -> bool {
+        self.looked.get() >= alarm
+    }
+
+    /// The manager was told of this alarm.
+    pub fn told(&self, alarm: u64) {
+        self.told.set(self.told.get().max(alarm));
+    }
+
+    /// Every alarm that the manager was told of is answered, or the lane is over.
+    pub fn is_calm(&self) -> bool {
+        self.is_shut() || self.looked.get() >= self.told.get()
+    }
+
+    pub fn lease(self: &Rc<Self>) -> Option<Lease> {
+        self.occupancy.begin_lease().then(|| Lease { lane: self.clone() })
+    }
+
+    /// A link stands here; none where it is shut.
+    pub fn register(self: &Rc<Self>) -> Option<Registration> {
+        if self.is_shut() {
+            return None;
+        }
+        self.sessions.set(self.sessions.get() + 1);
+        Some(Registration { lane: self.clone() })
+    }
+
+    fn look(&self) {
+        self.inbox.borrow_mut().push_back(Message::Look);
+    }
+}
+
+/// A transaction runs as long as this lives.
+pub struct Lease {
+    lane: Rc<Lane>,
+}
+
+impl Lease {
+    pub fn lane(&self) -> &Rc<Lane> {
+        &self.lane
+    }
+
+    pub fn save_later(&self) -> Saver {
+        self.lane.occupancy.begin_saving();
+        Saver { lane: self.lane.clone() }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.lane.occupancy.end_lease() {
+            self.lane.look();
+        }
+    }
+}
+
+/// Something is to be read from the node as long as this lives.
+pub struct Saver {
+    lane: Rc<Lane>,
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        if self.lane.occupancy.end_saving() {
+            self.lane.look();
+        }
+    }
+}
+
+/// A link stands on a lane as long as this lives.
+pub struct Registration {
+    lane: Rc<Lane>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.lane.sessions.set(self.lane.sessions.get() - 1);
+        self.lane.look();
+    }
+}
+
+/// What sessions see of the routes in force.
+#[derive(Clone, Default)]
+pub struct Board {
+    pub term: Term,
+    pub version: u64,
+    pub lanes: Vec<Rc<Lane>>,
+}
+
+enum Message {
+    Wait { id: u64, bytes: usize, since: Duration },
+    Gone(u64),
+    Finished(Ticket),
+    Look,
+}
+
+/// A place in the ramp.
+pub struct Slot {
+    ticket: Ticket,
+    inbox: Rc<RefCell<VecDeque<Message>>>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.inbox.borrow_mut().push_back(Message::Finished(self.ticket));
+    }
+}
+
+/// Tells the door when a waiting client goes away.
+struct Waiting<'a> {
+    door: &'a Door,
+    id: u64,
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut inbox = self.door.inbox.borrow_mut();
+        inbox.push_back(match self.door.verdicts.borrow_mut().remove(&self.id) {
+            // A verdict that nobody takes gives its place in the ramp back.
+            Some((_, ticket)) => Message::Finished(ticket),
+            None => Message::Gone(self.id),
+        });
+    }
+}
+
+/// See the head of this file.
+pub struct Door {
+    clock: Rc<Clock>,
+    manager: Rc<Manager>,
+    is_one: bool,
+    board: RefCell<Board>,
+    gate: RefCell<Gate>,
+    inbox: Rc<RefCell<VecDeque<Message>>>,
+    waiting: RefCell<BTreeMap<Ticket, u64>>,
+    tickets: RefCell<BTreeMap<u64, Ticket>>,
+    verdicts: RefCell<BTreeMap<u64, (Verdict, Ticket)>>,
+    quiesced: RefCell<BTreeSet<u8>>,
+    cutting: RefCell<Vec<Rc<Lane>>>,
+    shut: Cell<u64>,
+    cut: Cell<u64>,
+    next_id: Cell<u64>,
+}
+
+impl Door {
+    pub fn start(
+        clock: &Rc<Clock>,
+        dice: &Rc<Dice>,
+        manager: &Rc<Manager>,
+        limits: Limits,
+        is_one: bool,
+    ) -> Rc<Self> {
+        let door = Rc::new(Self {
+            clock: clock.clone(),
+            manager: manager.clone(),
+            is_one,
+            board: RefCell::default(),
+            gate: RefCell::new(Gate::new(limits)),
+            inbox: Rc::default(),
+            waiting: RefCell::default(),
+            tickets: RefCell::default(),
+            verdicts: RefCell::default(),
+            quiesced: RefCell::default(),
+            cutting: RefCell::default(),
+            shut: Cell::default(),
+            cut: Cell::default(),
+            next_id: Cell::default(),
+        });
+        clock.spawn(door.clone().run(dice.clone()));
+        door
+    }
+
+    /// The routes in force.
+    pub fn board(&self) -> Board {
+        self.board.borrow().clone()
+    }
+
+    /// The numbers of the hold.
+    pub fn counters(&self) -> Counters {
+        self.gate.borrow().counters()
+    }
+
+    /// Lanes that were shut, and those of them that were said to be cut.
+    pub fn shut_and_cut(&self) -> (u64, u64) {
+        (self.shut.get(), self.cut.get())
+    }
+
+    /// A lane that takes a transaction now.
+    pub fn try_lease(&self, avoid: Option<&Rc<Lane>>) -> Option<Lease> {
+        let lease = pick(&self.board.borrow().lanes, avoid)?.lease();
+        self.check_alone();
+        lease
+    }
+
+    /// Waits in the hold; `None` for a verdict against it.
+    pub async fn wait(&self, bytes: usize, since: Duration) -> Result<Slot, Verdict> {
+        let id = self.next_id.get();
+        self.next_id.set(id + 1);
+        self.inbox.borrow_mut().push_back(Message::Wait { id, bytes, since });
+        let mut waiting = Waiting { door: self, id, is_over: false };
+        let (verdict, ticket) = self.clock.until(|| self.verdicts.borrow_mut().remove(&id)).await;
+        waiting.is_over = true;
+        match verdict {
+            Verdict::Resumed => Ok(Slot { ticket, inbox: self.inbox.clone() }),
+            against => Err(against),
+        }
+    }
+
+    /// The one invariant that the whole design is for.
+    pub fn check_alone(&self) {
+        if !self.is_one {
+            return;
+        }
+        let board = self.board.borrow();
+        let busy: Vec<_> = board.lanes.iter().filter(|lane| !lane.is_shut() && lane.leases() > 0).collect();
+        assert!(busy.len() <= 1, "transactions run on two nodes");
+        let open: Vec<_> = board.lanes.iter().filter(|lane| lane.is_open()).collect();
+        assert!(open.len() <= 1, "two lanes are open");
+        if let ([busy], [open]) = (busy.as_slice(), open.as_slice()) {
+            assert!(Rc::ptr_eq(busy, open), "a transaction runs beside the open lane");
+        }
+    }
+
+    async fn run(self: Rc<Self>, dice: Rc<Dice>) {
+        let mut version = 0;
+        loop {
+            let deadline = self.gate.borrow().next_deadline().unwrap_or(Duration::MAX);
+            let has_news = || {
+                let routes = self.manager.routes.borrow();
+                let is_new = routes.as_ref().is_some_and(|routes| routes.version != version);
+                (is_new || !self.inbox.borrow().is_empty()).then_some(())
+            };
+            crate::clock::race(self.clock.until(has_news), self.clock.sleep_until(deadline)).await;
+            self.clock.sleep(dice.between_us(1, 100)).await;
+            let routes = self.manager.routes.borrow().clone().filter(|routes| routes.version != version);
+            if let Some(routes) = routes {
+                version = routes.version;
+                self.take_up(&routes);
+            } else if let Some(message) = { self.inbox.borrow_mut().pop_front() } {
+                self.heard(message);
+            } else {
+                self.with_gate(Gate::expire);
+            }
+            self.say_quiet();
+            self.say_cut();
+        }
+    }
+
+    fn heard(&self, message: Message) {
+        match message {
+            Message::Wait { id, bytes, since } => {
+                self.refresh_gate();
+                let mut out = vec![];
+                let ticket = self.gate.borrow_mut().enter(self.clock.now(), since, bytes, &mut out);
+                self.waiting.borrow_mut().insert(ticket, id);
+                self.tickets.borrow_mut().insert(id, ticket);
+                self.deliver(out);
+            }
+            Message::Gone(id) => {
+                let ticket = self.tickets.borrow_mut().remove(&id);
+                if ticket.is_some_and(|ticket| self.gate.borrow_mut().gone(ticket)) {
+                    self.waiting.borrow_mut().retain(|_, waiting| *waiting != id);
+                }
+            }
+            Message::Finished(ticket) => self.with_gate(|gate, now, out| gate.finished(now, ticket, out)),
+            Message::Look => self.refresh_gate(),
+        }
+        assert!(self.counters().lawful(), "{:?}", self.counters());
+    }
+
+    fn with_gate(&self, act: impl FnOnce(&mut Gate, Duration, &mut Vec<(Ticket, Verdict)>)) {
+        let mut out = vec![];
+        act(&mut self.gate.borrow_mut(), self.clock.now(), &mut out);
+        self.deliver(out);
+    }
+
+    fn refresh_gate(&self) {
+        let is_open = pick(&self.board.borrow().lanes, None).is_some();
+        self.with_gate(|gate, now, out| gate.set_open(now, is_open, out));
+    }
+
+    fn deliver(&self, verdicts: Vec<(Ticket, Verdict)>) {
+        for (ticket, verdict) in verdicts {
+            let id = self.waiting.borrow_mut().remove(&ticket).expect("a verdict for one who does not wait");
+            self.tickets.borrow_mut().remove(&id);
+            assert!(self.verdicts.borrow_mut().insert(id, (verdict, ticket)).is_none(), "two verdicts");
+        }
+    }
+
+    fn take_up(&self, routes: &Arc<Routes>) {
+        let old = self.board.borrow().lanes.clone();
+        let mut lanes = vec![];
+        for wanted in &routes.lanes {
+            let lane = match old.get(usize::from(wanted.node.0)) {
+                Some(lane) if lane.epoch == wanted.epoch && !lane.is_shut() => {
+                    lane.set(wanted);
+                    if lane.is_shut() {
+                        self.is_shut(lane);
+                    }
+                    lane.clone()
+                }
+                Some(lane) => {
+                    if !lane.is_shut() {
+                        lane.occupancy.set(State::Shut);
+                        self.is_shut(lane);
+                    }
+                    Lane::new(wanted, &self.inbox)
+                }
+                None => Lane::new(wanted, &self.inbox),
+            };
+            lanes.push(lane);
+        }
+        self.quiesced.borrow_mut().clear();
+        *self.board.borrow_mut() = Board { term: routes.term, version: routes.version, lanes };
+        self.check_alone();
+        self.refresh_gate();
+    }
+
+    fn is_shut(&self, lane: &Rc<Lane>) {
+        self.shut.set(self.shut.get() + 1);
+        self.cutting.borrow_mut().push(lane.clone());
+    }
+
+    fn say_quiet(&self) {
+        let board = self.board();
+        for lane in
+            board.lanes.iter().filter(|lane| lane.state() == State::Draining && lane.occupancy.is_quiet())
+        {
+            if self.quiesced.borrow_mut().insert(lane.node.0) {
+                let fact = Fact::Quiesced {
+                    node: lane.node,
+                    epoch: lane.epoch,
+                    term: board.term,
+                    version: board.version,
+                };
+                self.manager.tell(fact, false);
+            }
+        }
+    }
+
+    fn say_cut(&self) {
+        let (gone, left): (Vec<_>, Vec<_>) =
+            self.cutting.take().into_iter().partition(|lane| lane.sessions.get() == 0);
+        self.cutting.replace(left);
+        for lane in gone {
+            self.cut.set(self.cut.get() + 1);
+            self.manager.tell(Fact::Cut { node: lane.node, epoch: lane.epoch }, false);
+        }
+    }
+}
+
+fn pick<'a>(lanes: &'a [Rc<Lane>], avoid: Option<&Rc<Lane>>) -> Option<&'a Rc<Lane>> {
+    lanes
+        .iter()
+        .filter(|lane| lane.is_open() && lane.has_room())
+        .filter(|lane| avoid.is_none_or(|avoid| !Rc::ptr_eq(avoid, lane)))
+        .min_by_key(|lane| (lane.leases(), lane.sessions.get()))
+}

@@ -1,0 +1,482 @@
+//! The manager: the real brain, with probes, a disk and orders that take their time and may fail.
+//!
+//! The probes do as the program's own: a link that is kept open, a question every interval, one miss for each interval without an answer.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use topology::action::Action;
+use topology::brain::{Brain, Restored};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::{self, GaleraStatus};
+use topology::order::{Order, OrderId};
+use topology::routes::{LaneState, Routes, ServerGreeting};
+use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
+use topology::view::ClusterView;
+use topology::{NodeId, Term};
+
+use crate::clock::{Either, race};
+use crate::group::{Group, NODES};
+use crate::ledger::Ledger;
+use crate::link::{Ask, Link};
+
+const TICK: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Confirm,
+    Probe,
+}
+
+/// See the head of this file.
+pub struct Manager {
+    group: Rc<Group>,
+    ledger: Rc<Ledger>,
+    settings: Settings,
+    brain: RefCell<Brain>,
+    inbox: RefCell<VecDeque<Fact>>,
+    /// Facts of the proxy come in the order in which they were told.
+    last_told: Cell<Duration>,
+    wishes: [RefCell<VecDeque<Wish>>; NODES],
+    pub routes: RefCell<Option<Arc<Routes>>>,
+    orders: Cell<u64>,
+    answered: RefCell<BTreeMap<u64, bool>>,
+    /// What is on disk.
+    written: Cell<Term>,
+    disk_fails: Cell<bool>,
+    is_stalled: Cell<bool>,
+    /// The last decisions, for whoever looks for the cause of a failure.
+    pub said: RefCell<VecDeque<String>>,
+}
+
+impl Manager {
+    pub fn start(group: &Rc<Group>, ledger: &Rc<Ledger>, writers: Writers, evict: EvictPolicy) -> Rc<Self> {
+        let node = |at: usize| NodeSettings {
+            name: format!("db{}", at + 1),
+            address: Group::address(at),
+            priority: 0,
+        };
+        let mut settings = Settings::new("shop", writers, (0..NODES).map(node).collect());
+        settings.galera.evict = evict;
+        let restored = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
+        let manager = Rc::new(Self {
+            group: group.clone(),
+            ledger: ledger.clone(),
+            brain: RefCell::new(Brain::new(settings.clone(), restored, Duration::ZERO)),
+            settings,
+            inbox: RefCell::default(),
+            last_told: Cell::default(),
+            wishes: Default::default(),
+            routes: RefCell::default(),
+            orders: Cell::default(),
+            answered: RefCell::default(),
+            written: Cell::default(),
+            disk_fails: Cell::default(),
+            is_stalled: Cell::default(),
+            said: RefCell::default(),
+        });
+        for node in 0..NODES {
+            group.clock.spawn(manager.clone().probe(node));
+        }
+        group.clock.spawn(manager.clone().run());
+        manager
+    }
+
+    /// What the brain holds true.
+    pub fn view(&self) -> ClusterView {
+        self.brain.borrow().view(self.group.clock.now())
+    }
+
+    /// A fact of the proxy's. One that `may_be_dropped` is so now and then; whether it was told.
+    pub fn tell(self: &Rc<Self>, fact: Fact, may_be_dropped: bool) -> bool {
+        let (clock, dice) = (&self.group.clock, &self.group.dice);
+        if may_be_dropped && dice.percent(2) {
+            return false;
+        }
+        let due = (clock.now() + dice.between_us(10, 400)).max(self.last_told.get());
+        self.last_told.set(due);
+        let this = self.clone();
+        clock.spawn(async move {
+            this.group.clock.sleep_until(due).await;
+            this.inbox.borrow_mut().push_back(fact);
+        });
+        true
+    }
+
+    /// An operator's order; its number.
+    pub fn order(&self, order: Order) -> u64 {
+        let id = self.orders.get() + 1;
+        self.orders.set(id);
+        self.inbox.borrow_mut().push_back(Fact::Order { id: OrderId(id), order });
+        id
+    }
+
+    /// Whether an order was carried out; nothing while it has no answer.
+    pub fn answer_to(&self, order: u64) -> Option<bool> {
+        self.answered.borrow().get(&order).copied()
+    }
+
+    /// Orders that have no answer.
+    pub fn unanswered(&self) -> u64 {
+        self.orders.get() - self.answered.borrow().len() as u64
+    }
+
+    pub fn set_disk_fails(&self, fails: bool) {
+        self.disk_fails.set(fails);
+    }
+
+    /// It does not run for a while.
+    pub fn set_stalled(&self, stalled: bool) {
+        self.is_stalled.set(stalled);
+    }
+
+    async fn run(self: Rc<Self>) {
+        let clock = self.group.clock.clone();
+        let mut tick = clock.now();
+        loop {
+            let next = || (!self.is_stalled.get()).then(|| self.inbox.borrow_mut().pop_front()).flatten();
+            let fact = match race(clock.until(next), clock.sleep_until(tick)).await {
+                Either::First(fact) => fact,
+                Either::Second(()) => {
+                    clock.until(|| (!self.is_stalled.get()).then_some(())).await;
+                    tick = clock.now() + TICK;
+                    Fact::Tick
+                }
+            };
+            let actions = self.brain.borrow_mut().on(clock.now(), fact);
+            for action in actions {
+                self.carry_out(action);
+            }
+        }
+    }
+
+    fn carry_out(self: &Rc<Self>, action: Action) {
+        match action {
+            Action::Publish(routes) => self.publish(routes),
+            Action::Confirm { node } => self.wish(node, Wish::Confirm),
+            Action::Probe { node } => self.wish(node, Wish::Probe),
+            Action::Persist { term, .. } => self.persist(term),
+            Action::Barrier { node, term, within } => self.barrier(node, term, within),
+            Action::Galera(galera::Action::Evict { victim, via, view, within, .. }) => {
+                self.strike(victim, via, view, within);
+            }
+            Action::Galera(_) => {}
+            Action::ReadAccounts { node } => self.answer_soon(Fact::Accounts { node, rows: vec![] }),
+            Action::ReadTables { node } => self.answer_soon(Fact::Untransactional { node, names: vec![] }),
+            Action::Answer { id, reply } => {
+                let before = self.answered.borrow_mut().insert(id.0, reply.is_ok());
+                assert!(before.is_none(), "order {} was answered twice", id.0);
+            }
+            Action::Say(sentence) => self.note(sentence.text),
+        }
+    }
+
+    /// Keeps the end of what happened.
+    pub fn note(&self, text: String) {
+        let mut said = self.said.borrow_mut();
+        if said.len() == 60 {
+            said.pop_front();
+        }
+        said.push_back(format!("{:9.4} {text}", self.group.clock.now().as_secs_f64()));
+    }
+
+    fn publish(&self, routes: Arc<Routes>) {
+        let open = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
+        assert!(self.settings.writers == Writers::All || open <= 1, "two lanes are open");
+        assert!(routes.term <= self.written.get(), "term {} is not on disk", routes.term);
+        let lanes: Vec<String> = routes
+            .lanes
+            .iter()
+            .map(|lane| format!("{} {:?} {} {}", lane.name, lane.state, lane.epoch, lane.looked))
+            .collect();
+        self.note(format!("routes {} term {}: {}", routes.version, routes.term, lanes.join(", ")));
+        *self.routes.borrow_mut() = Some(routes);
+    }
+
+    fn wish(&self, node: NodeId, wish: Wish) {
+        let mut wishes = self.wishes[usize::from(node.0)].borrow_mut();
+        if wishes.len() < 8 {
+            wishes.push_back(wish);
+        }
+    }
+
+    fn answer_soon(self: &Rc<Self>, fact: Fact) {
+        let this = self.clone();
+        self.group.clock.spawn(async move {
+            this.group.clock.sleep(this.group.dice.between_ms(1, 10)).await;
+            this.inbox.borrow_mut().push_back(fact);
+        });
+    }
+
+    fn persist(self: &Rc<Self>, term: Term) {
+        let this = self.clone();
+        self.group.clock.spawn(async move {
+            let time = if this.group.dice.percent(3) { (100, 3000) } else { (1, 8) };
+            this.group.clock.sleep(this.group.dice.between_ms(time.0, time.1)).await;
+            let outcome = if this.disk_fails.get() {
+                Outcome::PersistFailed { term, why: "the disk is full".into() }
+            } else {
+                this.written.set(this.written.get().max(term));
+                Outcome::Persisted { term }
+            };
+            this.inbox.borrow_mut().push_back(Fact::Outcome(outcome));
+        });
+    }
+
+    fn barrier(self: &Rc<Self>, node: NodeId, term: Term, within: Duration) {
+        let this = self.clone();
+        self.group.clock.spawn(async move {
+            let at = usize::from(node.0);
+            let asked = async {
+                let link =
+                    Link::connect(&this.group, &this.ledger, at).await.map_err(|e| format!("{e:?}"))?;
+                let answer = link.ask(Ask::CausalRead).await.map_err(|e| format!("{e:?}"));
+                link.close(false);
+                match answer? {
+                    crate::link::Answer::Ok { .. } if this.group.node(at).read_only => {
+                        Err("read only".to_owned())
+                    }
+                    crate::link::Answer::Ok { .. } => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            };
+            let outcome = match this.group.clock.within(within, asked).await {
+                Some(Ok(())) => Outcome::BarrierPassed { node, term },
+                Some(Err(why)) => Outcome::BarrierFailed { node, term, why },
+                None => Outcome::BarrierFailed { node, term, why: "no answer in time".into() },
+            };
+            this.inbox.borrow_mut().push_back(Fact::Outcome(outcome));
+        });
+    }
+
+    fn strike(self: &Rc<Self>, victim: NodeId, via: NodeId, view: u64, within: Duration) {
+        let this = self.clone();
+        self.group.clock.spawn(async move {
+            let at = usize::from(via.0);
+            let reached = this
+                .group
+                .clock
+                .within(within, async {
+                    this.group.clock.sleep(this.group.dice.between_us(500, 3000)).await;
+                    let group = &this.group;
+                    group.clock.until(|| (group.is_reachable(at) && group.runs(at)).then_some(())).await;
+                })
+                .await;
+            let is_struck = reached.is_some() && this.group.strike(usize::from(victim.0), at, view);
+            this.group.clock.sleep(Duration::from_millis(20)).await;
+            let outcome = if is_struck {
+                galera::Outcome::Evicted { victim, via }
+            } else {
+                galera::Outcome::EvictFailed { victim, why: "not taken".into() }
+            };
+            this.inbox.borrow_mut().push_back(Fact::Outcome(outcome.into()));
+        });
+    }
+
+    // ---- a probe
+
+    async fn probe(self: Rc<Self>, node: usize) {
+        let clock = self.group.clock.clone();
+        let id = NodeId(node as u8);
+        let interval = self.settings.probe_interval;
+        let mut kept = Kept::Without;
+        let mut trying: Option<Trying> = None;
+        let mut next_ask = clock.now();
+        loop {
+            let wake = [
+                match &kept {
+                    Kept::Asking { next_miss, .. } => Some(*next_miss),
+                    Kept::Without if trying.is_some() => None,
+                    Kept::Idle(_) | Kept::Without => Some(next_ask),
+                },
+                trying.as_ref().map(|trying| trying.next_miss),
+            ];
+            let wake = wake.into_iter().flatten().min().unwrap_or(clock.now() + interval);
+            match self.next(node, &mut kept, &mut trying, wake).await {
+                Event::Wish(Wish::Confirm) => {
+                    if trying.is_none() {
+                        trying = Some(self.connect(node));
+                    }
+                }
+                Event::Wish(Wish::Probe) => match kept {
+                    Kept::Idle(link) => {
+                        kept = self.ask(node, link);
+                        next_ask = clock.now() + interval;
+                    }
+                    Kept::Without if trying.is_none() => trying = Some(self.connect(node)),
+                    Kept::Without | Kept::Asking { .. } => {}
+                },
+                Event::Connected(result) => {
+                    trying = None;
+                    next_ask = clock.now() + interval;
+                    match result {
+                        Ok(link) => {
+                            let greeting =
+                                ServerGreeting { version: "10.11".into(), capabilities: 0, charset: 45 };
+                            self.hear(Fact::LinkUp { node: id, greeting });
+                            if let Kept::Idle(link) | Kept::Asking { link, .. } = &kept {
+                                link.close(false);
+                            }
+                            kept = self.ask(node, link);
+                        }
+                        Err(how) => self.hear(Fact::ConnectFailed { node: id, how }),
+                    }
+                }
+                Event::Ended => {
+                    kept = Kept::Without;
+                    next_ask = clock.now() + interval;
+                    self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
+                }
+                Event::Answered(Ok(status), link, asked) => {
+                    kept = Kept::Idle(link);
+                    self.hear(Fact::Status { node: id, status: status.into(), asked });
+                }
+                Event::Answered(Err(_), ..) => {
+                    kept = Kept::Without;
+                    next_ask = clock.now() + interval;
+                    self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
+                }
+                Event::Time => self.time(node, &mut kept, &mut trying, &mut next_ask),
+            }
+        }
+    }
+
+    fn hear(&self, fact: Fact) {
+        self.inbox.borrow_mut().push_back(fact);
+    }
+
+    /// A moment has come that was waited for: the next question, or a miss.
+    fn time(
+        self: &Rc<Self>,
+        node: usize,
+        kept: &mut Kept,
+        trying: &mut Option<Trying>,
+        next_ask: &mut Duration,
+    ) {
+        let (now, interval, id) = (self.group.clock.now(), self.settings.probe_interval, NodeId(node as u8));
+        let mut missed = None;
+        if let Some(attempt) = trying
+            && attempt.next_miss <= now
+        {
+            attempt.next_miss = now + interval;
+            missed = Some(attempt.since);
+        }
+        match kept {
+            Kept::Asking { asked, misses, next_miss, link, .. } if *next_miss <= now => {
+                *misses += 1;
+                *next_miss = now + interval;
+                missed = Some(*asked);
+                if *misses >= self.settings.misses_max {
+                    link.close(false);
+                    *kept = Kept::Without;
+                    *next_ask = now;
+                    return self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Silent });
+                }
+            }
+            Kept::Idle(_) if *next_ask <= now => {
+                *next_ask = now + interval;
+                if let Kept::Idle(link) = std::mem::replace(kept, Kept::Without) {
+                    *kept = self.ask(node, link);
+                }
+            }
+            Kept::Without if trying.is_none() && *next_ask <= now => {
+                *next_ask = now + interval;
+                *trying = Some(self.connect(node));
+            }
+            _ => {}
+        }
+        if let Some(asked) = missed {
+            self.hear(Fact::ProbeMissed { node: id, asked });
+        }
+    }
+
+    fn connect(self: &Rc<Self>, node: usize) -> Trying {
+        let this = self.clone();
+        let deadline = self.settings.probe_interval * self.settings.misses_max;
+        let link = Box::pin(async move {
+            let connected =
+                this.group.clock.within(deadline, Link::connect(&this.group, &this.ledger, node)).await;
+            connected.unwrap_or(Err(ConnectFailure::TimedOut))
+        });
+        let since = self.group.clock.now();
+        Trying { link, since, next_miss: since + self.settings.probe_interval }
+    }
+
+    fn ask(self: &Rc<Self>, node: usize, link: Rc<Link>) -> Kept {
+        let (this, asks) = (self.clone(), link.clone());
+        let slow = if self.group.dice.percent(1) { (100, 450) } else { (0, 1) };
+        let answer = Box::pin(async move {
+            this.group.clock.sleep(this.group.dice.between_ms(slow.0, slow.1)).await;
+            asks.ask(Ask::Ping).await?;
+            Ok(this.group.status(node))
+        });
+        let asked = self.group.clock.now();
+        Kept::Asking { answer, link, asked, misses: 0, next_miss: asked + self.settings.probe_interval }
+    }
+
+    async fn next(&self, node: usize, kept: &mut Kept, trying: &mut Option<Trying>, wake: Duration) -> Event {
+        let clock = &self.group.clock;
+        let mut spoke: Pin<Box<dyn Future<Output = Event> + '_>> = match kept {
+            Kept::Without => Box::pin(pending()),
+            Kept::Idle(link) => {
+                let link = link.clone();
+                Box::pin(async move {
+                    link.ended().await;
+                    Event::Ended
+                })
+            }
+            Kept::Asking { answer, link, asked, .. } => {
+                let (link, asked) = (link.clone(), *asked);
+                Box::pin(async move { Event::Answered(answer.as_mut().await, link, asked) })
+            }
+        };
+        let mut connected: Pin<Box<dyn Future<Output = Event> + '_>> = match trying {
+            None => Box::pin(pending()),
+            Some(trying) => Box::pin(async move { Event::Connected(trying.link.as_mut().await) }),
+        };
+        let mut wish = Box::pin(clock.until(|| self.wishes[node].borrow_mut().pop_front()));
+        let mut time = Box::pin(clock.sleep_until(wake));
+        poll_fn(|context| {
+            if let Poll::Ready(event) = spoke.as_mut().poll(context) {
+                return Poll::Ready(event);
+            }
+            if let Poll::Ready(event) = connected.as_mut().poll(context) {
+                return Poll::Ready(event);
+            }
+            if let Poll::Ready(wish) = wish.as_mut().poll(context) {
+                return Poll::Ready(Event::Wish(wish));
+            }
+            time.as_mut().poll(context).map(|()| Event::Time)
+        })
+        .await
+    }
+}
+
+type Asked = Pin<Box<dyn Future<Output = Result<GaleraStatus, ConnectFailure>>>>;
+type Connecting = Pin<Box<dyn Future<Output = Result<Rc<Link>, ConnectFailure>>>>;
+
+enum Kept {
+    Without,
+    Idle(Rc<Link>),
+    Asking { answer: Asked, link: Rc<Link>, asked: Duration, misses: u32, next_miss: Duration },
+}
+
+struct Trying {
+    link: Connecting,
+    since: Duration,
+    next_miss: Duration,
+}
+
+enum Event {
+    Wish(Wish),
+    Connected(Result<Rc<Link>, ConnectFailure>),
+    Ended,
+    Answered(Result<GaleraStatus, ConnectFailure>, Rc<Link>, Duration),
+    Time,
+}
