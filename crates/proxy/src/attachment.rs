@@ -348,10 +348,10 @@ impl Attachment {
     pub fn has_to_save_now(&self) -> bool {
         self.saver.is_some()
             && self.lease.is_none()
-            && self
-                .backend
-                .as_ref()
-                .is_some_and(|backend| !backend.lane().is_open() && !backend.lane().is_cut())
+            && self.backend.as_ref().is_some_and(|backend| {
+                let lane = backend.lane();
+                !lane.is_cut() && (!lane.is_open() || lane.is_crowded())
+            })
     }
 
     /// Resolves when the idle session's node has ended the link, or when the session should read from it what only that node knows.

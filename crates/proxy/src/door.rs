@@ -202,6 +202,13 @@ impl Door {
     }
 }
 
+/// A lane that was shut, and on which links may still stand.
+struct Cutting {
+    lane: Arc<Lane>,
+    /// The links of this epoch and of all before it are gone with it.
+    epoch: u64,
+}
+
 struct Keeper {
     started: Instant,
     handle: DoorHandle,
@@ -211,7 +218,7 @@ struct Keeper {
     /// The draining lanes that were said to be quiet since the present routes were taken up.
     quiesced: HashSet<u8>,
     /// Lanes that were shut, and on which links may still stand.
-    cutting: Vec<Arc<Lane>>,
+    cutting: Vec<Cutting>,
     board: watch::Sender<Arc<Board>>,
     facts: mpsc::Sender<Fact>,
     stats: Arc<Counts>,
@@ -313,14 +320,16 @@ impl Keeper {
                 Some(lane) if lane.epoch == wanted.epoch && !lane.is_shut() => {
                     lane.set(wanted);
                     if lane.is_shut() {
-                        self.cutting.push(lane.clone());
+                        self.cutting.push(Cutting { lane: lane.clone(), epoch: wanted.epoch });
                     }
                     lane.clone()
                 }
                 Some(lane) => {
                     if !lane.is_shut() {
                         lane.shut();
-                        self.cutting.push(lane.clone());
+                        // Routes may have been skipped in between: all that is older than the new one.
+                        let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);
+                        self.cutting.push(Cutting { lane: lane.clone(), epoch });
                     }
                     Lane::new(wanted, self.handle.clone())
                 }
@@ -364,12 +373,12 @@ impl Keeper {
 impl Keeper {
     /// Says once of each lane that was shut that its last link is gone.
     async fn say_cut(&mut self) {
-        let (gone, left) = std::mem::take(&mut self.cutting).into_iter().partition(|lane| lane.is_empty());
+        let (gone, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.cutting).into_iter().partition(|cutting| cutting.lane.is_empty());
         self.cutting = left;
-        let gone: Vec<Arc<Lane>> = gone;
-        for lane in gone {
+        for Cutting { lane, epoch } in gone {
             // The manager's end closes only when the program ends.
-            let _ = self.facts.send(Fact::Cut { node: lane.node, epoch: lane.epoch }).await;
+            let _ = self.facts.send(Fact::Cut { node: lane.node, epoch }).await;
         }
     }
 }
