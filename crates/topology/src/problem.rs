@@ -77,13 +77,16 @@ const GONE: &[Problem] = &[
         },
     },
     Problem {
-        name: "unchecked",
+        name: UNCHECKED,
         state: NodeState::Unknown,
         serves: Serves::No,
         matches: |s| s.node.status.is_none(),
         sentence: |_| "not yet checked, which counts as down".into(),
     },
 ];
+
+/// The name of the problem that a node has not said anything yet since it was linked.
+pub(crate) const UNCHECKED: &str = "unchecked";
 
 /// The name of the problem that a node answers and takes no new connections.
 pub(crate) const SHUT_OUT: &str = "shut_out";

@@ -27,6 +27,7 @@ use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
 use crate::health::Serves;
 use crate::kind::Group;
+use crate::problem::UNCHECKED;
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::view::Level;
@@ -212,6 +213,17 @@ impl One {
                         false
                     }
                 }
+            }
+            // Its link stands again, and its first word is on the way: another node's word, which came sooner, is no proof against it.
+            Serves::No if node.linked && node.verdict.problem == UNCHECKED => {
+                let text = format!("{} is linked again: its first word is awaited", node.name);
+                let is_open = node.lane == LaneState::Open;
+                core.hold = text;
+                if is_open {
+                    core.set_lane(writer, LaneState::Draining);
+                }
+                core.ask_probe(writer);
+                false
             }
             Serves::No => self.fail_over(core, group, writer),
         }
