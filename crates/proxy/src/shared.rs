@@ -233,7 +233,7 @@ impl Shared {
     /// A node was lost while a statement ran there.
     pub fn statement_lost(&self, lane: &Lane, text: &[u8]) {
         let number = digest(text, 0);
-        self.with_suspects(|suspects, now| suspects.lost(now, number));
+        self.with_suspects(|suspects, now| suspects.lost(now, number, (lane.node, lane.epoch)));
         let shape = digest_text(text, 0, STATEMENT_SHOWN);
         let digest = format!("{number:016x}");
         self.tell(Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape });

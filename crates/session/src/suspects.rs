@@ -7,15 +7,22 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use topology::NodeId;
+
 /// Losses of nodes under one statement, without a good end in between, after which it is refused.
 const LOSSES_REFUSED: u32 = 2;
 /// Statements kept at once; after a loss under more different ones, the rest is not watched.
 const STATEMENTS_MAX: usize = 4096;
 
+/// A node as it was until it was lost: it comes back under another epoch.
+pub type Life = (NodeId, u64);
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     losses: u32,
     last: Duration,
+    /// The loss that was counted last: many sessions run the same statement, and all of them tell of the same loss.
+    life: Life,
 }
 
 /// See the head of this file. A statement is known by its digest.
@@ -42,16 +49,18 @@ impl Suspects {
         self.statements.is_empty()
     }
 
-    /// Its node was lost while it ran.
-    pub fn lost(&mut self, now: Duration, digest: u64) {
+    /// Its node was lost, in this life, while it ran.
+    pub fn lost(&mut self, now: Duration, digest: u64, life: Life) {
         if self.time.is_zero() {
             return;
         }
         self.expire(now);
         if self.statements.len() < STATEMENTS_MAX || self.statements.contains_key(&digest) {
-            let entry = self.statements.entry(digest).or_insert(Entry { losses: 0, last: now });
-            entry.losses += 1;
-            entry.last = now;
+            let first = Entry { losses: 1, last: now, life };
+            let entry = self.statements.entry(digest).or_insert(first);
+            if entry.life != life {
+                *entry = Entry { losses: entry.losses + 1, ..first };
+            }
         }
     }
 
@@ -82,12 +91,15 @@ mod tests {
     fn only_what_never_ended_well_between_two_losses_is_refused() {
         let mut suspects = Suspects::new(60 * SECOND);
         for digest in [1, 2] {
-            suspects.lost(SECOND, digest);
+            // Each of many sessions tells of the one loss.
+            for _ in 0..10 {
+                suspects.lost(SECOND, digest, (NodeId(0), 1));
+            }
             assert_eq!(suspects.refused(SECOND, digest), None);
         }
         suspects.ended_well(1);
         for digest in [1, 2] {
-            suspects.lost(5 * SECOND, digest);
+            suspects.lost(5 * SECOND, digest, (NodeId(1), 1));
         }
         assert_eq!(suspects.refused(6 * SECOND, 1), None);
         assert_eq!(suspects.refused(6 * SECOND, 2), Some(59 * SECOND));
@@ -98,8 +110,8 @@ mod tests {
     #[test]
     fn zero_turns_it_off() {
         let mut suspects = Suspects::new(Duration::ZERO);
-        suspects.lost(SECOND, 1);
-        suspects.lost(SECOND, 1);
+        suspects.lost(SECOND, 1, (NodeId(0), 1));
+        suspects.lost(SECOND, 1, (NodeId(1), 1));
         assert!(suspects.refused(SECOND, 1).is_none() && suspects.is_empty());
     }
 }
