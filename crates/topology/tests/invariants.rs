@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
@@ -463,8 +464,19 @@ fn status(node: u8, kind: u8) -> GaleraStatus {
     status
 }
 
+/// The same cases each time; others with PROPTEST_RNG_SEED set to another number, for longer searches.
+fn seed() -> RngSeed {
+    let number = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|number| number.parse().ok());
+    RngSeed::Fixed(number.unwrap_or(7))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        rng_seed: seed(),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn whatever_comes(
