@@ -80,6 +80,80 @@ async fn a_read_that_kills_its_node_costs_two_at_the_most() {
     none_of(&wrong);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_ran_where_a_node_died_is_not_blamed_for_it() {
+    // Nodes die of other things, and something always runs there: most likely what the application says most often.
+    let mut first = ScriptedNode::start(|heard| match heard.text() {
+        Some(text) if text.contains("ordinary") => vec![Act::Die],
+        _ => vec![Act::Say(answers::ok())],
+    })
+    .await;
+    let second = ScriptedNode::start(|heard| match heard.text() {
+        Some(text) if text.contains("ordinary") => vec![Act::Say(heard.rows(&["x"], &[&["well"]]))],
+        _ => vec![Act::Say(answers::ok())],
+    })
+    .await;
+    let kept = Kept::start(settings(), &[first.address(), second.address()], false);
+    let mut others = vec![];
+    for _ in 0..3 {
+        others.push(kept.client().await);
+    }
+    assert_eq!(kept.client().await.one("SELECT x FROM ordinary WHERE id = 1").await, "well");
+    assert_eq!(first.texts().len(), 1);
+    for (number, other) in others.iter_mut().enumerate() {
+        assert_eq!(other.one(&format!("SELECT x FROM ordinary WHERE id = {number}")).await, "well");
+    }
+}
+
+async fn many_say_the_same(can_move: bool) {
+    const MANY: usize = 4;
+    let heard = std::sync::atomic::AtomicUsize::new(0);
+    let first = ScriptedNode::start(move |said| match said.text() {
+        Some(text) if text.contains("ordinary") => {
+            let is_last = heard.fetch_add(1, SeqCst) + 1 == MANY;
+            vec![if is_last { Act::Die } else { Act::Hang }]
+        }
+        _ => vec![Act::Say(answers::ok())],
+    })
+    .await;
+    let second = ScriptedNode::start(|heard| match heard.text() {
+        Some(text) if text.contains("ordinary") => vec![Act::Say(heard.rows(&["x"], &[&["well"]]))],
+        _ => vec![Act::Say(answers::ok())],
+    })
+    .await;
+    let kept = Kept::start(settings(), &[first.address(), second.address()], false);
+    let mut asked = vec![];
+    for number in 0..MANY {
+        let mut client = kept.client().await;
+        if !can_move {
+            // What it runs is then not sent again, and never ends well.
+            client.run("CREATE TEMPORARY TABLE own (x INT)").await;
+        }
+        let sql = format!("SELECT x FROM ordinary WHERE id = {number}");
+        asked.push(tokio::spawn(async move { client.query(sql).await }));
+    }
+    let mut later = kept.client().await;
+    for asked in asked {
+        let reply = asked.await.unwrap();
+        if can_move {
+            assert_eq!(reply.value().as_deref(), Some("well"), "{reply:?}");
+        } else {
+            assert_eq!(reply.error(), Some(9104), "{reply:?}");
+        }
+    }
+    assert_eq!(later.one("SELECT x FROM ordinary WHERE id = 9").await, "well");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_say_the_same_where_a_node_dies_are_one_loss() {
+    many_say_the_same(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_that_cannot_move_and_say_the_same_where_a_node_dies_are_one_loss() {
+    many_say_the_same(false).await;
+}
+
 /// Kills each server as soon as a statement with "poison" in it runs there; which ones it has killed.
 fn killer(servers: Arc<Vec<Server>>, stop: Arc<AtomicBool>) -> Arc<Mutex<Vec<usize>>> {
     let killed = Arc::new(Mutex::new(vec![]));

@@ -275,7 +275,7 @@ pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     }
     if report.understudy_broke_its_word() {
         eprintln!(
-            "what clients were told does not hold: see lost, doubled, phantom, differing nodes and stale reads above"
+            "what clients were told does not hold: see lost, doubled, phantom, differing nodes, stale reads and sessions ended elsewhere above"
         );
         return Ok(ExitCode::FAILURE);
     }

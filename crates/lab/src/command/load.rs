@@ -81,6 +81,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
         op_first,
         patience: Duration::from_secs(60),
         probe: args.probe.then_some(op_first + PROBE_FROM),
+        pinned: 0,
         tell: Some(Arc::new(|line| println!("{line}"))),
     })
     .await?;

@@ -40,6 +40,8 @@ const LEDGER_WITHIN: Duration = Duration::from_secs(60);
 const LEDGER_PAUSE: Duration = Duration::from_millis(500);
 /// The drawing's resolution.
 const BUCKET: Duration = Duration::from_millis(100);
+/// Sessions that cannot move, where all nodes take traffic: four for each of three.
+const PINNED: u32 = 12;
 /// How many errors are kept in full.
 const TROUBLES_KEPT: usize = 12;
 
@@ -61,9 +63,10 @@ pub async fn measure(
     stage: &Stage,
     front: &Front,
     plan: &FailoverPlan,
-    At { case, scope, repetition, number }: At,
+    at: At,
     progress: &Progress,
 ) -> anyhow::Result<Repetition> {
+    let At { case, scope, repetition, number } = at;
     front.wait_ready("the proxy").await?;
     let victim = front.victim(scope, repetition).await?;
     let nodes: Vec<(String, Target)> = stage
@@ -76,7 +79,7 @@ pub async fn measure(
 
     // Keys are new also when an earlier run left its rows in the same cluster.
     let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000 + number * OPS;
-    let load = Load::start(load_plan(front, plan, op_first, repetition, progress)?).await?;
+    let load = Load::start(load_plan(front, plan, op_first, at, progress)?).await?;
     let (began, began_wall) = (load.began(), SystemTime::now());
     let watch = NodeWatch::start(nodes, began);
     let sysbench = match plan.driver {
@@ -207,7 +210,7 @@ fn load_plan(
     front: &Front,
     plan: &FailoverPlan,
     op_first: u64,
-    repetition: u32,
+    At { scope, repetition, .. }: At,
     progress: &Progress,
 ) -> anyhow::Result<LoadPlan> {
     let threads = plan.threads;
@@ -235,6 +238,7 @@ fn load_plan(
         op_first,
         patience: Duration::from_secs(60),
         probe: Some(op_first + PROBE_FROM),
+        pinned: if scope == Scope::All { PINNED } else { 0 },
         tell: if plan.driver == Driver::Builtin { plan.tell(progress) } else { None },
     })
 }
@@ -321,7 +325,11 @@ fn repetition_of(
         effect.outage_ms = sysbench.outage_ms();
         errors_naive_by_code = sysbench.errors_by_code();
     }
+    let pinned = run.pinned.clone();
     Repetition {
+        pinned_errors_by_code: pinned.as_ref().map(|all| all.errors_elsewhere(&victim)).unwrap_or_default(),
+        pinned_ms_max: pinned.as_ref().and_then(|all| all.longest_elsewhere_ms(&victim)),
+        pinned,
         victim,
         effect,
         errors_naive_by_code,

@@ -11,6 +11,7 @@ use super::watch::Words;
 use crate::checker::Verdict;
 use crate::figures::{Bucket, Effect, quantile};
 use crate::ledger::Trouble;
+use crate::load::pinned::PinnedReport;
 
 /// Who stands between the clients and the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -70,6 +71,12 @@ pub struct Repetition {
     pub probe_reads: u64,
     /// Errors of the probe, by code.
     pub probe_errors: BTreeMap<String, u64>,
+    /// Sessions that cannot move (a temporary table) and stood on other nodes: those that ended, by code.
+    pub pinned_errors_by_code: BTreeMap<String, u64>,
+    /// The longest statement of these sessions, ms.
+    pub pinned_ms_max: Option<f64>,
+    /// All sessions that cannot move, those of the victim too.
+    pub pinned: Option<PinnedReport>,
     /// What the graceful order said, and how long it took.
     pub order: Option<super::understudy::Ordered>,
     /// The real sysbench's verdict, when it was the driver: then `outage_ms` and the naive errors are its, and the gaps and
@@ -211,6 +218,12 @@ pub struct Summary {
     pub probe_reads: u64,
     /// Statements and connects of the probe that failed.
     pub probe_errors: u64,
+    /// Sessions that cannot move, stood on other nodes than the victim, and ended.
+    pub pinned_errors: u64,
+    /// The same by code.
+    pub pinned_errors_by_code: BTreeMap<String, u64>,
+    /// The longest statement of such sessions, ms.
+    pub pinned_ms_max: Option<f64>,
     /// The slowest graceful order.
     pub order_ms_max: Option<f64>,
 }
@@ -226,6 +239,7 @@ impl Summary {
             (self.errors_retrying, "errors of the retrying client"),
             (self.probe_errors, "errors of the probe"),
             (self.errors_quiet, "errors before the fault"),
+            (self.pinned_errors, "sessions ended elsewhere"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
@@ -270,6 +284,9 @@ impl Cell {
             stale_reads: add(&|r| r.stale_reads),
             probe_reads: add(&|r| r.probe_reads),
             probe_errors: add(&|r| r.probe_errors.values().sum()),
+            pinned_errors: add(&|r| r.pinned_errors_by_code.values().sum()),
+            pinned_errors_by_code: by_code(&|r| &r.pinned_errors_by_code),
+            pinned_ms_max: reps.iter().filter_map(|r| r.pinned_ms_max).reduce(f64::max),
             order_ms_max: reps.iter().filter_map(|r| r.order.as_ref()).map(|o| o.took_ms).reduce(f64::max),
         }
     }
@@ -344,7 +361,8 @@ the expected arrival gap (1 / the sum of the clients' rates); with random arriva
 quiet phase's longest gap is told beside it and never subtracted. Hold is the worst latency of an acknowledged transaction from the fault on, counted \
 from when it fell due, less the quiet median. Errors are those of a client that never retries: each transaction that ended badly, \
 one error. Lost: acknowledged and missing on a node afterwards. Doubled: more than once on a node. \
-Unknown: the client could not know the end; not an error of its own.";
+Unknown: the client could not know the end; not an error of its own. Sessions ended elsewhere: where all nodes take traffic, 12 sessions \
+stand beside the load that cannot move (a temporary table); each that stood on another node than the one that left and ended all the same.";
 
 /// What else the figures mean when the real sysbench made the load.
 pub const SYSBENCH_MEANS: &str = "The client that never retries was the real sysbench: outage and errors are by its own trace \
@@ -363,10 +381,12 @@ impl Report {
         if sysbench { format!("{FIGURES_MEAN} {SYSBENCH_MEANS}") } else { FIGURES_MEAN.to_owned() }
     }
 
-    /// True when a ledger contradicts what a client was told through Understudy, or a client did not read its own write.
+    /// True when a ledger contradicts what a client was told through Understudy, a client did not read its own write, or a session was
+    /// ended that stood on a healthy node.
     pub fn understudy_broke_its_word(&self) -> bool {
         let ours = self.cells.iter().filter(|cell| !cell.who.is_baseline());
-        ours.flat_map(|cell| &cell.repetitions).any(|rep| !rep.verdict.is_good() || rep.stale_reads > 0)
+        ours.flat_map(|cell| &cell.repetitions)
+            .any(|rep| !rep.verdict.is_good() || rep.stale_reads > 0 || !rep.pinned_errors_by_code.is_empty())
     }
 
     /// Everything that broke off, as sentences.
@@ -448,6 +468,9 @@ pub(crate) mod tests {
             stale_reads: 0,
             probe_reads: 10,
             probe_errors: BTreeMap::new(),
+            pinned_errors_by_code: BTreeMap::new(),
+            pinned_ms_max: None,
+            pinned: None,
             order: None,
             sysbench: None,
             troubles: vec![],
@@ -522,6 +545,9 @@ pub(crate) mod tests {
         assert!(!report.understudy_broke_its_word(), "HAProxy never gave it");
         report.cells[1].repetitions[0].stale_reads = 1;
         assert!(report.understudy_broke_its_word());
+        report.cells[1].repetitions[0].stale_reads = 0;
+        report.cells[1].repetitions[0].pinned_errors_by_code.insert("9104".into(), 1);
+        assert!(report.understudy_broke_its_word(), "a session of a healthy node was ended");
     }
 
     #[test]

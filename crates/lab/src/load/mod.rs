@@ -4,6 +4,7 @@
 //!   arrivals ──due──> queue ──> threads (naive)    ──> session ──> the service under test
 //!   arrivals ──due──> queue ──> threads (retrying) ──> session ──>
 //!                                  └──> history of Op (due, sent, done, outcome)      probe: writes, reads it back
+//!                                                                                     pinned: sessions that cannot move
 //! ```
 //!
 //! Transactions fall due whether or not earlier ones have ended; they queue while the threads are busy, and latency counts
@@ -11,6 +12,7 @@
 
 pub mod arrivals;
 pub mod client;
+pub mod pinned;
 pub mod prepare;
 pub mod probe;
 pub mod second;
@@ -28,6 +30,7 @@ use tokio::time::Instant;
 
 use self::arrivals::Arrivals;
 use self::client::{Pool, Setting};
+use self::pinned::{Pinned, PinnedReport};
 use self::probe::ProbeReport;
 use self::session::{Protocol, Session, Target};
 use crate::ledger::{Client, Op};
@@ -66,6 +69,8 @@ pub struct LoadPlan {
     pub patience: Duration,
     /// Run the probe that reads its own writes; its first ledger key, above all that the clients will use.
     pub probe: Option<u64>,
+    /// So many sessions that cannot move, beside the clients.
+    pub pinned: u32,
     /// Takes sysbench's lines, two a second and client; `None`: none are made.
     pub tell: Option<second::Tell>,
 }
@@ -77,6 +82,8 @@ pub struct Run {
     pub ops: Vec<Op>,
     /// What the probe saw, if it ran.
     pub probe: Option<ProbeReport>,
+    /// What became of the sessions that cannot move, if there were any.
+    pub pinned: Option<PinnedReport>,
     /// The moment of time zero.
     pub began: Instant,
     /// When arrivals ended, since time zero.
@@ -89,6 +96,7 @@ pub struct Load {
     pools: Vec<Arc<Pool>>,
     tasks: JoinSet<()>,
     probe: Option<tokio::task::JoinHandle<ProbeReport>>,
+    pinned: Option<tokio::task::JoinHandle<PinnedReport>>,
     stop: watch::Sender<Stage>,
 }
 
@@ -127,6 +135,13 @@ impl Load {
             }
             None => None,
         };
+        let pinned = match plan.pinned {
+            0 => None,
+            count => {
+                let connected = Pinned::connect(&plan.target, count).await;
+                Some(connected.context("the sessions that cannot move cannot begin")?)
+            }
+        };
 
         let (stop, signal) = watch::channel(Stage::Running);
         let began = Instant::now();
@@ -162,7 +177,8 @@ impl Load {
             pools.push(pool);
         }
         let probe = probe.map(|probe| tokio::spawn(probe.run(began, signal.clone())));
-        Ok(Self { began, pools, tasks, probe, stop })
+        let pinned = pinned.map(|pinned| tokio::spawn(pinned.run(began, signal.clone())));
+        Ok(Self { began, pools, tasks, probe, pinned, stop })
     }
 
     /// Time zero of every `Duration` in the history.
@@ -201,15 +217,22 @@ impl Load {
             seen = Some(task.await);
         }
         let probe = seen.and_then(Result::ok);
+        let pinned = match self.pinned.take() {
+            Some(task) => task.await.ok(),
+            None => None,
+        };
         let mut ops: Vec<Op> = self.pools.iter().flat_map(|pool| pool.take_history()).collect();
         ops.sort_by_key(|op| op.id);
-        Run { ops, probe, began: self.began, arrivals_ended }
+        Run { ops, probe, pinned, began: self.began, arrivals_ended }
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
         if let Some(task) = &self.probe {
+            task.abort();
+        }
+        if let Some(task) = &self.pinned {
             task.abort();
         }
     }

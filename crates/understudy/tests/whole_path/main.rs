@@ -3,7 +3,7 @@
 //! changes it puts back, or the next part says that it builds on it.
 //!
 //! ```text
-//!   accounts ─> check ─> doctor ─> serve ─> orders ─> the seed's curl ─> restart ─> kill -9 ─> SIGTERM ─> all write ─> ledger, secrets
+//!   accounts ─> check ─> doctor ─> serve ─> orders ─> the seed's curl ─> restart ─> kill -9 ─> SIGTERM ─> all write ─> kill -9 twice ─> ledger, secrets
 //!                                    └────────── clients write all along, and know each outcome ──────────┘
 //! ```
 
@@ -15,6 +15,7 @@ mod doctor;
 mod end;
 mod loss;
 mod orders;
+mod pinned;
 #[path = "../program/mod.rs"]
 mod program;
 mod scalearc;
@@ -150,7 +151,7 @@ async fn accounts(scene: &Scene) {
 /// for everybody.
 fn secrets(scene: &Scene, arguments: &[String]) {
     let log = std::fs::read_to_string(scene.dir.path().join("log")).unwrap();
-    assert_eq!(log.matches("serving mysql on").count(), 3, "one log, of all starts");
+    assert_eq!(log.matches("serving mysql on").count(), 4, "one log, of all starts");
     let hash = |password: &str| -> String {
         let stage2 = protocol::native::stage2(&protocol::native::stage1(password.as_bytes()));
         // As the account table has it.
@@ -210,6 +211,8 @@ async fn the_outer_doors_on_a_real_cluster() {
     drop(serving);
     seen.push(all_write::all(&scene).await);
     told("all nodes write, one is emptied");
+    pinned::all(&scene).await;
+    told("two nodes died in turn under sessions that cannot move");
     let verdict = scene.ledger.verdict(&scene.stage).await;
     println!("          ledger: {verdict:?}");
     assert!(verdict.is_good(), "{verdict:?}");
