@@ -4,9 +4,9 @@
 # since wall time says more of the machine. Writes DIRECTORY/proxy.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:?usage: bench-proxy.sh DIRECTORY [SECONDS]}
+out=${1:?usage: bench-proxy.sh DIRECTORY [SECONDS [ROUNDS]]}
 seconds=${2:-8}
-rounds=3
+rounds=${3:-3}
 program=target/release/understudy
 mkdir -p "$out"
 work=$(mktemp -d)

@@ -257,6 +257,11 @@ impl Backend {
         self.half_sent = false;
     }
 
+    /// When the last answer had been read to its end.
+    pub fn rested_at(&self) -> Instant {
+        self.rested
+    }
+
     /// When the last command was begun.
     pub fn sent_at(&self) -> Instant {
         self.sent

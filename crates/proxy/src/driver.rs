@@ -289,7 +289,8 @@ impl Driver {
     fn rest(&mut self) {
         self.at.rest(&self.session);
         let doing = if self.at.in_transaction() { Doing::InTransaction } else { Doing::Idle };
-        self.card.set(doing, Instant::now());
+        let since = self.at.backend.as_ref().map_or_else(Instant::now, Backend::rested_at);
+        self.card.set(doing, since);
         self.note_pins(true);
     }
 
@@ -679,7 +680,9 @@ impl Driver {
             self.session.attached(status);
             if self.who.charset == 0 {
                 // The server takes it for another one after a reset than at a login.
-                CHARSETS.iter().for_each(|name| backend.standing.must_ask(name));
+                for name in CHARSETS {
+                    backend.standing.must_ask(name);
+                }
                 if backend.ask_variables(&mut self.session).await.is_err() {
                     self.at.let_go(LetGo::Link);
                 }

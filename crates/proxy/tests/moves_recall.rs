@@ -341,3 +341,18 @@ async fn a_planned_move_reads_user_variables_back() {
     }
     none_of(&wrong);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_variable_that_a_parameter_gave_comes_along_or_is_missed() {
+    let mut ground = Ground::lay();
+    lay_schemas(&ground);
+    let mut wrong = vec![];
+    for how in MOVES {
+        let mut twins = ground.twins().await;
+        let statement = twins.prepare("SET @a = ?, @b = CONCAT(?, 'x')").await;
+        assert_eq!(twins.execute(statement, &[5.into(), "y".into()]).await.wrong(), None);
+        ground.cluster.move_on(how).await;
+        wrong.extend(twins.say("SELECT @a, @b").await.wrong());
+    }
+    none_of(&wrong);
+}

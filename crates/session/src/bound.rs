@@ -182,7 +182,7 @@ mod tests {
         );
         let names = "SET NAMES utf8mb4 COLLATE utf8mb4_bin";
         let around = bound("a", None, &[]).around(&bound("a", None, &[names]), Some(&baseline())).unwrap();
-        assert_eq!(around.before, [ground.clone()]);
+        assert_eq!(around.before, std::slice::from_ref(&ground));
         assert_eq!(around.after, [ground, Say::Sql(names.into())]);
     }
 }

@@ -142,7 +142,7 @@ fn put(text: &mut String, kind: Kind, value: &[u8], charset: &[u8], collation: &
 }
 
 fn unhex(text: &[u8]) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     let digit = |c: u8| char::from(c).to_digit(16).map(|digit| digit as u8);

@@ -59,12 +59,12 @@ impl Session {
 
     /// Has the next command told this; the gravest wins.
     pub fn owe(&mut self, owed: Owed) {
-        let graver = match (&self.owed, &owed) {
-            (Some(Owed::SessionLost(_)), _) => false,
-            (Some(Owed::Unknown), Owed::RolledBack) => false,
-            _ => true,
+        let has_graver = match &self.owed {
+            Some(Owed::SessionLost(_)) => true,
+            Some(Owed::Unknown) => owed == Owed::RolledBack,
+            _ => false,
         };
-        if graver {
+        if !has_graver {
             self.owed = Some(owed);
         }
     }

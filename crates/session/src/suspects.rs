@@ -100,6 +100,6 @@ mod tests {
         let mut suspects = Suspects::new(Duration::ZERO);
         suspects.lost(SECOND, 1);
         suspects.lost(SECOND, 1);
-        assert!(suspects.refused(SECOND, 1).is_none() && suspects.len() == 0);
+        assert!(suspects.refused(SECOND, 1).is_none() && suspects.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use super::tools::Tools;
 use super::{account, config, error_log_tail, grastate, place, sql};
 
 /// To be raised when what goes into a template changes.
-const EDITION: u32 = 1;
+const EDITION: u32 = 2;
 /// The address of the cluster of one while a template is made; its SQL port is never opened.
 const WORKSHOP: &str = "127.77.255.254:4567";
 

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   handed over   draining ── Quiesced ──> shut, the other open     a switchover
-//!   drained       draining, the other open at once                  a drain where all nodes write: the old link still stands
+//!   drained       draining, the other open at once; a little later  a drain where all nodes write: who can move has time to, who
+//!                 shut                                              cannot has waited for nothing
 //!   shut          shut, the other open                              a node that was given up: every link is cut
 //!   killed        kill -9, then as above                            a node that died
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fixture::client::{Client, ClientOptions};
 use fixture::{Server, signal};
@@ -17,6 +19,9 @@ use topology::fact::Fact;
 use topology::routes::{Cut, LaneState, Routes};
 
 use super::{Bench, SECOND, lane, routes_of};
+
+/// How long sessions that can move have to do so in a drain.
+const DRAIN_TIME: Duration = Duration::from_millis(300);
 
 /// How traffic leaves a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +107,23 @@ impl Cluster {
         self.bench.follow(self.routes()).await;
     }
 
+    /// What is to be published next, unless something else is before that.
+    fn publish_later(&mut self) {
+        let before = self.version;
+        self.version += 1;
+        let (routes, next) = (self.bench.routes.clone(), self.routes());
+        tokio::spawn(async move {
+            tokio::time::sleep(DRAIN_TIME).await;
+            routes.send_if_modified(|now| {
+                let is_due = now.version == before;
+                if is_due {
+                    *now = next;
+                }
+                is_due
+            });
+        });
+    }
+
     fn other(&self) -> usize {
         (self.at + 1) % self.servers.len()
     }
@@ -126,7 +148,7 @@ impl Cluster {
     }
 
     /// Whether the draining lane becomes quiet within a time.
-    pub async fn quiet(&mut self, within: std::time::Duration) -> bool {
+    pub async fn quiet(&mut self, within: Duration) -> bool {
         let (here, epoch, least) = (self.at as u8, self.lanes[self.at].1, self.version);
         let facts = &mut self.facts;
         let said = async {
@@ -172,10 +194,13 @@ impl Cluster {
                 self.open_next().await;
             }
             Move::Drained => {
-                self.lanes[self.at].0 = LaneState::Draining;
+                let from = self.at;
+                self.lanes[from].0 = LaneState::Draining;
                 self.at = self.other();
                 self.open_here();
                 self.publish().await;
+                self.shut(from);
+                self.publish_later();
             }
             Move::Shut => self.open_next().await,
         }

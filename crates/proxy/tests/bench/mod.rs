@@ -25,7 +25,7 @@ use topology::{NodeId, Term};
 pub const SECOND: Duration = Duration::from_secs(1);
 
 pub struct Bench {
-    pub routes: watch::Sender<Arc<Routes>>,
+    pub routes: Arc<watch::Sender<Arc<Routes>>>,
     pub facts: mpsc::Receiver<Fact>,
     pub proxy: Handle,
 }
@@ -107,7 +107,7 @@ impl Bench {
         let (sender, receiver) = watch::channel(first);
         let (facts, seen) = mpsc::channel(100);
         let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).unwrap();
-        Self { routes: sender, facts: seen, proxy }
+        Self { routes: Arc::new(sender), facts: seen, proxy }
     }
 
     /// Gives the proxy new routes, and returns when it has taken them up.

@@ -23,8 +23,13 @@ pub struct Ground {
 impl Ground {
     /// Two servers behind the proxy, and one apart.
     pub fn lay() -> Self {
-        let apart = Server::start(&[]);
-        Self { cluster: Cluster::start(2), apart, cleaners: vec![] }
+        Self::lay_with(&[])
+    }
+
+    /// The same with options of the servers.
+    pub fn lay_with(options: &[&str]) -> Self {
+        let apart = Server::start(options);
+        Self { cluster: Cluster::with(2, super::settings(), options), apart, cleaners: vec![] }
     }
 
     /// The same SQL on each server, as root.
@@ -85,7 +90,13 @@ pub enum Told {
 }
 
 impl Told {
-    fn of(what: &str, moved: Reply, stayed: Reply) -> Told {
+    /// Both had nothing to be told.
+    pub fn nothing() -> Told {
+        Told::Same(Reply { parts: vec![] })
+    }
+
+    /// What each was told when asked `what`.
+    pub fn of(what: &str, moved: Reply, stayed: Reply) -> Told {
         let Some(difference) = moved.difference(&stayed) else { return Told::Same(moved) };
         match moved.error() {
             Some(FORGOTTEN) => Told::Forgotten,
@@ -129,6 +140,38 @@ impl Twins {
         assert!(matches!(told, Told::Same(_)), "before the move: {told:?}");
     }
 
+    /// Both send one command.
+    pub async fn ask(&mut self, payload: &[u8]) -> Told {
+        let (moved, stayed) = (self.moved.ask(payload).await, self.stayed.ask(payload).await);
+        Told::of(&payload.escape_ascii().to_string(), moved, stayed)
+    }
+
+    /// How many statements are prepared.
+    pub fn statements(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// How many parameters a statement takes.
+    pub fn params(&self, number: usize) -> usize {
+        usize::from(self.statements[number].0.params)
+    }
+
+    /// Both prepare; the number that [`Twins::execute`] takes, or what both were told instead.
+    pub async fn prepare_each(&mut self, sql: &str) -> Result<usize, Told> {
+        let said = (self.moved.prepare(sql).await, self.stayed.prepare(sql).await);
+        let error = |said: Result<Prepared, Part>| match said {
+            Ok(statement) => Reply { parts: vec![Part::Lost(format!("prepared {statement:?}"))] },
+            Err(part) => Reply { parts: vec![part] },
+        };
+        match said {
+            (Ok(moved), Ok(stayed)) if (moved.params, moved.columns) == (stayed.params, stayed.columns) => {
+                self.statements.push((moved, stayed));
+                Ok(self.statements.len() - 1)
+            }
+            (moved, stayed) => Err(Told::of(&format!("PREPARE {sql}"), error(moved), error(stayed))),
+        }
+    }
+
     /// Both prepare; the number that [`Twins::execute`] takes.
     pub async fn prepare(&mut self, sql: impl AsRef<[u8]>) -> usize {
         let sql = sql.as_ref();
@@ -152,6 +195,20 @@ impl Twins {
     pub async fn execute(&mut self, number: usize, params: &[Param]) -> Told {
         let (moved, stayed) = self.execute_each(number, params).await;
         Told::of(&format!("execute {params:?}"), moved, stayed)
+    }
+
+    /// Both reset their connection, what each was told.
+    pub async fn reset_each(&mut self) -> Told {
+        self.statements.clear();
+        Told::of("reset", self.moved.reset().await, self.stayed.reset().await)
+    }
+
+    /// Both change to another account; what each was told.
+    pub async fn change_user_each(&mut self, options: &ClientOptions) -> Told {
+        self.statements.clear();
+        let reply = |said: Result<(), Part>| Reply { parts: said.err().into_iter().collect() };
+        let moved = reply(self.moved.change_user(options).await);
+        Told::of("change of user", moved, reply(self.stayed.change_user(options).await))
     }
 
     /// Both reset their connection.

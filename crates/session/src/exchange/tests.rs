@@ -26,7 +26,8 @@ impl Scene {
 
     fn on(sql: &str, mut session: Session, mut link: Standing) -> Self {
         let payload = [&[Command::QUERY.0], sql.as_bytes()].concat();
-        let next = session.command(&payload, true, Caps::NONE, Some(&mut link), &|| Some(Default::default()));
+        let next =
+            session.command(&payload, true, Caps::NONE, Some(&mut link), &|| Some(std::sync::Arc::default()));
         let Next::Forward(flight) = next else { panic!("{next:?}") };
         Self { session, link: Some(link), exchange: Exchange::new(flight, LIMITS) }
     }

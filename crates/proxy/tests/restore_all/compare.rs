@@ -1,0 +1,180 @@
+//! Everything that can be read of a session, asked of one that has moved and of its twin that has not.
+
+use std::time::{Duration, Instant};
+
+use fixture::client::{Param, Part, Reply};
+
+use crate::bench::twin::{Told, Twins};
+use crate::steps::{Case, Step};
+
+/// Variables that may differ, and why. Nothing else may.
+const MAY_DIFFER: &[(&str, &str)] = &[
+    ("port", "the server's"),
+    ("report_port", "the server's"),
+    ("aria_log_dir_path", "the server's"),
+    ("socket", "the server's"),
+    ("datadir", "the server's"),
+    ("pid_file", "the server's"),
+    ("init_file", "the server's"),
+    ("log_error", "the server's"),
+    ("tmpdir", "the server's"),
+    ("slave_load_tmpdir", "the server's"),
+    ("wsrep_data_home_dir", "the server's"),
+    ("server_uid", "the server's"),
+    ("log_bin_basename", "the server's"),
+    ("log_bin_index", "the server's"),
+    ("gtid_binlog_pos", "the server's: two servers write two logs"),
+    ("gtid_binlog_state", "the server's, too"),
+    ("gtid_current_pos", "the server's, too"),
+    ("last_gtid", "of the server's log"),
+    ("pseudo_thread_id", "the number of the connection, unless it was set: asked for itself then"),
+    ("timestamp", "the clock, unless it was set: asked for itself then"),
+    ("rand_seed1", "drawn anew for each connection, unless they were set: RAND() is asked then"),
+    ("rand_seed2", "as above"),
+    ("session_track_schema", "the proxy's own: it must be told what a session changes"),
+    ("session_track_state_change", "as above"),
+    ("session_track_system_variables", "as above"),
+    ("session_track_transaction_info", "as above"),
+];
+
+/// One of these is asked first thing after the move: what the very last statement left behind, and what the next one takes up.
+const FIRST: &[&str] = &[
+    "SHOW WARNINGS",
+    "SHOW ERRORS",
+    "SHOW COUNT(*) WARNINGS",
+    "SELECT @@warning_count",
+    "SELECT @@error_count",
+    "SELECT ROW_COUNT()",
+    "SELECT FOUND_ROWS()",
+    "SELECT LAST_INSERT_ID()",
+    "SELECT @@last_insert_id, @@identity",
+    "SELECT LASTVAL(shop.s)",
+    "GET DIAGNOSTICS @n = NUMBER; SELECT @n",
+    "INSERT INTO shop.t (x) VALUES (44)",
+    "INSERT INTO shop.plain VALUES (LAST_INSERT_ID()) RETURNING x",
+    "START TRANSACTION WITH CONSISTENT SNAPSHOT; SELECT trx_isolation_level FROM information_schema.innodb_trx; COMMIT",
+    "SELECT @a, @b, @C",
+    "SELECT v FROM names ORDER BY v",
+    "SELECT 'a' = 'A', COLLATION('x')",
+    "CALL shop.tells()",
+];
+
+const THEN: &[&str] = &[
+    "INSERT INTO shop.plain VALUES (5)",
+    "SELECT @@in_transaction, @@autocommit",
+    "SELECT DATABASE(), CURRENT_ROLE(), USER(), CURRENT_USER()",
+    "SELECT LAST_INSERT_ID()",
+    "SELECT @@insert_id",
+    "SELECT LASTVAL(shop.s)",
+    "SELECT role_name FROM information_schema.enabled_roles",
+    "SELECT @a, CHARSET(@a), COLLATION(@a), COERCIBILITY(@a)",
+    "SELECT @b, CHARSET(@b), COLLATION(@b), COERCIBILITY(@b)",
+    "SELECT @C, CHARSET(@C), COLLATION(@C), @`we ird`, @q, @r",
+    "SELECT * FROM information_schema.user_variables WHERE variable_name <> 'n' ORDER BY variable_name",
+    "SELECT ABS(@@timestamp - 1700000000) < 100, IF(ABS(@@timestamp - 1700000000) < 100, NOW(6), 0)",
+    "SELECT 'a' = 'A', CHARSET('x'), COLLATION('x'), HEX('\u{e4}'), LENGTH('\u{e4}')",
+    "SELECT \"names\", 'a' || 'b', 'a\\n', NOT 1 BETWEEN -5 AND 5",
+    "SELECT 1 / 3, WEEK('2024-01-01'), MONTHNAME('2024-03-01'), FROM_UNIXTIME(0)",
+    "SELECT GROUP_CONCAT(seq) FROM seq_1_to_20",
+    "SELECT v FROM names ORDER BY v",
+    "SELECT nosuch",
+    "CREATE OR REPLACE TABLE shop.made (c CHAR(5), d VARCHAR(5) DEFAULT '\u{e4}'); SHOW CREATE TABLE shop.made",
+    "SELECT 1 / 0, CAST('x' AS INT)",
+    "SHOW WARNINGS",
+];
+
+/// Whatever makes blind, off; what is read then is in sight.
+const CALM: &str = "SET sql_select_limit = DEFAULT, max_join_size = DEFAULT, sql_big_selects = 1, group_concat_max_len = 100000, \
+    sql_mode = '', max_error_count = 64, character_set_client = utf8mb4, character_set_results = utf8mb4";
+
+const ALL_VARIABLES: &str = "SHOW SESSION VARIABLES";
+
+/// Nothing that is asked takes long, and nothing is to be waited for: where it stands now, traffic flows.
+const SOON: Duration = Duration::from_secs(4);
+
+/// How a comparison ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything was the same.
+    Same,
+    /// The same but for so many questions that were answered with 9110.
+    SameButForgotten(usize),
+    /// The session was told that it cannot go on.
+    Told(u16),
+}
+
+/// Asks all of it; what was wrong, if anything was.
+pub async fn compare(twins: &mut Twins, case: &Case, statements: usize) -> Result<Ended, String> {
+    let mut questions = vec![FIRST[case.first % FIRST.len()]];
+    if has_seeds(case) {
+        questions.push("SELECT RAND(), RAND()");
+    }
+    questions.extend(THEN);
+    questions.push(ALL_VARIABLES);
+    let mut forgotten = 0;
+    for question in questions {
+        match ask(twins, question).await {
+            Told::Same(_) => {}
+            Told::Forgotten => forgotten += 1,
+            Told::Ended(code) => return Ok(Ended::Told(code)),
+            Told::Differs(what) => return Err(what),
+        }
+    }
+    for number in 0..statements {
+        match execute(twins, number).await {
+            Told::Same(_) => {}
+            Told::Forgotten => forgotten += 1,
+            Told::Ended(code) => return Ok(Ended::Told(code)),
+            Told::Differs(what) => return Err(format!("statement {number}: {what}")),
+        }
+    }
+    for question in [
+        CALM,
+        "SELECT * FROM information_schema.user_variables WHERE variable_name <> 'n' ORDER BY 1",
+        ALL_VARIABLES,
+    ] {
+        if let Told::Differs(what) = ask(twins, question).await {
+            return Err(what);
+        }
+    }
+    Ok(if forgotten == 0 { Ended::Same } else { Ended::SameButForgotten(forgotten) })
+}
+
+/// Executes a kept statement, each of its parameters a small number.
+pub async fn execute(twins: &mut Twins, number: usize) -> Told {
+    let params = vec![Param::Int(2); twins.params(number)];
+    twins.execute(number, &params).await
+}
+
+async fn ask(twins: &mut Twins, question: &str) -> Told {
+    let began = Instant::now();
+    let moved = without_what_may_differ(twins.moved.query(question).await, question);
+    if began.elapsed() > SOON {
+        return Told::Differs(format!("{question} => answered after {} s", began.elapsed().as_secs()));
+    }
+    let stayed = without_what_may_differ(twins.stayed.query(question).await, question);
+    Told::of(question, moved, stayed)
+}
+
+fn without_what_may_differ(mut reply: Reply, question: &str) -> Reply {
+    if question != ALL_VARIABLES {
+        return reply;
+    }
+    for part in &mut reply.parts {
+        if let Part::Rows { rows, .. } = part {
+            // Of whatever width its letters are.
+            rows.retain(|row| {
+                let name = row[0].text().replace('\0', "");
+                !MAY_DIFFER.iter().any(|(known, _)| *known == name)
+            });
+        }
+    }
+    reply
+}
+
+/// The seeds of RAND() were set by the session as it is now.
+fn has_seeds(case: &Case) -> bool {
+    let begins = case.steps.iter().rposition(|step| matches!(step, Step::Reset | Step::ChangeUser(..)));
+    let steps = &case.steps[begins.map_or(0, |at| at + 1)..];
+    steps.iter().any(|step| matches!(step, Step::Say(text) if text.contains("rand_seed1 = 5")))
+}
