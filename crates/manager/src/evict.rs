@@ -44,7 +44,10 @@ pub(crate) async fn evict(
             return Err(moved());
         }
         match question::ask(address, login, turn, question::PATIENCE).await? {
-            Answer::Acknowledged => return Ok(Done::Spared),
+            Answer::Acknowledged => {
+                link.quit();
+                return Ok(Done::Spared);
+            }
             Answer::Moved => return Err(moved()),
             Answer::Unclear => {
                 return Err(Failed::because("the group is too slow to tell whether it is dead"));
@@ -53,6 +56,7 @@ pub(crate) async fn evict(
         }
         link.query(&statement, within).await?;
         view_after(&mut link, &before, within).await?;
+        link.quit();
         Ok(Done::Evicted)
     })
     .await
@@ -65,6 +69,7 @@ pub(crate) async fn forget(address: &str, login: &Login) -> Result<(), Failed> {
         let cleared = in_time(FORGET_DEADLINE, async {
             let mut link = Link::connect(address, login, FORGET_DEADLINE).await?;
             link.query(sql::FORGET_EVICTED, FORGET_DEADLINE).await?;
+            link.quit();
             Ok(())
         })
         .await;

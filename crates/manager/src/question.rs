@@ -27,11 +27,11 @@ use crate::act::Failed;
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// For each step before and after the question itself.
-const STEP: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_secs(1);
 /// Between two looks.
 const LOOK_GAP: Duration = Duration::from_millis(20);
 /// A question always ends sooner by its own rule; this keeps a member that answers nothing from holding up the next question.
-const WHOLE: Duration = Duration::from_secs(3);
+const WHOLE: Duration = Duration::from_secs(4);
 
 /// Where questions wait for one another.
 pub(crate) fn turn() -> Semaphore {
@@ -50,14 +50,10 @@ pub(crate) async fn ask(
     let (mut asked, mut beside) = tokio::try_join!(connect(), connect())?;
     let options = beside.query(sql::PROVIDER_OPTIONS, STEP).await?;
     let own = options.text(0, 0).and_then(|options| sql::option(options, sql::CAUSAL_PERIOD));
-    // Zero is said as "P".
+    // Zero is said as "P", and needs no change.
     let put_back =
         own.filter(|period| *period != "P").and_then(|period| sql::set_period(sql::CAUSAL_PERIOD, period));
-    asked.query(sql::WAIT_FOR_GROUP, STEP).await?;
-    if put_back.is_some() {
-        asked.query(sql::EACH_READ_ASKS, STEP).await?;
-    }
-    let answer = timeout(WHOLE, wait(&mut asked, &mut beside, patience)).await;
+    let answer = timeout(WHOLE, wait(&mut asked, &mut beside, put_back.is_some(), patience)).await;
     if let Some(statement) = put_back
         && beside.query(&statement, STEP).await.is_err()
     {
@@ -66,11 +62,22 @@ pub(crate) async fn ask(
             tracing::warn!("{address} keeps {}: {error}; run there: {statement}", sql::EACH_READ_ASKS);
         }
     }
+    asked.quit();
+    beside.quit();
     answer.unwrap_or_else(|_| Err(Failed::because("no answer in time")))
 }
 
-/// The read on one link, and looks on the other until it is clear.
-async fn wait(asked: &mut Link, beside: &mut Link, patience: Duration) -> Result<Answer, Failed> {
+/// The read on one link, and looks on the other until it is clear. `sends`: the read must first be made to ask.
+async fn wait(
+    asked: &mut Link,
+    beside: &mut Link,
+    sends: bool,
+    patience: Duration,
+) -> Result<Answer, Failed> {
+    asked.query(sql::WAIT_FOR_GROUP, STEP).await?;
+    if sends {
+        asked.query(sql::EACH_READ_ASKS, STEP).await?;
+    }
     let before = look(beside).await?;
     let mut question = Question::new(&before, patience);
     let began = Instant::now();

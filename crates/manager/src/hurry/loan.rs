@@ -72,6 +72,12 @@ pub(super) async fn give_back(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Opt
 impl Loan {
     async fn give_back(&self, login: &Login) -> Result<(), Failed> {
         let mut link = Link::connect(&self.address, login, STEP).await?;
+        let done = self.give_back_over(&mut link).await;
+        link.quit();
+        done
+    }
+
+    async fn give_back_over(&self, link: &mut Link) -> Result<(), Failed> {
         let talk = link.query(sql::TALK, STEP).await?;
         if talk.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid != self.gcomm_uuid) {
             return Ok(());
@@ -81,7 +87,7 @@ impl Loan {
         if !self.lent.split(' ').any(|lent| is_set(options, &self.option, lent)) {
             return Ok(());
         }
-        set(&mut link, &self.node, &self.option, &self.own).await
+        set(link, &self.node, &self.option, &self.own).await
     }
 
     /// What an operator may run instead.

@@ -109,6 +109,11 @@ impl Member {
         Ok(())
     }
 
+    /// Ends its connection.
+    pub fn leave(&self) {
+        self.link.quit();
+    }
+
     /// Sets one option, and makes sure that it is in force.
     pub async fn set(&mut self, option: &str, value: &str) -> Result<(), Failed> {
         set(&mut self.link, &self.name, option, value).await

@@ -127,6 +127,7 @@ impl Worker {
             self.tell(galera::Outcome::Hurried { number: wish.number }).await;
             end = Some(self.wait(&mut members, wish.view).await);
         }
+        members.iter().for_each(Member::leave);
         self.give_back(0).await;
         end.unwrap_or(End::TimeUp)
     }
@@ -138,21 +139,24 @@ impl Worker {
             member::meet(&wish.members, &self.login, self.lent()),
             question::ask(first, &self.login, &self.turn, PATIENCE),
         );
-        match answer {
-            Ok(Answer::Hangs) => {}
-            Ok(Answer::Acknowledged | Answer::Moved | Answer::Unclear) => return Err(End::Unneeded),
-            Err(failed) => return Err(self.failed(first, failed).await),
-        }
-        let members = met.map_err(|failed| {
-            // One that does not even answer now is slow, too: the brain will say whether it is silent.
-            tracing::debug!("nobody is hurried: {}", failed.why);
-            End::Unneeded
-        })?;
-        if !members.iter().any(|member| member.own.is_slow()) {
-            return Err(End::Short);
-        }
-        if self.is_withdrawn() || members.iter().any(|member| member.view != wish.view) {
-            return Err(End::Unneeded);
+        let members = match met {
+            Ok(members) => members,
+            Err(failed) => {
+                // One that does not even answer now is slow, too: the brain will say whether it is silent.
+                tracing::debug!("nobody is hurried: {}", failed.why);
+                return Err(End::Unneeded);
+            }
+        };
+        let refusal = match answer {
+            Err(failed) if failed.errno != 0 => Some(self.failed(first, failed).await),
+            Ok(Answer::Hangs) if !members.iter().any(|member| member.own.is_slow()) => Some(End::Short),
+            Ok(Answer::Hangs) if self.is_withdrawn() => Some(End::Unneeded),
+            Ok(Answer::Hangs) if members.iter().all(|member| member.view == wish.view) => None,
+            Ok(_) | Err(_) => Some(End::Unneeded),
+        };
+        if let Some(end) = refusal {
+            members.iter().for_each(Member::leave);
+            return Err(end);
         }
         let mut loans = self.lent();
         for member in &members {

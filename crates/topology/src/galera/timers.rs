@@ -35,7 +35,7 @@ pub const KEEPALIVE: &str = "evs.keepalive_period";
 pub const SUSPECT: &str = "evs.suspect_timeout";
 
 /// Nothing is gained for a member whose own suspect timeout is shorter.
-const WORTH: Duration = Duration::from_secs(1);
+pub const WORTH: Duration = Duration::from_secs(1);
 
 /// How a member's timers are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

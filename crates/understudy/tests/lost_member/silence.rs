@@ -128,7 +128,14 @@ pub async fn slow(scene: &Scene) {
         assert_eq!(scene.word(node, "wsrep_cluster_conf_id").await, view, "a node was shut out");
     }
     let told = writers.stop().await;
-    println!("          slow and busy: {} commits, errors {:?}", told.count(), told.errors);
+    let said = journal(&serving);
+    let hurries = said.matches("are shortened until").count();
+    println!(
+        "          slow and busy: {} commits, errors {:?}, timers shortened {hurries} times for it",
+        told.count(),
+        told.errors
+    );
+    assert!(!said.contains("fell silent"), "{said}");
     status_when(&serving, "all well", is_well);
     all_own(scene, &["db1", "db2", "db3"]).await;
 }

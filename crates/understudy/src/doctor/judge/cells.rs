@@ -1,6 +1,9 @@
 //! The seed's table: what decides how long each case takes here, and what that comes to.
 
-use topology::settings::{EvictPolicy, Writers};
+use std::time::Duration;
+
+use topology::galera::timers::WORTH;
+use topology::settings::{EvictPolicy, SilencePolicy, Writers};
 
 use super::nodes::{answered, window};
 use super::report::Cell;
@@ -31,12 +34,19 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
         EvictPolicy::Never => stall.sentence("5.3 s", "0.9 s"),
         EvictPolicy::Proven | EvictPolicy::Silent => "below 0.3 s of stalled writes (measured)".to_owned(),
     };
+    let hurries = hurries(settings, nodes, suspect);
     let vanished = match evict {
         EvictPolicy::Silent => format!(
             "{} of silence, then eviction (measured 0.6 to 1.2 s in all with the defaults)",
             seconds(silence)
         ),
+        _ if hurries && monitor.events => "0.6 to 1.2 s of stalled writes (measured), since the other nodes' evs timers are shortened for the moment".to_owned(),
+        _ if hurries => format!("{} of silence, then 0.5 to 0.9 s, since the other nodes' evs timers are shortened for the moment", seconds(silence)),
         EvictPolicy::Proven | EvictPolicy::Never => stall.sentence("10.3 s", "0.6 s"),
+    };
+    let silent = match monitor.silent {
+        SilencePolicy::Hurry => "silent = \"hurry\"",
+        SilencePolicy::Wait => "silent = \"wait\"",
     };
     let scope = match settings.writers {
         Writers::One => "the writer is the active node, the others are passive",
@@ -84,7 +94,7 @@ pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
         },
         Cell {
             case: "frozen process, vanished host: any",
-            decided_by: format!("{probes}; evs.suspect_timeout = {suspect_text}; {evict_text}"),
+            decided_by: format!("{probes}; evs.suspect_timeout = {suspect_text}; {evict_text}; {silent}"),
             comes_to: vanished,
             seed: "not tested",
         },
@@ -111,6 +121,19 @@ fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
         }
         policy => (policy, word.to_owned()),
     }
+}
+
+/// Whether a silent node makes the others' timers shorter for a while.
+fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) -> bool {
+    let lacks = |said: &Said| said.lacks.iter().any(|lack| lack.privilege == Lack::EVICT);
+    let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
+    let can_be_told = members as usize <= settings.nodes.len();
+    settings.monitor.silent == SilencePolicy::Hurry
+        && settings.monitor.evict != EvictPolicy::Silent
+        && members > 2
+        && can_be_told
+        && suspect.is_some_and(|suspect| suspect >= WORTH)
+        && !answered(nodes).any(|(_, said)| lacks(said))
 }
 
 /// How much the next writer may have left to apply: the receive queue at which flow control pauses the writers.

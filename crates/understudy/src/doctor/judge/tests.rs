@@ -74,7 +74,9 @@ fn the_cells_follow_the_settings() {
     let checks = comes_to("detect = \"checks\"", DEFAULTS, passive);
     assert!(checks.contains("does nothing with detect") && checks.contains("5.3 s"), "{checks}");
     assert!(comes_to("detect = \"checks\"", DEFAULTS, "non-graceful (kill -9): active").contains("200 x 3"));
-    let slow = comes_to("interval_ms = 1000\nmisses_max = 3", DEFAULTS, "frozen");
+    let hurry = comes_to("", DEFAULTS, "frozen");
+    assert!(hurry.contains("silent = \"hurry\"") && hurry.contains("0.6 to 1.2 s of stalled"), "{hurry}");
+    let slow = comes_to("silent = \"wait\"\ninterval_ms = 1000\nmisses_max = 3", DEFAULTS, "frozen");
     assert!(slow.contains("1000 x 3 = 3 s") && slow.contains("10.3 s"), "{slow}");
     assert!(comes_to("evict = \"silent\"", DEFAULTS, "frozen").contains("0.6 s of silence, then eviction"));
     let tuned = DEFAULTS.replace("suspect_timeout = PT5S", "suspect_timeout = PT0.6S");
