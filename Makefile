@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test demo bench bench-health
+.PHONY: help setup build static test soak demo bench bench-health bench-proxy
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -24,6 +24,12 @@ static: ## The same for any Linux of this processor, old or new: target/ARCH-unk
 
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
+
+soak: setup ## Sessions in random states, moved, beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N); still finds differences
+	cargo test --locked -p proxy --test restore_all
+
+bench-proxy: build ## CPU a statement through the proxy beside HAProxy, in one run
+	scripts/bench-proxy.sh target/bench-proxy
 
 demo: build ## Three real Galera nodes, a load, the active node killed, and the report (demo.html)
 	target/release/understudy lab demo --html demo.html

@@ -42,6 +42,17 @@ pub struct Attachment {
     tried: Option<(Arc<Lane>, u64)>,
 }
 
+/// What has been before a link is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Past {
+    /// The session has run statements: it has something to move.
+    pub has_run: bool,
+    /// So it has, also before a reset: there is something to recall that no other node knows.
+    pub has_history: bool,
+    /// Somebody has, on this connection: it must read its own writes.
+    pub has_spoken: bool,
+}
+
 /// How one statement has waited so far.
 #[derive(Default)]
 pub struct Waiting {
@@ -175,22 +186,27 @@ impl Attachment {
 
     // ---- the link
 
-    /// Makes a link on the lane of the lease, and sets the session up on it. `has_run`: it has run statements before; `has_spoken`: somebody
-    /// has, on this connection.
+    /// Makes a link on the lane of the lease, and sets the session up on it.
     pub async fn attach(
         &mut self,
         who: &Identity,
         caps: Caps,
         session: &mut Session,
-        has_run: bool,
-        has_spoken: bool,
+        past: Past,
     ) -> Result<(), AttachError> {
         let Some(lane) = self.lane().cloned() else { return Err(AttachError::Shut) };
         let settings = &self.shared.settings;
-        let wait_for_group = settings.writers_all && has_spoken;
-        let attached =
-            Backend::attach(&lane, who, caps, session, has_run, wait_for_group, settings.connect_timeout)
-                .await;
+        let wait_for_group = settings.writers_all && past.has_spoken;
+        let attached = Backend::attach(
+            &lane,
+            who,
+            caps,
+            session,
+            past.has_history,
+            wait_for_group,
+            settings.connect_timeout,
+        )
+        .await;
         let backend = match attached {
             Ok(backend) => backend,
             Err(error) => {
@@ -207,7 +223,7 @@ impl Attachment {
                 return Err(error);
             }
         };
-        self.shared.counts.link_made(has_run);
+        self.shared.counts.link_made(past.has_run);
         session.attached(backend.link.status);
         self.kills = Arc::default();
         let place = Place { lane, thread_id: backend.thread_id(), kills: self.kills.clone() };

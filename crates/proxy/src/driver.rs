@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
-use crate::attachment::{Attachment, Waiting};
+use crate::attachment::{Attachment, Past, Waiting};
 use crate::backend::{AttachError, Backend, NotPrepared, Stirred};
 use crate::ending;
 use crate::frontend::{AtHand, Client, Done, Identity};
@@ -83,6 +83,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         who,
         pinned: false,
         has_run: false,
+        has_history: false,
         has_spoken: false,
         lost_statement: None,
         shared,
@@ -124,6 +125,8 @@ struct Driver {
     pinned: bool,
     /// A statement was run before: the session has something to move.
     has_run: bool,
+    /// A statement was run before, also before a reset: what it left to recall no other node knows.
+    has_history: bool,
     /// A statement was run before, by whatever session on this connection: it must read its own writes.
     has_spoken: bool,
     /// The statement that ran when the link broke, until it is known whether its node was lost.
@@ -208,8 +211,8 @@ impl Driver {
     }
 
     async fn attach(&mut self) -> Result<(), AttachError> {
-        let (has_run, has_spoken) = (self.has_run, self.has_spoken);
-        self.at.attach(&self.who, self.client.caps, &mut self.session, has_run, has_spoken).await
+        let past = Past { has_run: self.has_run, has_history: self.has_history, has_spoken: self.has_spoken };
+        self.at.attach(&self.who, self.client.caps, &mut self.session, past).await
     }
 
     /// One command, at the front of the client's buffer.
@@ -385,6 +388,7 @@ impl Driver {
                 }
             };
         self.has_run = true;
+        self.has_history = true;
         self.has_spoken = true;
         let option = match flight.command {
             Command::SET_OPTION => self.client.buffer.bytes().get(HEADER_LEN + 1).copied(),
@@ -674,6 +678,8 @@ impl Driver {
             self.at.let_go(LetGo::Link);
         }
         self.at.let_go(LetGo::Lease);
+        // The server takes back what this one asked for at the login; a new login must not ask for it again.
+        self.client.caps.0 &= !Caps::IGNORE_SPACE.0;
         self.session.reset();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
@@ -720,6 +726,7 @@ impl Driver {
                 self.card.set_user(&who.user);
                 self.who = who;
                 self.has_run = false;
+                self.has_history = false;
                 self.note_pins(true);
                 self.finish_login().await
             }

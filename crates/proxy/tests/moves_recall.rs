@@ -99,6 +99,9 @@ fn lay_schemas(ground: &Ground) {
 const CLEAN: &[&str] =
     &["DELETE FROM t", "DELETE FROM plain", "DELETE FROM triggering", "DELETE FROM triggered"];
 
+/// Ways to ask that no text shows.
+const HIDDEN: [&str; 3] = ["SELECT last_id()", "SELECT * FROM asks", "CALL asks_too()"];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_insert_id_is_never_a_wrong_number() {
     let mut ground = Ground::lay();
@@ -109,6 +112,10 @@ async fn the_last_insert_id_is_never_a_wrong_number() {
             // Each way to ask with every third way to make; the plainest one with all.
             let asked = ASKED.iter().enumerate().filter(|(at, _)| *at == 0 || (at + nth) % 3 == 0);
             for (_, asked) in asked {
+                // After a loss nobody can tell that a view, a function or a procedure asks by itself (docs/in-front-of-an-application.md).
+                if how == Move::Shut && HIDDEN.contains(asked) {
+                    continue;
+                }
                 ground.begin(CLEAN).await;
                 let mut twins = ground.twins().await;
                 for sql in *made {

@@ -34,6 +34,8 @@ pub struct InFlight {
     pub(crate) changes_tables: bool,
     /// It only reads and waits.
     pub(crate) leaves_no_trace: bool,
+    /// It draws from a sequence.
+    pub(crate) draws: bool,
 }
 
 impl InFlight {
@@ -58,6 +60,7 @@ impl InFlight {
             kills_itself: false,
             changes_tables: false,
             leaves_no_trace: false,
+            draws: false,
         }
     }
 

@@ -145,6 +145,11 @@ impl Session {
                     scanned.runs_several = false;
                 }
                 flight.is(&scanned);
+                flight.draws = scanned.kind == Kind::Write && draws(text);
+                if self.wanted.insert_id().is_none() && names_insert_id(text) {
+                    // SHOW VARIABLES shows it, too.
+                    flight.recalls = flight.recalls.union(Recalls::INSERT_ID);
+                }
                 flight.what.untransactional =
                     !whole || self.touches_untransactional(text, scanned.kind, untransactional);
                 self.mark_chain(&mut flight, scanned);
@@ -240,6 +245,7 @@ impl Session {
                 let scanned = statement.scanned;
                 flight.is(&scanned);
                 let statement = &self.wanted.statements[&id];
+                flight.draws = scanned.kind == Kind::Write && draws(&statement.sql);
                 flight.what.untransactional = statement.sql.is_empty()
                     || self.touches_untransactional(&statement.sql, scanned.kind, untransactional);
                 self.mark_chain(&mut flight, scanned);
@@ -400,7 +406,10 @@ impl Session {
             anew = anew.union(Recalls::FOUND_ROWS);
         }
         if flight.kind() == Kind::Write && flight.recalls.is_empty() {
-            anew = anew.union(Recalls::SEQUENCE).union(Recalls::LAST_GTID);
+            anew = anew.union(Recalls::LAST_GTID);
+        }
+        if flight.draws {
+            anew = anew.union(Recalls::SEQUENCE);
         }
         link.remembers(anew);
     }
@@ -540,6 +549,21 @@ fn cut_off(scanned: Statement) -> Statement {
         touches_engines: true,
         ..scanned
     }
+}
+
+/// Whether a text draws a number from a sequence, for all that it shows.
+fn draws(text: &[u8]) -> bool {
+    has(text, b"nextval") || has(text, b"next value")
+}
+
+/// Whether a text names the variable that LAST_INSERT_ID() is.
+fn names_insert_id(text: &[u8]) -> bool {
+    has(text, b"last_insert_id") || has(text, b"identity")
+}
+
+/// Whether a text has a word anywhere, in letters of either case.
+fn has(text: &[u8], what: &[u8]) -> bool {
+    text.windows(what.len()).any(|found| found.eq_ignore_ascii_case(what))
 }
 
 /// Whether an OK packet may tell an insert id: behind a number of rows of one byte, a zero tells none.
