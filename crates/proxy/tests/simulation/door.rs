@@ -101,7 +101,10 @@ impl Lane {
     }
 
     pub fn lease(self: &Rc<Self>) -> Option<Lease> {
-        self.occupancy.begin_lease().then(|| Lease { lane: self.clone() })
+        let is_open = self.is_open();
+        let lease = self.occupancy.begin_lease().then(|| Lease { lane: self.clone() });
+        assert!(lease.is_none() || is_open, "a lease on a lane that is not open");
+        lease
     }
 
     /// A link stands here; none where it is shut.
@@ -297,8 +300,12 @@ impl Door {
         }
     }
 
-    /// The one invariant that the whole design is for.
+    /// The one invariant that the whole design is for; and what was said to be quiet is so.
     pub fn check_alone(&self) {
+        for lane in self.board.borrow().lanes.iter().filter(|lane| lane.state() == State::Draining) {
+            let is_said = self.quiesced.borrow().contains(&lane.node.0);
+            assert!(!is_said || lane.leases() == 0, "a transaction runs on a lane that was said to be quiet");
+        }
         if !self.is_one {
             return;
         }
@@ -334,6 +341,7 @@ impl Door {
             }
             self.say_quiet();
             self.say_cut();
+            self.check_alone();
         }
     }
 

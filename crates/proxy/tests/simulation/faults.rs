@@ -71,7 +71,7 @@ fn one(world: &Rc<World>) {
             for (node, apart) in apart.iter().enumerate() {
                 group.set_network(node, *apart, true);
             }
-            later(world, (50, 1500), |world| {
+            later(world, world.outage_ms, |world| {
                 for node in 0..NODES {
                     world.group.set_network(node, false, false);
                 }

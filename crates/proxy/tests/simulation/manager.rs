@@ -27,6 +27,10 @@ use crate::ledger::Ledger;
 use crate::link::{Ask, Link};
 
 const TICK: Duration = Duration::from_millis(20);
+/// A node is given up for what happened at most so long ago.
+const CAUSE_TIME: Duration = Duration::from_secs(2);
+/// An order, and what follows from it, takes no longer.
+const ORDER_TIME: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
@@ -46,10 +50,15 @@ pub struct Manager {
     wishes: [RefCell<VecDeque<Wish>>; NODES],
     pub routes: RefCell<Option<Arc<Routes>>>,
     orders: Cell<u64>,
+    /// When the last one was given.
+    ordered: Cell<Duration>,
     answered: RefCell<BTreeMap<u64, bool>>,
     /// What is on disk.
     written: Cell<Term>,
     disk_fails: Cell<bool>,
+    /// The last open lane of `writers = "one"`, and its term; of each node, the last epoch that was shut.
+    wrote: Cell<(NodeId, Term)>,
+    ended: [Cell<u64>; NODES],
     is_stalled: Cell<bool>,
     /// The last decisions, for whoever looks for the cause of a failure.
     pub said: RefCell<VecDeque<String>>,
@@ -75,9 +84,12 @@ impl Manager {
             wishes: Default::default(),
             routes: RefCell::default(),
             orders: Cell::default(),
+            ordered: Cell::default(),
             answered: RefCell::default(),
             written: Cell::default(),
             disk_fails: Cell::default(),
+            wrote: Cell::new((NodeId(0), Term(0))),
+            ended: Default::default(),
             is_stalled: Cell::default(),
             said: RefCell::default(),
         });
@@ -113,6 +125,7 @@ impl Manager {
     pub fn order(&self, order: Order) -> u64 {
         let id = self.orders.get() + 1;
         self.orders.set(id);
+        self.ordered.set(self.group.clock.now());
         self.inbox.borrow_mut().push_back(Fact::Order { id: OrderId(id), order });
         id
     }
@@ -187,16 +200,49 @@ impl Manager {
     }
 
     fn publish(&self, routes: Arc<Routes>) {
-        let open = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
-        assert!(self.settings.writers == Writers::All || open <= 1, "two lanes are open");
-        assert!(routes.term <= self.written.get(), "term {} is not on disk", routes.term);
         let lanes: Vec<String> = routes
             .lanes
             .iter()
             .map(|lane| format!("{} {:?} {} {}", lane.name, lane.state, lane.epoch, lane.looked))
             .collect();
         self.note(format!("routes {} term {}: {}", routes.version, routes.term, lanes.join(", ")));
+        self.check(&routes);
         *self.routes.borrow_mut() = Some(routes);
+    }
+
+    /// What must hold of any routes.
+    fn check(&self, routes: &Routes) {
+        let is_one = self.settings.writers == Writers::One;
+        let open: Vec<_> = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).collect();
+        assert!(routes.term <= self.written.get(), "term {} is not on disk", routes.term);
+        assert!(!is_one || open.len() <= 1, "two lanes are open");
+        if let (true, [lane]) = (is_one, open.as_slice()) {
+            let before = self.wrote.replace((lane.node, routes.term));
+            assert!(before.0 == lane.node || before.1 < routes.term, "a new writer under an old term");
+        }
+        let before = self.routes.borrow().clone();
+        for lane in &routes.lanes {
+            let at = usize::from(lane.node.0);
+            let was_open = before.as_ref().is_some_and(|before| before.lanes[at].state != LaneState::Shut);
+            if was_open && lane.state == LaneState::Shut {
+                let is_planned = if is_one { !open.is_empty() } else { self.ordered_ago() < ORDER_TIME };
+                let well_for = self.group.well_for(at);
+                assert!(
+                    is_planned || well_for < CAUSE_TIME,
+                    "{} is given up, and is well for {well_for:?}",
+                    lane.name
+                );
+            }
+            if lane.state == LaneState::Shut {
+                self.ended[at].set(self.ended[at].get().max(lane.epoch));
+            } else {
+                assert!(lane.epoch >= self.ended[at].get(), "a lane that was shut opens again");
+            }
+        }
+    }
+
+    fn ordered_ago(&self) -> Duration {
+        self.group.clock.now().saturating_sub(self.ordered.get())
     }
 
     fn wish(&self, node: NodeId, wish: Wish) {
@@ -410,9 +456,15 @@ impl Manager {
 
     fn ask(self: &Rc<Self>, node: usize, link: Rc<Link>) -> Kept {
         let (this, asks) = (self.clone(), link.clone());
-        let slow = if self.group.dice.percent(1) { (100, 450) } else { (0, 1) };
+        let time = if self.group.dice.percent(1) {
+            let time = self.group.dice.between_ms(100, 450);
+            self.group.is_slow(node, time);
+            time
+        } else {
+            self.group.dice.between_ms(0, 1)
+        };
         let answer = Box::pin(async move {
-            this.group.clock.sleep(this.group.dice.between_ms(slow.0, slow.1)).await;
+            this.group.clock.sleep(time).await;
             asks.ask(Ask::Ping).await?;
             Ok(this.group.status(node))
         });
