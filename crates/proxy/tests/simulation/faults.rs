@@ -31,7 +31,7 @@ fn one(world: &Rc<World>) {
     let impaired = (0..NODES).filter(|node| !is_whole(*node)).count();
     // Two at once lose the majority: rarely.
     let is_too_much = impaired >= 1 && !dice.percent(10);
-    let kind = dice.below(14);
+    let kind = dice.below(16);
     world.manager.note(format!(
         "fault {kind} on db{}{}",
         node + 1,

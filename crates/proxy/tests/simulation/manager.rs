@@ -3,7 +3,7 @@
 //! The probes do as the program's own: a link that is kept open, a question every interval, one miss for each interval without an answer.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -56,9 +56,11 @@ pub struct Manager {
     /// What is on disk.
     written: Cell<Term>,
     disk_fails: Cell<bool>,
-    /// The last open lane of `writers = "one"`, and its term; of each node, the last epoch that was shut.
+    /// The last open lane of `writers = "one"`, and its term; of each node, the last epoch that was not shut.
     wrote: Cell<(NodeId, Term)>,
-    ended: [Cell<u64>; NODES],
+    last_epoch: [Cell<Option<u64>>; NODES],
+    /// Draining lanes that the proxy said to be quiet.
+    quiet: RefCell<BTreeSet<(NodeId, u64)>>,
     is_stalled: Cell<bool>,
     /// The last decisions, for whoever looks for the cause of a failure.
     pub said: RefCell<VecDeque<String>>,
@@ -89,7 +91,8 @@ impl Manager {
             written: Cell::default(),
             disk_fails: Cell::default(),
             wrote: Cell::new((NodeId(0), Term(0))),
-            ended: Default::default(),
+            last_epoch: Default::default(),
+            quiet: RefCell::default(),
             is_stalled: Cell::default(),
             said: RefCell::default(),
         });
@@ -162,6 +165,9 @@ impl Manager {
                     Fact::Tick
                 }
             };
+            if let Fact::Quiesced { node, epoch, .. } = &fact {
+                self.quiet.borrow_mut().insert((*node, *epoch));
+            }
             let actions = self.brain.borrow_mut().on(clock.now(), fact);
             for action in actions {
                 self.carry_out(action);
@@ -175,7 +181,10 @@ impl Manager {
             Action::Confirm { node } => self.wish(node, Wish::Confirm),
             Action::Probe { node } => self.wish(node, Wish::Probe),
             Action::Persist { term, .. } => self.persist(term),
-            Action::Barrier { node, term, within } => self.barrier(node, term, within),
+            Action::Barrier { node, term, within } => {
+                self.check_barrier(node);
+                self.barrier(node, term, within);
+            }
             Action::Galera(galera::Action::Evict { victim, via, view, within, .. }) => {
                 self.strike(victim, via, view, within);
             }
@@ -233,11 +242,30 @@ impl Manager {
                     lane.name
                 );
             }
-            if lane.state == LaneState::Shut {
-                self.ended[at].set(self.ended[at].get().max(lane.epoch));
-            } else {
-                assert!(lane.epoch >= self.ended[at].get(), "a lane that was shut opens again");
+            if lane.state != LaneState::Shut {
+                let is_back = before.is_some() && !was_open;
+                let last = self.last_epoch[at].replace(Some(lane.epoch));
+                assert!(!is_back || last < Some(lane.epoch), "a lane that was shut opens again");
             }
+        }
+        let mut quiet = self.quiet.borrow_mut();
+        quiet.retain(|(node, epoch)| {
+            let lane = &routes.lanes[usize::from(node.0)];
+            lane.epoch == *epoch && lane.state == LaneState::Draining
+        });
+    }
+
+    /// Nobody else writes, or may yet write, when a node is asked whether it has applied everything.
+    fn check_barrier(&self, node: NodeId) {
+        let routes = self.routes.borrow();
+        let Some(routes) = routes.as_ref().filter(|_| self.settings.writers == Writers::One) else { return };
+        for lane in routes.lanes.iter().filter(|lane| lane.node != node) {
+            let is_over = match lane.state {
+                LaneState::Open => false,
+                LaneState::Draining => self.quiet.borrow().contains(&(lane.node, lane.epoch)),
+                LaneState::Shut => true,
+            };
+            assert!(is_over, "a barrier is asked of db{} while {} may write", node.0 + 1, lane.name);
         }
     }
 
