@@ -26,11 +26,13 @@ mod dice;
 mod door;
 mod faults;
 mod group;
+mod lane;
 mod ledger;
 mod link;
 mod manager;
 #[path = "../../src/lane/occupancy.rs"]
 mod occupancy;
+mod probe;
 mod session_driver;
 /// What `occupancy` uses of the standard library.
 mod sync {
