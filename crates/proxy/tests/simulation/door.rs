@@ -1,171 +1,21 @@
 //! The door: the real gate and the real counts of lanes, fed with routes and messages as the proxy's own door is, one after the other.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
+use topology::Term;
 use topology::fact::Fact;
-use topology::routes::{LaneState, Routes};
-use topology::{NodeId, Term};
+use topology::routes::Routes;
 
 use crate::clock::Clock;
 use crate::dice::Dice;
+use crate::lane::{Inbox, Lane, Lease, Message};
 use crate::manager::Manager;
-use crate::occupancy::{Occupancy, State};
-
-/// The way to one node, as sessions share it.
-pub struct Lane {
-    pub node: NodeId,
-    pub epoch: u64,
-    occupancy: Occupancy,
-    sessions: Cell<u32>,
-    sessions_max: Cell<Option<u32>>,
-    looked: Cell<u64>,
-    alarms: Cell<u64>,
-    /// The last alarm that the manager was told of.
-    told: Cell<u64>,
-    inbox: Rc<RefCell<VecDeque<Message>>>,
-}
-
-impl Lane {
-    fn new(lane: &topology::routes::Lane, inbox: &Rc<RefCell<VecDeque<Message>>>) -> Rc<Self> {
-        let new = Self {
-            node: lane.node,
-            epoch: lane.epoch,
-            occupancy: Occupancy::new(),
-            sessions: Cell::default(),
-            sessions_max: Cell::default(),
-            looked: Cell::default(),
-            alarms: Cell::default(),
-            told: Cell::default(),
-            inbox: inbox.clone(),
-        };
-        new.set(lane);
-        Rc::new(new)
-    }
-
-    fn set(&self, lane: &topology::routes::Lane) {
-        self.sessions_max.set(lane.sessions_max);
-        self.looked.set(self.looked.get().max(lane.looked));
-        self.occupancy.set(match lane.state {
-            LaneState::Open => State::Open,
-            LaneState::Draining => State::Draining,
-            LaneState::Shut => State::Shut,
-        });
-    }
-
-    pub fn state(&self) -> State {
-        self.occupancy.state()
-    }
-
-    pub fn is_open(&self) -> bool {
-        self.state() == State::Open
-    }
-
-    pub fn is_shut(&self) -> bool {
-        self.state() == State::Shut
-    }
-
-    pub fn leases(&self) -> usize {
-        self.occupancy.leases()
-    }
-
-    pub fn has_room(&self) -> bool {
-        self.sessions_max.get().is_none_or(|most| self.sessions.get() < most)
-    }
-
-    pub fn is_crowded(&self) -> bool {
-        self.sessions_max.get().is_some_and(|most| self.sessions.get() > most)
-    }
-
-    pub fn next_alarm(&self) -> u64 {
-        self.alarms.set(self.alarms.get() + 1);
-        self.alarms.get()
-    }
-
-    pub fn has_looked(&self, alarm: u64) -> bool {
-        self.looked.get() >= alarm
-    }
-
-    /// The manager was told of this alarm.
-    pub fn told(&self, alarm: u64) {
-        self.told.set(self.told.get().max(alarm));
-    }
-
-    /// Every alarm that the manager was told of is answered, or the lane is over.
-    pub fn is_calm(&self) -> bool {
-        self.is_shut() || self.looked.get() >= self.told.get()
-    }
-
-    pub fn lease(self: &Rc<Self>) -> Option<Lease> {
-        self.occupancy.begin_lease().then(|| Lease { lane: self.clone() })
-    }
-
-    /// A link stands here; none where it is shut.
-    pub fn register(self: &Rc<Self>) -> Option<Registration> {
-        if self.is_shut() {
-            return None;
-        }
-        self.sessions.set(self.sessions.get() + 1);
-        Some(Registration { lane: self.clone() })
-    }
-
-    fn look(&self) {
-        self.inbox.borrow_mut().push_back(Message::Look);
-    }
-}
-
-/// A transaction runs as long as this lives.
-pub struct Lease {
-    lane: Rc<Lane>,
-}
-
-impl Lease {
-    pub fn lane(&self) -> &Rc<Lane> {
-        &self.lane
-    }
-
-    pub fn save_later(&self) -> Saver {
-        self.lane.occupancy.begin_saving();
-        Saver { lane: self.lane.clone() }
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if self.lane.occupancy.end_lease() {
-            self.lane.look();
-        }
-    }
-}
-
-/// Something is to be read from the node as long as this lives.
-pub struct Saver {
-    lane: Rc<Lane>,
-}
-
-impl Drop for Saver {
-    fn drop(&mut self) {
-        if self.lane.occupancy.end_saving() {
-            self.lane.look();
-        }
-    }
-}
-
-/// A link stands on a lane as long as this lives.
-pub struct Registration {
-    lane: Rc<Lane>,
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        self.lane.sessions.set(self.lane.sessions.get() - 1);
-        self.lane.look();
-    }
-}
+use crate::occupancy::State;
 
 /// What sessions see of the routes in force.
 #[derive(Clone, Default)]
@@ -175,17 +25,10 @@ pub struct Board {
     pub lanes: Vec<Rc<Lane>>,
 }
 
-enum Message {
-    Wait { id: u64, bytes: usize, since: Duration },
-    Gone(u64),
-    Finished(Ticket),
-    Look,
-}
-
 /// A place in the ramp.
 pub struct Slot {
     ticket: Ticket,
-    inbox: Rc<RefCell<VecDeque<Message>>>,
+    inbox: Inbox,
 }
 
 impl Drop for Slot {
@@ -222,7 +65,7 @@ pub struct Door {
     is_one: bool,
     board: RefCell<Board>,
     gate: RefCell<Gate>,
-    inbox: Rc<RefCell<VecDeque<Message>>>,
+    inbox: Inbox,
     waiting: RefCell<BTreeMap<Ticket, u64>>,
     tickets: RefCell<BTreeMap<u64, Ticket>>,
     verdicts: RefCell<BTreeMap<u64, (Verdict, Ticket)>>,
@@ -297,8 +140,12 @@ impl Door {
         }
     }
 
-    /// The one invariant that the whole design is for.
+    /// The one invariant that the whole design is for; and what was said to be quiet is so.
     pub fn check_alone(&self) {
+        for lane in self.board.borrow().lanes.iter().filter(|lane| lane.state() == State::Draining) {
+            let is_said = self.quiesced.borrow().contains(&lane.node.0);
+            assert!(!is_said || lane.leases() == 0, "a transaction runs on a lane that was said to be quiet");
+        }
         if !self.is_one {
             return;
         }
@@ -334,6 +181,7 @@ impl Door {
             }
             self.say_quiet();
             self.say_cut();
+            self.check_alone();
         }
     }
 

@@ -31,7 +31,7 @@ fn one(world: &Rc<World>) {
     let impaired = (0..NODES).filter(|node| !is_whole(*node)).count();
     // Two at once lose the majority: rarely.
     let is_too_much = impaired >= 1 && !dice.percent(10);
-    let kind = dice.below(14);
+    let kind = dice.below(16);
     world.manager.note(format!(
         "fault {kind} on db{}{}",
         node + 1,
@@ -71,7 +71,7 @@ fn one(world: &Rc<World>) {
             for (node, apart) in apart.iter().enumerate() {
                 group.set_network(node, *apart, true);
             }
-            later(world, (50, 1500), |world| {
+            later(world, world.outage_ms, |world| {
                 for node in 0..NODES {
                     world.group.set_network(node, false, false);
                 }

@@ -5,7 +5,7 @@
 //! answers; a member applies what others wrote a little later; a member that was away is fed before it serves; a frozen one wakes up with
 //! what it believed before.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
@@ -66,6 +66,8 @@ pub struct Group {
     pub log: RefCell<Vec<u32>>,
     /// The newest primary view.
     newest: RefCell<View>,
+    /// When each node was last not as it should be.
+    trouble: [Cell<Duration>; NODES],
 }
 
 /// Why a statement was not done by its node.
@@ -99,10 +101,12 @@ impl Group {
             nodes: RefCell::new(nodes),
             log: RefCell::default(),
             newest: RefCell::new(view),
+            trouble: Default::default(),
         });
         for node in 0..NODES {
             group.clock.spawn(group.clone().apply(node));
         }
+        group.clock.spawn(group.clone().note_trouble());
         group
     }
 
@@ -152,6 +156,35 @@ impl Group {
                     && !member.apart_from_group
                     && member.view.number == view.number
             })
+    }
+
+    /// How long the node has been as it should be. That nobody can be reached is our trouble, and not the nodes'.
+    pub fn well_for(&self, node: usize) -> Duration {
+        self.look_for_trouble();
+        self.clock.now().saturating_sub(self.trouble[node].get())
+    }
+
+    /// It takes so long for an answer.
+    pub fn is_slow(&self, node: usize, time: Duration) {
+        self.trouble[node].set(self.clock.now() + time);
+    }
+
+    fn look_for_trouble(&self) {
+        let is_ours = (0..NODES).all(|node| !self.is_reachable(node));
+        for (at, trouble) in self.trouble.iter().enumerate() {
+            let is_well =
+                self.serves(at).is_ok() && !self.node(at).read_only && !self.node(at).apart_from_group;
+            if !is_well || (!self.is_reachable(at) && !is_ours) {
+                trouble.set(trouble.get().max(self.clock.now()));
+            }
+        }
+    }
+
+    async fn note_trouble(self: Rc<Self>) {
+        loop {
+            self.look_for_trouble();
+            self.clock.sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// What it says when it is asked for its status.

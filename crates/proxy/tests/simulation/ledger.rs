@@ -1,11 +1,13 @@
 //! What was told to clients, against what is in the log in the end.
 //!
-//! Checked at once: a row is not handed to a second node while the first may yet commit it, or has; a read sees every row that was
-//! acknowledged before it was sent. Checked in the end: what was acknowledged is in the log, what was said not to be done is not, a
+//! Checked at once: a row is not handed to a second node while the first may yet commit it, or has, and not again and again. Checked in the end: what was acknowledged is in the log, what was said not to be done is not, a
 //! transaction is there whole or not at all, nothing is there twice.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A row is sent again only when a node was given up, and there are not many of them.
+const SENT_MAX: u32 = 4;
 
 /// What a client knows of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct Ledger {
     transactions: RefCell<Vec<Vec<u32>>>,
     /// Rows that a node has begun to commit, and has not surely failed to.
     begun: RefCell<BTreeSet<u32>>,
+    /// How often a row was sent to a node.
+    sent: RefCell<BTreeMap<u32, u32>>,
     next: RefCell<u32>,
 }
 
@@ -36,6 +40,14 @@ impl Ledger {
         *next += 1;
         self.told.borrow_mut().insert(*next, Told::Nothing);
         *next
+    }
+
+    /// A row is sent to a node.
+    pub fn is_sent(&self, row: u32) {
+        let mut sent = self.sent.borrow_mut();
+        let times = sent.entry(row).or_default();
+        *times += 1;
+        assert!(*times <= SENT_MAX, "row {row} was sent {times} times");
     }
 
     /// A node begins to commit these.

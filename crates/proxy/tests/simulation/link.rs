@@ -219,6 +219,9 @@ impl Link {
     async fn perform(&self, request: Ask, transaction: &mut Option<Vec<u32>>) -> Result<Answer, NotDone> {
         let group = &self.group;
         group.work(self.node, self.born, group.dice.between_us(50, 800)).await?;
+        if let Ask::Statement { does: Does::Write(row), .. } = request {
+            self.ledger.is_sent(row);
+        }
         let (does, forged) = match request {
             Ask::Ping => return Ok(Answer::Ok { in_transaction: transaction.is_some() }),
             Ask::CausalRead => {

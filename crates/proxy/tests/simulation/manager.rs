@@ -1,22 +1,17 @@
 //! The manager: the real brain, with probes, a disk and orders that take their time and may fail.
-//!
-//! The probes do as the program's own: a link that is kept open, a question every interval, one miss for each interval without an answer.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::future::{Future, pending, poll_fn};
-use std::pin::Pin;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
-use topology::galera::{self, GaleraStatus};
+use topology::fact::{Fact, Outcome};
+use topology::galera;
 use topology::order::{Order, OrderId};
-use topology::routes::{LaneState, Routes, ServerGreeting};
+use topology::routes::{LaneState, Routes};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
@@ -24,32 +19,38 @@ use topology::{NodeId, Term};
 use crate::clock::{Either, race};
 use crate::group::{Group, NODES};
 use crate::ledger::Ledger;
-use crate::link::{Ask, Link};
+use crate::link::{Answer, Ask, Link};
+use crate::probe::Wish;
 
 const TICK: Duration = Duration::from_millis(20);
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
-    Confirm,
-    Probe,
-}
+/// A node is given up for what happened at most so long ago.
+const CAUSE_TIME: Duration = Duration::from_secs(2);
+/// An order, and what follows from it, takes no longer.
+const ORDER_TIME: Duration = Duration::from_secs(15);
 
 /// See the head of this file.
 pub struct Manager {
-    group: Rc<Group>,
-    ledger: Rc<Ledger>,
-    settings: Settings,
+    pub group: Rc<Group>,
+    pub ledger: Rc<Ledger>,
+    pub settings: Settings,
     brain: RefCell<Brain>,
-    inbox: RefCell<VecDeque<Fact>>,
+    pub inbox: RefCell<VecDeque<Fact>>,
     /// Facts of the proxy come in the order in which they were told.
     last_told: Cell<Duration>,
-    wishes: [RefCell<VecDeque<Wish>>; NODES],
+    pub wishes: [RefCell<VecDeque<Wish>>; NODES],
     pub routes: RefCell<Option<Arc<Routes>>>,
     orders: Cell<u64>,
+    /// When the last one was given.
+    ordered: Cell<Duration>,
     answered: RefCell<BTreeMap<u64, bool>>,
     /// What is on disk.
     written: Cell<Term>,
     disk_fails: Cell<bool>,
+    /// The last open lane of `writers = "one"`, and its term; of each node, the last epoch that was not shut.
+    wrote: Cell<(NodeId, Term)>,
+    last_epoch: [Cell<Option<u64>>; NODES],
+    /// Draining lanes that the proxy said to be quiet.
+    quiet: RefCell<BTreeSet<(NodeId, u64)>>,
     is_stalled: Cell<bool>,
     /// The last decisions, for whoever looks for the cause of a failure.
     pub said: RefCell<VecDeque<String>>,
@@ -75,9 +76,13 @@ impl Manager {
             wishes: Default::default(),
             routes: RefCell::default(),
             orders: Cell::default(),
+            ordered: Cell::default(),
             answered: RefCell::default(),
             written: Cell::default(),
             disk_fails: Cell::default(),
+            wrote: Cell::new((NodeId(0), Term(0))),
+            last_epoch: Default::default(),
+            quiet: RefCell::default(),
             is_stalled: Cell::default(),
             said: RefCell::default(),
         });
@@ -113,6 +118,7 @@ impl Manager {
     pub fn order(&self, order: Order) -> u64 {
         let id = self.orders.get() + 1;
         self.orders.set(id);
+        self.ordered.set(self.group.clock.now());
         self.inbox.borrow_mut().push_back(Fact::Order { id: OrderId(id), order });
         id
     }
@@ -149,6 +155,9 @@ impl Manager {
                     Fact::Tick
                 }
             };
+            if let Fact::Quiesced { node, epoch, .. } = &fact {
+                self.quiet.borrow_mut().insert((*node, *epoch));
+            }
             let actions = self.brain.borrow_mut().on(clock.now(), fact);
             for action in actions {
                 self.carry_out(action);
@@ -162,7 +171,10 @@ impl Manager {
             Action::Confirm { node } => self.wish(node, Wish::Confirm),
             Action::Probe { node } => self.wish(node, Wish::Probe),
             Action::Persist { term, .. } => self.persist(term),
-            Action::Barrier { node, term, within } => self.barrier(node, term, within),
+            Action::Barrier { node, term, within } => {
+                self.check_barrier(node);
+                self.barrier(node, term, within);
+            }
             Action::Galera(galera::Action::Evict { victim, via, view, within, .. }) => {
                 self.strike(victim, via, view, within);
             }
@@ -187,16 +199,68 @@ impl Manager {
     }
 
     fn publish(&self, routes: Arc<Routes>) {
-        let open = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).count();
-        assert!(self.settings.writers == Writers::All || open <= 1, "two lanes are open");
-        assert!(routes.term <= self.written.get(), "term {} is not on disk", routes.term);
         let lanes: Vec<String> = routes
             .lanes
             .iter()
             .map(|lane| format!("{} {:?} {} {}", lane.name, lane.state, lane.epoch, lane.looked))
             .collect();
         self.note(format!("routes {} term {}: {}", routes.version, routes.term, lanes.join(", ")));
+        self.check(&routes);
         *self.routes.borrow_mut() = Some(routes);
+    }
+
+    /// What must hold of any routes.
+    fn check(&self, routes: &Routes) {
+        let is_one = self.settings.writers == Writers::One;
+        let open: Vec<_> = routes.lanes.iter().filter(|lane| lane.state == LaneState::Open).collect();
+        assert!(routes.term <= self.written.get(), "term {} is not on disk", routes.term);
+        assert!(!is_one || open.len() <= 1, "two lanes are open");
+        if let (true, [lane]) = (is_one, open.as_slice()) {
+            let before = self.wrote.replace((lane.node, routes.term));
+            assert!(before.0 == lane.node || before.1 < routes.term, "a new writer under an old term");
+        }
+        let before = self.routes.borrow().clone();
+        for lane in &routes.lanes {
+            let at = usize::from(lane.node.0);
+            let was_open = before.as_ref().is_some_and(|before| before.lanes[at].state != LaneState::Shut);
+            if was_open && lane.state == LaneState::Shut {
+                let is_planned = if is_one { !open.is_empty() } else { self.ordered_ago() < ORDER_TIME };
+                let well_for = self.group.well_for(at);
+                assert!(
+                    is_planned || well_for < CAUSE_TIME,
+                    "{} is given up, and is well for {well_for:?}",
+                    lane.name
+                );
+            }
+            if lane.state != LaneState::Shut {
+                let is_back = before.is_some() && !was_open;
+                let last = self.last_epoch[at].replace(Some(lane.epoch));
+                assert!(!is_back || last < Some(lane.epoch), "a lane that was shut opens again");
+            }
+        }
+        let mut quiet = self.quiet.borrow_mut();
+        quiet.retain(|(node, epoch)| {
+            let lane = &routes.lanes[usize::from(node.0)];
+            lane.epoch == *epoch && lane.state == LaneState::Draining
+        });
+    }
+
+    /// Nobody else writes, or may yet write, when a node is asked whether it has applied everything.
+    fn check_barrier(&self, node: NodeId) {
+        let routes = self.routes.borrow();
+        let Some(routes) = routes.as_ref().filter(|_| self.settings.writers == Writers::One) else { return };
+        for lane in routes.lanes.iter().filter(|lane| lane.node != node) {
+            let is_over = match lane.state {
+                LaneState::Open => false,
+                LaneState::Draining => self.quiet.borrow().contains(&(lane.node, lane.epoch)),
+                LaneState::Shut => true,
+            };
+            assert!(is_over, "a barrier is asked of db{} while {} may write", node.0 + 1, lane.name);
+        }
+    }
+
+    fn ordered_ago(&self) -> Duration {
+        self.group.clock.now().saturating_sub(self.ordered.get())
     }
 
     fn wish(&self, node: NodeId, wish: Wish) {
@@ -239,10 +303,8 @@ impl Manager {
                 let answer = link.ask(Ask::CausalRead).await.map_err(|e| format!("{e:?}"));
                 link.close(false);
                 match answer? {
-                    crate::link::Answer::Ok { .. } if this.group.node(at).read_only => {
-                        Err("read only".to_owned())
-                    }
-                    crate::link::Answer::Ok { .. } => Ok(()),
+                    Answer::Ok { .. } if this.group.node(at).read_only => Err("read only".to_owned()),
+                    Answer::Ok { .. } => Ok(()),
                     other => Err(format!("{other:?}")),
                 }
             };
@@ -278,205 +340,4 @@ impl Manager {
             this.inbox.borrow_mut().push_back(Fact::Outcome(outcome.into()));
         });
     }
-
-    // ---- a probe
-
-    async fn probe(self: Rc<Self>, node: usize) {
-        let clock = self.group.clock.clone();
-        let id = NodeId(node as u8);
-        let interval = self.settings.probe_interval;
-        let mut kept = Kept::Without;
-        let mut trying: Option<Trying> = None;
-        let mut next_ask = clock.now();
-        loop {
-            let wake = [
-                match &kept {
-                    Kept::Asking { next_miss, .. } => Some(*next_miss),
-                    Kept::Without if trying.is_some() => None,
-                    Kept::Idle(_) | Kept::Without => Some(next_ask),
-                },
-                trying.as_ref().map(|trying| trying.next_miss),
-            ];
-            let wake = wake.into_iter().flatten().min().unwrap_or(clock.now() + interval);
-            match self.next(node, &mut kept, &mut trying, wake).await {
-                Event::Wish(Wish::Confirm) => {
-                    if trying.is_none() {
-                        trying = Some(self.connect(node));
-                    }
-                }
-                Event::Wish(Wish::Probe) => match kept {
-                    Kept::Idle(link) => {
-                        kept = self.ask(node, link);
-                        next_ask = clock.now() + interval;
-                    }
-                    Kept::Without if trying.is_none() => trying = Some(self.connect(node)),
-                    Kept::Without | Kept::Asking { .. } => {}
-                },
-                Event::Connected(result) => {
-                    trying = None;
-                    next_ask = clock.now() + interval;
-                    match result {
-                        Ok(link) => {
-                            let greeting =
-                                ServerGreeting { version: "10.11".into(), capabilities: 0, charset: 45 };
-                            self.hear(Fact::LinkUp { node: id, greeting });
-                            if let Kept::Idle(link) | Kept::Asking { link, .. } = &kept {
-                                link.close(false);
-                            }
-                            kept = self.ask(node, link);
-                        }
-                        Err(how) => self.hear(Fact::ConnectFailed { node: id, how }),
-                    }
-                }
-                Event::Ended => {
-                    kept = Kept::Without;
-                    next_ask = clock.now() + interval;
-                    self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
-                }
-                Event::Answered(Ok(status), link, asked) => {
-                    kept = Kept::Idle(link);
-                    self.hear(Fact::Status { node: id, status: status.into(), asked });
-                }
-                Event::Answered(Err(_), ..) => {
-                    kept = Kept::Without;
-                    next_ask = clock.now() + interval;
-                    self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Closed });
-                }
-                Event::Time => self.time(node, &mut kept, &mut trying, &mut next_ask),
-            }
-        }
-    }
-
-    fn hear(&self, fact: Fact) {
-        self.inbox.borrow_mut().push_back(fact);
-    }
-
-    /// A moment has come that was waited for: the next question, or a miss.
-    fn time(
-        self: &Rc<Self>,
-        node: usize,
-        kept: &mut Kept,
-        trying: &mut Option<Trying>,
-        next_ask: &mut Duration,
-    ) {
-        let (now, interval, id) = (self.group.clock.now(), self.settings.probe_interval, NodeId(node as u8));
-        let mut missed = None;
-        if let Some(attempt) = trying
-            && attempt.next_miss <= now
-        {
-            attempt.next_miss = now + interval;
-            missed = Some(attempt.since);
-        }
-        match kept {
-            Kept::Asking { asked, misses, next_miss, link, .. } if *next_miss <= now => {
-                *misses += 1;
-                *next_miss = now + interval;
-                missed = Some(*asked);
-                if *misses >= self.settings.misses_max {
-                    link.close(false);
-                    *kept = Kept::Without;
-                    *next_ask = now;
-                    return self.hear(Fact::LinkEnded { node: id, how: LinkEnd::Silent });
-                }
-            }
-            Kept::Idle(_) if *next_ask <= now => {
-                *next_ask = now + interval;
-                if let Kept::Idle(link) = std::mem::replace(kept, Kept::Without) {
-                    *kept = self.ask(node, link);
-                }
-            }
-            Kept::Without if trying.is_none() && *next_ask <= now => {
-                *next_ask = now + interval;
-                *trying = Some(self.connect(node));
-            }
-            _ => {}
-        }
-        if let Some(asked) = missed {
-            self.hear(Fact::ProbeMissed { node: id, asked });
-        }
-    }
-
-    fn connect(self: &Rc<Self>, node: usize) -> Trying {
-        let this = self.clone();
-        let deadline = self.settings.probe_interval * self.settings.misses_max;
-        let link = Box::pin(async move {
-            let connected =
-                this.group.clock.within(deadline, Link::connect(&this.group, &this.ledger, node)).await;
-            connected.unwrap_or(Err(ConnectFailure::TimedOut))
-        });
-        let since = self.group.clock.now();
-        Trying { link, since, next_miss: since + self.settings.probe_interval }
-    }
-
-    fn ask(self: &Rc<Self>, node: usize, link: Rc<Link>) -> Kept {
-        let (this, asks) = (self.clone(), link.clone());
-        let slow = if self.group.dice.percent(1) { (100, 450) } else { (0, 1) };
-        let answer = Box::pin(async move {
-            this.group.clock.sleep(this.group.dice.between_ms(slow.0, slow.1)).await;
-            asks.ask(Ask::Ping).await?;
-            Ok(this.group.status(node))
-        });
-        let asked = self.group.clock.now();
-        Kept::Asking { answer, link, asked, misses: 0, next_miss: asked + self.settings.probe_interval }
-    }
-
-    async fn next(&self, node: usize, kept: &mut Kept, trying: &mut Option<Trying>, wake: Duration) -> Event {
-        let clock = &self.group.clock;
-        let mut spoke: Pin<Box<dyn Future<Output = Event> + '_>> = match kept {
-            Kept::Without => Box::pin(pending()),
-            Kept::Idle(link) => {
-                let link = link.clone();
-                Box::pin(async move {
-                    link.ended().await;
-                    Event::Ended
-                })
-            }
-            Kept::Asking { answer, link, asked, .. } => {
-                let (link, asked) = (link.clone(), *asked);
-                Box::pin(async move { Event::Answered(answer.as_mut().await, link, asked) })
-            }
-        };
-        let mut connected: Pin<Box<dyn Future<Output = Event> + '_>> = match trying {
-            None => Box::pin(pending()),
-            Some(trying) => Box::pin(async move { Event::Connected(trying.link.as_mut().await) }),
-        };
-        let mut wish = Box::pin(clock.until(|| self.wishes[node].borrow_mut().pop_front()));
-        let mut time = Box::pin(clock.sleep_until(wake));
-        poll_fn(|context| {
-            if let Poll::Ready(event) = spoke.as_mut().poll(context) {
-                return Poll::Ready(event);
-            }
-            if let Poll::Ready(event) = connected.as_mut().poll(context) {
-                return Poll::Ready(event);
-            }
-            if let Poll::Ready(wish) = wish.as_mut().poll(context) {
-                return Poll::Ready(Event::Wish(wish));
-            }
-            time.as_mut().poll(context).map(|()| Event::Time)
-        })
-        .await
-    }
-}
-
-type Asked = Pin<Box<dyn Future<Output = Result<GaleraStatus, ConnectFailure>>>>;
-type Connecting = Pin<Box<dyn Future<Output = Result<Rc<Link>, ConnectFailure>>>>;
-
-enum Kept {
-    Without,
-    Idle(Rc<Link>),
-    Asking { answer: Asked, link: Rc<Link>, asked: Duration, misses: u32, next_miss: Duration },
-}
-
-struct Trying {
-    link: Connecting,
-    since: Duration,
-    next_miss: Duration,
-}
-
-enum Event {
-    Wish(Wish),
-    Connected(Result<Rc<Link>, ConnectFailure>),
-    Ended,
-    Answered(Result<GaleraStatus, ConnectFailure>, Rc<Link>, Duration),
-    Time,
 }

@@ -22,7 +22,8 @@ use topology::fact::{ConnectFailure, Fact};
 
 use crate::World;
 use crate::clock::{Either, race};
-use crate::door::{Lane, Lease, Registration, Saver, Slot};
+use crate::door::Slot;
+use crate::lane::{Lane, Lease, Registration, Saver};
 use crate::link::{self, Answer, Does, Link};
 
 const LOOK_WAIT: Duration = Duration::from_secs(2);
