@@ -244,7 +244,6 @@ fn whatever_goes_wrong() {
 }
 
 #[test]
-#[ignore = "the brain gives up a healthy writer whose link is back sooner than its first answer"]
 fn nobody_is_given_up_after_an_outage_of_our_own_network() {
     for seed in seeds(0..100) {
         println!("{}", run(seed, (50, 1500)));
