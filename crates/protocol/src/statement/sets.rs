@@ -162,12 +162,13 @@ impl<'a> Look<'a> {
         let mut is_transaction = is(self.prev, "TRANSACTION");
         loop {
             let token = self.next();
+            // Nothing stands between a user variable and its sign.
+            all.literal_user_variables &= matches!(token, Some(Token::Punct(b'=') | Token::Assign));
             match token {
                 None | Some(Token::Punct(b'=') | Token::Assign) => {
                     if token.is_none() && !is_transaction {
                         all.kind = Kind::Write;
                     }
-                    all.literal_user_variables &= token.is_some();
                     return token;
                 }
                 Some(Token::Punct(b'.')) => {}

@@ -234,6 +234,7 @@ fn literal_user_variables() {
         ("SET @a =", false),
         ("SET @a = /*! 1 */", false),
         ("SET @a = _utf8'x'", false),
+        ("SET @a autocommit b.wait_timeout = 5", false),
     ] {
         let found = Statement::of(sql.as_bytes());
         assert_eq!(found.literal_user_variables, wanted, "{sql}");
