@@ -21,7 +21,7 @@ use session::wanted::{Prepared, TRACK, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
 
-use crate::frontend::Identity;
+use crate::identity::Identity;
 use crate::lane::{Lane, Registration};
 use crate::voice;
 

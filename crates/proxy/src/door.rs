@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use topology::Term;
 use topology::account::Accounts;
 use topology::fact::Fact;
@@ -60,23 +60,14 @@ enum Message {
     },
     /// A released statement has ended.
     Finished(Ticket),
-    /// A lane may have become quiet, or has room again.
-    Look,
     Counters(oneshot::Sender<Counters>),
 }
 
-/// How sessions and lanes speak to the door.
+/// How sessions speak to the door.
 #[derive(Clone)]
 pub struct DoorHandle {
     // Unbounded, and yet bounded: a session has at most a handful of messages under way, and sessions are limited.
     messages: mpsc::UnboundedSender<Message>,
-}
-
-impl DoorHandle {
-    /// A draining lane may have become quiet, a full one has room again, or the last link of a shut one is gone.
-    pub fn look(&self) {
-        let _ = self.messages.send(Message::Look);
-    }
 }
 
 /// What the sessions hold of the door.
@@ -148,6 +139,7 @@ impl Door {
         let keeper = Keeper {
             started: Instant::now(),
             handle: handle.clone(),
+            look: Arc::default(),
             gate: Gate::new(limits),
             waiting: HashMap::new(),
             tickets: HashMap::new(),
@@ -212,6 +204,8 @@ struct Cutting {
 struct Keeper {
     started: Instant,
     handle: DoorHandle,
+    /// A lane may have become quiet, has room again, or its last link is gone.
+    look: Arc<Notify>,
     gate: Gate,
     waiting: HashMap<Ticket, (u64, oneshot::Sender<Result<Slot, NoLane>>)>,
     tickets: HashMap<u64, Ticket>,
@@ -246,6 +240,7 @@ impl Keeper {
                     Some(message) => self.heard(message),
                     None => return,
                 },
+                () = self.look.notified() => self.refresh_gate(),
                 () = sleep_until(deadline) => self.with_gate(Gate::expire),
             }
             self.say_quiet().await;
@@ -277,7 +272,6 @@ impl Keeper {
                 }
             }
             Message::Finished(ticket) => self.with_gate(|gate, now, out| gate.finished(now, ticket, out)),
-            Message::Look => self.refresh_gate(),
             Message::Counters(answer) => {
                 let _ = answer.send(self.gate.counters());
             }
@@ -331,9 +325,9 @@ impl Keeper {
                         let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);
                         self.cutting.push(Cutting { lane: lane.clone(), epoch });
                     }
-                    Lane::new(wanted, self.handle.clone())
+                    Lane::new(wanted, self.look.clone())
                 }
-                None => Lane::new(wanted, self.handle.clone()),
+                None => Lane::new(wanted, self.look.clone()),
             };
             lanes.push(lane);
         }

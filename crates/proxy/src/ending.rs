@@ -13,7 +13,7 @@ use session::command::InFlight;
 use tokio::time::timeout;
 
 use crate::backend::Backend;
-use crate::frontend::Identity;
+use crate::identity::Identity;
 use crate::kill;
 use crate::lane::{Lane, Lease};
 use crate::registry::Place;

@@ -1,23 +1,23 @@
 //! The client's side of the wire: its login, its commands, and what the proxy says to it by itself.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use link::Buffer;
+use link::{Buffer, Transport};
 use protocol::capability::Caps;
 use protocol::handshake::{AuthSwitch, ChangeUser, Greeting, LoginRequest, is_ssl_request};
 use protocol::ok::{self, put_ok};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 use rand::Rng;
 use session::login::{self, Check, Credential, NATIVE};
-use tokio::io::{AsyncWriteExt, ReadBuf};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
+use crate::identity::Identity;
 use crate::shared::Shared;
 use crate::voice::{self, Voice};
 
@@ -52,15 +52,13 @@ const OFFERED: Caps = Caps(
 );
 /// A login packet is small; more than this is no login.
 const LOGIN_BYTES_MAX: usize = 64 * 1024;
-/// While bytes of the client wait, so often its socket is looked at for its end.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How much of a command that is not kept whole must be at hand for the scanner.
 const PREFIX: usize = 16 * 1024;
 
 /// The client as the driver holds it.
 pub struct Client {
     /// The socket.
-    pub stream: TcpStream,
+    pub stream: Transport,
     /// What it sent and was not yet dealt with; the command being served stands at its front.
     pub buffer: Buffer,
     /// Where it comes from.
@@ -82,22 +80,6 @@ pub struct Client {
 
 /// The first packet of an answer, for [`Client::say`] and its like: they count on from the last packet of the command.
 pub const FIRST: u8 = 1;
-
-/// Who the client is, once it has logged in.
-pub struct Identity {
-    /// User name.
-    pub user: String,
-    /// How to log in to a node in its name.
-    pub credential: Credential,
-    /// Schema asked for at login.
-    pub schema: Option<Vec<u8>>,
-    /// Character set number asked for at login.
-    pub charset: u16,
-    /// Connection attributes.
-    pub attrs: Vec<u8>,
-    /// The sequence number of the packet that ends the login.
-    pub seq: u8,
-}
 
 /// A command at the front of the client's buffer.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +117,7 @@ impl Client {
     /// A client that was accepted.
     pub fn new(stream: TcpStream, peer: SocketAddr, id: u32) -> Self {
         Self {
-            stream,
+            stream: stream.into(),
             buffer: Buffer::default(),
             peer,
             id,
@@ -386,28 +368,6 @@ impl Client {
 
     /// Resolves when the client went away. What it sends meanwhile stays where it is.
     pub async fn gone(&self) {
-        // Its next bytes may wait already, and hide the end behind them: the socket is looked at from time to time.
-        while self.has_bytes().await && !hung_up(&self.stream) {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        self.stream.until_hung_up().await;
     }
-
-    /// Resolves when bytes of the client have come, or (false) its end has. Asked for with each statement: the poll costs no system call and
-    /// no place in a list as long as nothing has come.
-    fn has_bytes(&self) -> impl Future<Output = bool> + '_ {
-        std::future::poll_fn(|context| {
-            let mut byte = [MaybeUninit::uninit()];
-            let mut byte = ReadBuf::uninit(&mut byte);
-            self.stream.poll_peek(context, &mut byte).map(|peeked| matches!(peeked, Ok(n) if n > 0))
-        })
-    }
-}
-
-/// Whether the peer has closed or reset the connection, though bytes of it may wait to be read.
-pub fn hung_up(stream: &TcpStream) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    // A poll that fails says nothing.
-    poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
 }

@@ -11,7 +11,7 @@ use protocol::capability::Caps;
 use session::session::Session;
 
 use crate::backend::{AttachError, Backend};
-use crate::frontend::Identity;
+use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::registry::{Named, Place};
 use crate::shared::Shared;

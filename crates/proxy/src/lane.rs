@@ -14,13 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
 use link::Cutter;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use topology::NodeId;
 use topology::routes::{Cut, LaneState};
 
 use self::links::Links;
 use self::occupancy::{Occupancy, State};
-use crate::door::DoorHandle;
 
 const NO_LIMIT: u32 = u32::MAX;
 
@@ -45,7 +44,8 @@ pub struct Lane {
     was_cut: AtomicBool,
     /// What sessions wait for; see [`Change`].
     change: watch::Sender<Change>,
-    door: DoorHandle,
+    /// The door is to look: it may have become quiet, has room again, or its last link is gone.
+    look: Arc<Notify>,
 }
 
 /// What a session may wait for. (The hot path reads atomics instead.)
@@ -59,7 +59,7 @@ pub struct Change {
 
 impl Lane {
     /// A lane in the state the routes give it.
-    pub fn new(lane: &topology::routes::Lane, door: DoorHandle) -> Arc<Self> {
+    pub fn new(lane: &topology::routes::Lane, look: Arc<Notify>) -> Arc<Self> {
         let new = Self {
             node: lane.node,
             name: lane.name.clone(),
@@ -73,7 +73,7 @@ impl Lane {
             links: Links::new(),
             was_cut: AtomicBool::new(false),
             change: watch::Sender::new(Change { state: State::Open, cut: Cut::Nothing }),
-            door,
+            look,
         };
         new.set(lane);
         Arc::new(new)
@@ -107,7 +107,7 @@ impl Lane {
         self.occupancy.set(State::Shut);
         self.announce(Cut::All);
         if self.links.close(|link| link.cut()) {
-            self.door.look();
+            self.look.notify_one();
         }
     }
 
@@ -239,7 +239,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.lane.occupancy.end_lease() {
-            self.lane.door.look();
+            self.lane.look.notify_one();
         }
     }
 }
@@ -252,7 +252,7 @@ pub struct Saver {
 impl Drop for Saver {
     fn drop(&mut self) {
         if self.lane.occupancy.end_saving() {
-            self.lane.door.look();
+            self.lane.look.notify_one();
         }
     }
 }
@@ -275,7 +275,7 @@ impl Drop for Registration {
         let was_last = self.lane.links.release(self.number);
         let before = self.lane.sessions.fetch_sub(1, SeqCst);
         if was_last || before == self.lane.sessions_max.load(SeqCst) {
-            self.lane.door.look();
+            self.lane.look.notify_one();
         }
     }
 }

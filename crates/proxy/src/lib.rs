@@ -18,6 +18,7 @@ mod door;
 mod driver;
 mod ending;
 mod frontend;
+mod identity;
 mod kill;
 mod lane;
 mod listener;
