@@ -222,6 +222,8 @@ impl One {
         );
         core.hold(Level::Warn, text);
         if to != failed {
+            // It may be the writer that had come back: what still runs there must not commit behind the barrier of another.
+            core.set_lane(failed, LaneState::Shut);
             run.to = to;
             run.term = term;
             run.ticket = Some(core.decide(term, Some(to)));
