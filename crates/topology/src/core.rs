@@ -229,8 +229,9 @@ impl Core {
     pub fn persist(&mut self) -> Ticket {
         let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
         let Choice { term, writer } = self.disk.choice;
-        self.out.push(Action::Persist { term, writer, sessions_max });
-        self.disk.ask(self.now)
+        let ticket = self.disk.ask(self.now);
+        self.out.push(Action::Persist { number: ticket.0, term, writer, sessions_max });
+        ticket
     }
 
     /// The number of the next decision.

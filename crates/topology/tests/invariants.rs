@@ -88,7 +88,7 @@ struct World {
     connecting: BTreeSet<u8>,
     /// Of each decision: its writer.
     chosen: BTreeMap<Term, Option<NodeId>>,
-    persists: VecDeque<Term>,
+    persists: VecDeque<(u64, Term)>,
     evicts: VecDeque<NodeId>,
     /// The one that runs: its number, when it was ordered, whether its end was ordered.
     hurry: Option<(u64, Duration, bool)>,
@@ -138,7 +138,6 @@ impl World {
         match &fact {
             Fact::LinkUp { node, .. } => self.linked[usize::from(node.0)] = true,
             Fact::LinkEnded { node, .. } => self.linked[usize::from(node.0)] = false,
-            Fact::Outcome(Outcome::Persisted { term }) => self.on_disk = self.on_disk.max(*term),
             _ => {}
         }
         for (place, action) in self.brain.on(self.now, fact).into_iter().enumerate() {
@@ -196,11 +195,11 @@ impl World {
                 }
                 self.lanes.clone_from(&routes.lanes);
             }
-            Action::Persist { term, writer, .. } => {
+            Action::Persist { number, term, writer, .. } => {
                 let first = *self.chosen.entry(term).or_insert(writer);
                 assert_eq!(first, writer, "another writer under term {term}");
                 assert!(term >= self.published, "an older decision is written over term {}", self.published);
-                self.persists.push_back(term);
+                self.persists.push_back((number, term));
             }
             Action::Galera(galera::Action::Evict { victim, via, .. }) => {
                 assert!(self.evicts.is_empty(), "two evictions at once");
@@ -318,12 +317,13 @@ impl World {
                 Fact::Quiesced { node: NodeId(node), epoch, term: self.published, version: self.version }
             }
             Event::Persisted(done) => {
-                let Some(term) = self.persists.pop_front() else { return };
+                let Some((number, term)) = self.persists.pop_front() else { return };
                 let why = String::from("full");
                 Fact::Outcome(if done {
-                    Outcome::Persisted { term }
+                    self.on_disk = self.on_disk.max(term);
+                    Outcome::Persisted { number }
                 } else {
-                    Outcome::PersistFailed { term, why }
+                    Outcome::PersistFailed { number, why }
                 })
             }
             Event::Evicted(done) => {
