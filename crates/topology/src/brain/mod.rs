@@ -133,10 +133,6 @@ impl Brain {
         core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
-            // The timers of all questions fire at once now, before the answers that came meanwhile are read.
-            if node.counts.misses < core.settings.misses_max {
-                node.counts.excuse(core.now);
-            }
         }
         core.say(
             Level::Warn,
