@@ -209,7 +209,9 @@ impl Cycle {
                 }
                 Action::Confirm { node } => self.watched.wish(node, Wish::Confirm),
                 Action::Probe { node } => self.watched.wish(node, Wish::Probe),
-                Action::Persist { term, writer, sessions_max } => self.persist(term, writer, &sessions_max),
+                Action::Persist { number, term, writer, sessions_max } => {
+                    self.persist(number, term, writer, &sessions_max);
+                }
                 Action::Galera(action) => self.tend_group(acts, action),
                 Action::Barrier { node, term, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
@@ -305,7 +307,7 @@ impl Cycle {
         }
     }
 
-    fn persist(&self, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>]) {
+    fn persist(&self, number: u64, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>]) {
         let limits = self.settings.nodes.iter().zip(sessions_max);
         let saved = Saved {
             term: term.0,
@@ -317,8 +319,8 @@ impl Cycle {
         let notes = self.notes_in.clone();
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
             let outcome = match result {
-                Ok(()) => Outcome::Persisted { term },
-                Err(error) => Outcome::PersistFailed { term, why: error.to_string() },
+                Ok(()) => Outcome::Persisted { number },
+                Err(error) => Outcome::PersistFailed { number, why: error.to_string() },
             };
             // On the store's own thread: it may wait. An error means that the cycle has ended.
             let _ = notes.blocking_send(Note::Fact(Fact::Outcome(outcome)));

@@ -25,6 +25,8 @@ pub enum Action {
     },
     /// Write this to disk; answered by `Persisted` or `PersistFailed`.
     Persist {
+        /// Comes back with the answer.
+        number: u64,
         /// The number of the decision; published only when it is on disk.
         term: Term,
         /// The writer decided on.

@@ -13,7 +13,7 @@ use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::order::{OrderDone, OrderId, OrderRefused};
-use crate::problem::seconds;
+use crate::problem::{UNCHECKED, seconds};
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::view::{Decision, Level, NodeState};
@@ -229,8 +229,9 @@ impl Core {
     pub fn persist(&mut self) -> Ticket {
         let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
         let Choice { term, writer } = self.disk.choice;
-        self.out.push(Action::Persist { term, writer, sessions_max });
-        self.disk.ask(self.now)
+        let ticket = self.disk.ask(self.now);
+        self.out.push(Action::Persist { number: ticket.0, term, writer, sessions_max });
+        ticket
     }
 
     /// The number of the next decision.
@@ -313,6 +314,12 @@ impl Core {
         let node = self.node(id);
         node.verdict.state == NodeState::Silent
             && node.counts.missed_since.is_some_and(|since| !self.another_answered_since(id, since))
+    }
+
+    /// Its link stands again, and its first word is on the way: that it says nothing yet is no proof against it.
+    pub fn first_word_awaited(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.linked && node.verdict.problem == UNCHECKED
     }
 
     // ---- expectations

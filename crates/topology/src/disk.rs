@@ -1,5 +1,5 @@
-//! What is on disk, and what is on its way there. The store writes in the order in which it is asked, so its answers are matched
-//! from the front.
+//! What is on disk, and what is on its way there. The store writes in the order in which it is asked. Each write has a number, and so
+//! has its answer: several may be on their way under one term, and one that was given up may be answered late.
 //!
 //! Invariants: [`Disk::written`] only grows, and no term above it is ever published. A term has one writer: whatever is written anew
 //! under it (limits of sessions, a write that failed) names that one.
@@ -12,7 +12,7 @@ use crate::{NodeId, Term};
 
 /// Numbers a wish to write, so that an order can wait for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct Ticket(pub u64);
 
 /// How a write stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +56,15 @@ impl Disk {
         ticket
     }
 
-    pub fn done(&mut self, term: Term) {
-        if let Some((ticket, _)) = self.take(term) {
-            self.done = Some(ticket);
+    pub fn done(&mut self, ticket: Ticket) {
+        if let Some(term) = self.take(ticket) {
+            self.done = self.done.max(Some(ticket));
             self.written = self.written.max(term);
         }
     }
 
-    pub fn fail(&mut self, term: Term, why: &str) {
-        if let Some((ticket, _)) = self.take(term) {
+    pub fn fail(&mut self, ticket: Ticket, why: &str) {
+        if self.take(ticket).is_some() {
             self.failed = Some((ticket, why.to_owned()));
         }
     }
@@ -90,9 +90,9 @@ impl Disk {
         }
     }
 
-    fn take(&mut self, term: Term) -> Option<(Ticket, Term)> {
-        let place = self.waiting.iter().position(|(_, waiting, _)| *waiting == term)?;
-        self.waiting.remove(place).map(|(ticket, term, _)| (ticket, term))
+    fn take(&mut self, ticket: Ticket) -> Option<Term> {
+        let place = self.waiting.iter().position(|(waiting, _, _)| *waiting == ticket)?;
+        self.waiting.remove(place).map(|(_, term, _)| term)
     }
 }
 
@@ -101,21 +101,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_matched_in_order_and_late_ones_ignored() {
+    fn an_answer_is_for_its_own_write_and_a_late_one_for_none() {
         let second = Duration::from_secs(1);
         let decided = |term| Choice { term: Term(term), writer: Some(NodeId(1)) };
         let mut disk = Disk::new(decided(4));
         disk.choice = decided(5);
         let one = disk.ask(Duration::ZERO);
         let two = disk.ask(second);
-        disk.done(Term(5));
+        disk.done(one);
         assert_eq!(
             (disk.state(one).0, disk.state(two).0, disk.written),
             (Written::Done, Written::Pending, Term(5))
         );
         assert!(disk.expire(7 * second, 5 * second));
         assert_eq!(disk.state(two).0, Written::Failed);
-        disk.done(Term(9));
-        assert_eq!(disk.written, Term(5));
+        disk.choice = decided(6);
+        let three = disk.ask(7 * second);
+        let four = disk.ask(7 * second);
+        disk.done(two);
+        assert_eq!((disk.state(three).0, disk.written), (Written::Pending, Term(5)));
+        disk.fail(four, "full");
+        assert_eq!((disk.state(three).0, disk.state(four)), (Written::Pending, (Written::Failed, "full")));
+        disk.done(three);
+        assert_eq!(
+            (disk.state(three).0, disk.state(four).0, disk.written),
+            (Written::Done, Written::Failed, Term(6))
+        );
     }
 }

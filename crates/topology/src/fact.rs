@@ -103,10 +103,10 @@ pub enum ConnectFailure {
 #[allow(missing_docs)] // as above
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The term, the writer and the drains are on disk.
-    Persisted { term: Term },
+    /// The term, the writer and the limits of the write of that number are on disk.
+    Persisted { number: u64 },
     /// They could not be written.
-    PersistFailed { term: Term, why: String },
+    PersistFailed { number: u64, why: String },
     /// Of what was to be done to a Galera cluster.
     Galera(galera::Outcome),
     /// The node has applied all that the group had when asked, and is writable, in its own words.

@@ -26,7 +26,7 @@ fn tell(brain: &mut Brain, now: Duration, fact: Fact) {
     let mut facts = VecDeque::from([fact]);
     while let Some(fact) = facts.pop_front() {
         facts.extend(brain.on(now, fact).into_iter().filter_map(|action| match action {
-            Action::Persist { term, .. } => Some(Fact::Outcome(Outcome::Persisted { term })),
+            Action::Persist { number, .. } => Some(Fact::Outcome(Outcome::Persisted { number })),
             Action::Barrier { node, term, .. } => Some(Fact::Outcome(Outcome::BarrierPassed { node, term })),
             _ => None,
         }));

@@ -71,7 +71,7 @@ struct Stage {
     interval: Duration,
     statuses: Vec<GaleraStatus>,
     auto: Vec<String>,
-    persists: VecDeque<Term>,
+    persists: VecDeque<u64>,
     evicts: VecDeque<NodeId>,
     /// The number of the last hurry.
     hurries: u64,
@@ -182,11 +182,11 @@ impl Stage {
             "account" => Fact::UnknownAccount { user: what.into() },
             "tables-changed" => Fact::TablesChanged,
             "persisted" => Fact::Outcome(Outcome::Persisted {
-                term: self.persists.pop_front().ok_or("nothing is written")?,
+                number: self.persists.pop_front().ok_or("nothing is written")?,
             }),
             "persist-failed" => {
-                let term = self.persists.pop_front().ok_or("nothing is written")?;
-                Fact::Outcome(Outcome::PersistFailed { term, why: words[2..].join(" ") })
+                let number = self.persists.pop_front().ok_or("nothing is written")?;
+                Fact::Outcome(Outcome::PersistFailed { number, why: words[2..].join(" ") })
             }
             "evicted" => {
                 let victim = self.evicts.pop_front().ok_or("nobody is evicted")?;
@@ -446,7 +446,7 @@ impl Stage {
                 self.asked.push(node);
                 format!("probe {}", name(node))
             }
-            Action::Persist { term, writer, sessions_max } => {
+            Action::Persist { number, term, writer, sessions_max } => {
                 let limits: Vec<String> = sessions_max
                     .iter()
                     .zip(&self.names)
@@ -454,9 +454,9 @@ impl Stage {
                     .collect();
                 let writer = writer.map_or("-".into(), name);
                 if auto("persist") {
-                    answer = Some(Fact::Outcome(Outcome::Persisted { term }));
+                    answer = Some(Fact::Outcome(Outcome::Persisted { number }));
                 } else {
-                    self.persists.push_back(term);
+                    self.persists.push_back(number);
                 }
                 format!("persist term {term} writer {writer}{}", limits.concat())
             }

@@ -170,7 +170,7 @@ impl Manager {
             Action::Publish(routes) => self.publish(routes),
             Action::Confirm { node } => self.wish(node, Wish::Confirm),
             Action::Probe { node } => self.wish(node, Wish::Probe),
-            Action::Persist { term, .. } => self.persist(term),
+            Action::Persist { number, term, .. } => self.persist(number, term),
             Action::Barrier { node, term, within } => {
                 self.check_barrier(node);
                 self.barrier(node, term, within);
@@ -278,16 +278,16 @@ impl Manager {
         });
     }
 
-    fn persist(self: &Rc<Self>, term: Term) {
+    fn persist(self: &Rc<Self>, number: u64, term: Term) {
         let this = self.clone();
         self.group.clock.spawn(async move {
             let time = if this.group.dice.percent(3) { (100, 3000) } else { (1, 8) };
             this.group.clock.sleep(this.group.dice.between_ms(time.0, time.1)).await;
             let outcome = if this.disk_fails.get() {
-                Outcome::PersistFailed { term, why: "the disk is full".into() }
+                Outcome::PersistFailed { number, why: "the disk is full".into() }
             } else {
                 this.written.set(this.written.get().max(term));
-                Outcome::Persisted { term }
+                Outcome::Persisted { number }
             };
             this.inbox.borrow_mut().push_back(Fact::Outcome(outcome));
         });

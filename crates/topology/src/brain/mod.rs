@@ -18,6 +18,7 @@ use std::time::Duration;
 use crate::account::Accounts;
 use crate::action::Action;
 use crate::core::Core;
+use crate::disk::Ticket;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Now, Outcome};
 use crate::health::Serves;
@@ -132,10 +133,6 @@ impl Brain {
         core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
-            // The timers of all questions fire at once now, before the answers that came meanwhile are read.
-            if node.counts.misses < core.settings.misses_max {
-                node.counts.excuse(core.now);
-            }
         }
         core.say(
             Level::Warn,
@@ -198,8 +195,8 @@ impl Brain {
 
     fn outcome(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Persisted { term } => self.core.disk.done(term),
-            Outcome::PersistFailed { term, why } => self.core.disk.fail(term, &why),
+            Outcome::Persisted { number } => self.core.disk.done(Ticket(number)),
+            Outcome::PersistFailed { number, why } => self.core.disk.fail(Ticket(number), &why),
             Outcome::Galera(outcome) => self.group.outcome(&mut self.core, outcome),
             Outcome::BarrierPassed { node, term } => self.barrier_answered(node, term, None),
             Outcome::BarrierFailed { node, term, why } => self.barrier_answered(node, term, Some(&why)),

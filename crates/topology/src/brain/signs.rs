@@ -86,13 +86,16 @@ impl Brain {
             self.shut_out(id, &how);
             return;
         }
-        let node = self.core.node_mut(id);
         node.probe_asked = None;
+        let is_answer =
+            !matches!(how, ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable);
+        if is_answer {
+            // The host answers, so our network works, or works again.
+            self.core.alive();
+        }
+        let node = self.core.node_mut(id);
         match how {
             ConnectFailure::Refused | ConnectFailure::Reset => {
-                // The host answers, so our network works.
-                self.core.last_sign = now;
-                let node = self.core.node_mut(id);
                 node.counts.refuse(now, enough);
                 node.lost_at.get_or_insert(now);
                 if node.linked_once && node.counts.refusals < enough {

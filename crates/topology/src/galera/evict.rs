@@ -35,6 +35,7 @@ use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
+use crate::fact::Now;
 use crate::health::Serves;
 use crate::view::{Level, NodeState};
 
@@ -56,6 +57,15 @@ struct Warrant {
     via: NodeId,
     view: u64,
     gcomm_uuid: String,
+}
+
+/// An eviction that was ordered.
+#[derive(Clone, Debug)]
+pub(super) struct Ordered {
+    victim: NodeId,
+    /// Its name in the group then; it may be back under another when the answer comes.
+    gcomm_uuid: String,
+    since: Now,
 }
 
 impl Galera {
@@ -105,33 +115,30 @@ impl Galera {
 
     /// Asks for it. The caller says why.
     fn evict(&mut self, core: &mut Core, warrant: Warrant) {
-        self.evicting = Some((warrant.victim, core.now));
         let within = core.settings.galera.evict_deadline;
-        self.member_mut(warrant.victim).evict_tries += 1;
         let Warrant { victim, via, view, gcomm_uuid } = warrant;
+        self.member_mut(victim).evict_tries += 1;
+        self.evicting = Some(Ordered { victim, gcomm_uuid: gcomm_uuid.clone(), since: core.now });
         core.out.push(Action::Evict { victim, gcomm_uuid, via, view, within }.into());
     }
 
     /// An order that is never answered is given up.
     pub fn tick(&mut self, core: &mut Core) {
-        if let Some((victim, since)) = self.evicting
-            && core.now.saturating_sub(since) > core.settings.galera.evict_deadline + ANSWER_SLACK
+        if let Some(Ordered { victim, since, .. }) = &self.evicting
+            && core.now.saturating_sub(*since) > core.settings.galera.evict_deadline + ANSWER_SLACK
         {
-            self.evict_ended(core, victim, Some("no answer in time"));
+            self.evict_ended(core, *victim, Some("no answer in time"));
         }
     }
 
     /// What came of it.
     pub(super) fn evict_ended(&mut self, core: &mut Core, victim: NodeId, failed: Option<&str>) {
-        if self.evicting.is_none_or(|(asked, _)| asked != victim) {
-            return;
-        }
-        self.evicting = None;
+        let Some(ordered) = self.evicting.take_if(|ordered| ordered.victim == victim) else { return };
         self.evict_ended = Some(core.now);
         let member = self.member_mut(victim);
         match failed {
             None => {
-                member.evicted_uuid = member.gcomm_uuid.clone();
+                member.evicted_uuid = ordered.gcomm_uuid;
                 core.say(Level::Info, format!("{} is evicted from the group", core.name(victim)));
             }
             Some(why) => {
@@ -149,10 +156,9 @@ impl Galera {
 
     /// The victim is alive to the group.
     pub(super) fn spared(&mut self, core: &mut Core, victim: NodeId, via: NodeId) {
-        if self.evicting.is_none_or(|(asked, _)| asked != victim) {
+        if self.evicting.take_if(|ordered| ordered.victim == victim).is_none() {
             return;
         }
-        self.evicting = None;
         self.evict_ended = Some(core.now);
         let member = self.member_mut(victim);
         member.evict_tries = 0;

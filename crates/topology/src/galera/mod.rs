@@ -119,8 +119,8 @@ pub(crate) struct Galera {
     /// Members of the group that the configuration does not have (an arbitrator, a node of somebody else), counted when all that it
     /// has were last in one view.
     strangers: usize,
-    /// An eviction in flight: victim, since.
-    evicting: Option<(NodeId, Now)>,
+    /// An eviction in flight.
+    evicting: Option<evict::Ordered>,
     /// When the last one ended: the next needs a status that is newer.
     evict_ended: Option<Now>,
     hurry: Option<hurry::Hurry>,

@@ -64,8 +64,9 @@ impl Galera {
     /// What the group says against a node that answers.
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         let (node, member) = (core.node(id), self.member(id));
+        // By its own word, since the answer to an order may come when the node is long back.
         let evicted = !member.evicted_uuid.is_empty() && member.evicted_uuid == member.gcomm_uuid;
-        if evicted && !primary(node) {
+        if evicted && own(node).is_some() && !primary(node) {
             let sentence = "was evicted from the group while it did not answer: restart it";
             return Some(refused(EVICTED, sentence.into()));
         }

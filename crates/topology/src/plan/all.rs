@@ -120,7 +120,10 @@ impl All {
         }
         self.finish_drain(core);
         if core.any_open() {
-            core.settled();
+            // An open node that is as silent as all others is no end of the trouble: it is said once.
+            if !ids.iter().any(|id| core.silent_alone(*id)) {
+                core.settled();
+            }
         } else if core.nodes.iter().all(|node| node.verdict.serves == Serves::No) {
             let unchecked = core.nodes.iter().any(|node| node.verdict.problem == "unchecked");
             let text = format!("no node can write: {}", core.why_nobody());

@@ -27,7 +27,6 @@ use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
 use crate::health::Serves;
 use crate::kind::Group;
-use crate::problem::UNCHECKED;
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::view::Level;
@@ -214,8 +213,8 @@ impl One {
                     }
                 }
             }
-            // Its link stands again, and its first word is on the way: another node's word, which came sooner, is no proof against it.
-            Serves::No if node.linked && node.verdict.problem == UNCHECKED => {
+            // Another node's word, which came sooner, is no proof against it.
+            Serves::No if core.first_word_awaited(writer) => {
                 let text = format!("{} is linked again: its first word is awaited", node.name);
                 let is_open = node.lane == LaneState::Open;
                 core.hold = text;

@@ -79,6 +79,7 @@ impl One {
         if let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from)
             && core.node(from).verdict.serves == Serves::No
             && !core.silent_alone(from)
+            && !core.first_word_awaited(from)
         {
             let because = format!(
                 "{} {} in the middle of the switchover: it becomes a failover",
@@ -115,8 +116,8 @@ impl One {
             || (matches!(run.kind, Kind::Handover { .. }) && candidate.verdict.serves == Serves::Leaves);
         if gone {
             let why = candidate.verdict.reason.clone();
-            if core.silent_alone(run.to) {
-                // We hear nobody: keep waiting for this one.
+            if core.silent_alone(run.to) || core.first_word_awaited(run.to) {
+                // We hear nobody, or it is about to speak: keep waiting for this one.
                 self.phase = Phase::Moving(run);
                 return false;
             }
@@ -222,6 +223,8 @@ impl One {
         );
         core.hold(Level::Warn, text);
         if to != failed {
+            // It may be the writer that had come back: what still runs there must not commit behind the barrier of another.
+            core.set_lane(failed, LaneState::Shut);
             run.to = to;
             run.term = term;
             run.ticket = Some(core.decide(term, Some(to)));
