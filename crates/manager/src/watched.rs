@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use topology::NodeId;
 use topology::fact::{Fact, LinkEnd};
 use topology::galera;
-use topology::galera::hurry::End;
+use topology::galera::HurryEnd;
 
 use crate::hurry::{self, Loan};
 use crate::pacer::Pacer;
@@ -171,7 +171,7 @@ impl Watched {
             Role::Pacer(_) => Fact::Tick,
             Role::Hurry => self.hurry.way.borrow().as_ref().map_or(Fact::Tick, |wish| {
                 // What it had changed is on disk, and given back by the next one.
-                let end = End::Failed("its task has ended".into());
+                let end = HurryEnd::Failed("its task has ended".into());
                 Fact::Outcome(galera::Outcome::HurryEnded { number: wish.number, end }.into())
             }),
         };

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::galera;
+use crate::galera::action as galera;
 use crate::order::{OrderId, OrderReply};
 use crate::routes::Routes;
-use crate::view::Level;
 use crate::{NodeId, Term};
 
 /// A wish of the brain.
@@ -69,6 +68,29 @@ pub enum Action {
     Say(Sentence),
 }
 
+/// How grave a sentence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Info,
+    /// Something was lost or moved.
+    Warn,
+    /// Clients suffer, or an operator is needed.
+    Error,
+}
+
+impl Level {
+    /// The word for logs and transcripts.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// A decision, and its because.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
@@ -76,4 +98,10 @@ pub struct Sentence {
     pub level: Level,
     /// The sentence.
     pub text: String,
+}
+
+impl From<galera::Action> for Action {
+    fn from(action: galera::Action) -> Self {
+        Self::Galera(action)
+    }
 }

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 
 use crate::detector::Counts;
 use crate::fact::Now;
-use crate::health::{Finding, Serves};
-use crate::kind::Status;
+use crate::finding::NodeState;
+use crate::finding::{Finding, Serves};
 use crate::lost::LostStatements;
 use crate::routes::{Cut, LaneState, ServerGreeting};
-use crate::view::NodeState;
+use crate::status::Status;
 
 /// The verdict on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,17 +6,19 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::action::Level;
 use crate::action::{Action, Sentence};
 use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Choice, Disk, Ticket};
 use crate::election::ids;
 use crate::fact::Now;
+use crate::finding::NodeState;
 use crate::order::{OrderDone, OrderId, OrderRefused};
 use crate::problem::{UNCHECKED, seconds};
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
-use crate::view::{Decision, Level, NodeState};
+use crate::view::Decision;
 use crate::{NodeId, Term};
 
 /// So long after an operator took the traffic off a node, its stop is expected.

@@ -3,7 +3,7 @@
 
 use crate::NodeId;
 use crate::belief::Belief;
-use crate::health::Serves;
+use crate::finding::Serves;
 
 /// The best of the nodes that may be chosen and that `allowed` lets pass.
 pub(crate) fn elect(

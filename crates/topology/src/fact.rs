@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::account::Account;
-use crate::galera;
-use crate::kind::Status;
+use crate::galera::action as galera;
 use crate::order::{Order, OrderId};
 use crate::routes::ServerGreeting;
+use crate::status::Status;
 use crate::{NodeId, Term};
 
 /// Time since the program started, monotonic. Cores never ask a clock; every fact comes with one of these.
@@ -113,4 +113,10 @@ pub enum Outcome {
     BarrierPassed { node: NodeId, term: Term },
     /// It has not, or would not say so in time.
     BarrierFailed { node: NodeId, term: Term, why: String },
+}
+
+impl From<galera::Outcome> for Outcome {
+    fn from(outcome: galera::Outcome) -> Self {
+        Self::Galera(outcome)
+    }
 }

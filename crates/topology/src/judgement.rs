@@ -1,11 +1,12 @@
 //! Judges every node anew, and says what changed.
 
+use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::health::Serves;
-use crate::kind::Group;
+use crate::finding::NodeState;
+use crate::finding::Serves;
+use crate::group::Group;
 use crate::problem::judge;
-use crate::view::{Level, NodeState};
 
 /// After this each verdict is in line with what is believed.
 pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {

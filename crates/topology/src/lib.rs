@@ -21,8 +21,10 @@ mod detector;
 mod disk;
 mod election;
 pub mod fact;
+pub mod finding;
 pub mod flavor;
 pub mod galera;
+mod group;
 pub mod health;
 mod judgement;
 pub mod kind;
@@ -33,6 +35,7 @@ mod problem;
 pub mod replication;
 pub mod routes;
 pub mod settings;
+pub mod status;
 pub mod view;
 
 use std::fmt;

@@ -10,10 +10,10 @@
 use std::time::Duration;
 
 use crate::belief::{Belief, Verdict};
-use crate::health::{self, Finding, Serves};
-use crate::kind::Status;
+use crate::finding::NodeState;
+use crate::finding::{self, Finding, Serves};
 use crate::settings::Settings;
-use crate::view::NodeState;
+use crate::status::Status;
 
 /// What a row may look at.
 struct Sight<'a> {
@@ -101,7 +101,7 @@ const WANING: &[Problem] = &[
         sentence: |s| format!("answers, but takes no new connections: {}", s.node.shut_out_why),
     },
     Problem {
-        name: health::DRAINED,
+        name: finding::DRAINED,
         state: NodeState::Draining,
         serves: Serves::Leaves,
         matches: |s| s.node.drained(),
@@ -117,7 +117,7 @@ pub(crate) fn judge(node: &Belief, settings: &Settings, cluster: Option<Finding>
     };
     let others = first(GONE).or(cluster).or_else(|| first(WANING));
     let own = node.status.as_ref().and_then(Status::examine);
-    let (state, serves, problem, reason) = match health::graver(others.clone(), own) {
+    let (state, serves, problem, reason) = match finding::graver(others.clone(), own) {
         Some(found) => (found.state, found.serves, found.problem, found.sentence),
         None => (NodeState::Synced, Serves::Well, "none", "synced and writable".into()),
     };
@@ -152,7 +152,7 @@ mod tests {
         let mut status = good();
         change(&mut belief, &mut status);
         belief.status = Some(status.into());
-        let cluster = cluster.map(|problem| health::refused(problem, "left the group".into()));
+        let cluster = cluster.map(|problem| finding::refused(problem, "left the group".into()));
         let verdict = judge(&belief, &settings, cluster);
         (verdict.problem, verdict.state, verdict.serves)
     }

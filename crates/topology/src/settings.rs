@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use crate::NodeId;
-use crate::galera;
-pub use crate::galera::{EvictPolicy, SilencePolicy};
+use crate::galera::settings as galera;
+pub use crate::galera::settings::{EvictPolicy, SilencePolicy};
 use crate::kind::Kind;
 
 /// Who takes writes.

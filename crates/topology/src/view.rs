@@ -4,10 +4,13 @@
 //! Made by [`crate::brain::Brain::view`]. The brain decides nothing from it; whoever else wants to know whether a node may take
 //! traffic asks [`ClusterView::ask`], which knows what the brain knows and asks the same table.
 
-use crate::health::{self, Finding, Question, Serves, refused};
-use crate::kind::Status;
+pub use crate::action::Level;
+pub use crate::finding::NodeState;
+use crate::finding::{self, Finding, Serves, refused};
+use crate::health::Question;
 use crate::routes::LaneState;
 use crate::settings::Writers;
+use crate::status::Status;
 use crate::{NodeId, Term};
 
 /// The whole cluster, now.
@@ -96,28 +99,6 @@ pub struct NodeView {
     pub facts: Option<Status>,
 }
 
-/// What a node may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeState {
-    /// Not yet checked; counts as down.
-    Unknown,
-    /// A full member that takes writes.
-    Synced,
-    /// It feeds a joining node.
-    Donor,
-    /// It is catching up.
-    Joining,
-    /// It works, and is to be left: drained by an operator, or in maintenance by its own word.
-    Draining,
-    /// It does not answer.
-    Silent,
-    /// Its process is not there: connections are refused or reset.
-    Dead,
-    /// It is there, and must not be used; the reason says why.
-    Refused,
-}
-
 impl ClusterView {
     /// Answers a question about a node from all that is held true of it; `None` when there is no such node.
     ///
@@ -172,14 +153,14 @@ impl ClusterView {
 
 impl NodeView {
     /// What the rules find, less what `rules` forgive, behind what others say.
-    fn admit(&self, rules: health::Rules) -> Result<(), Finding> {
+    fn admit(&self, rules: finding::Rules) -> Result<(), Finding> {
         if let Some(doubt) = self.doubted() {
             return Err(doubt);
         }
         let own = self.facts.as_ref().and_then(|facts| facts.admit(rules).err());
-        let is_forgiven = |others: &Finding| rules.drained && others.problem == health::DRAINED;
+        let is_forgiven = |others: &Finding| rules.drained && others.problem == finding::DRAINED;
         let others = self.others.clone().filter(|others| !is_forgiven(others));
-        health::graver(others, own).map_or(Ok(()), Err)
+        finding::graver(others, own).map_or(Ok(()), Err)
     }
 
     /// What the brain found, nothing forgiven.
@@ -201,22 +182,6 @@ impl NodeView {
     }
 }
 
-impl NodeState {
-    /// The word for sentences.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Synced => "synced",
-            Self::Donor => "donor",
-            Self::Joining => "joining",
-            Self::Draining => "draining",
-            Self::Silent => "silent",
-            Self::Dead => "dead",
-            Self::Refused => "refused",
-        }
-    }
-}
-
 /// A sentence and when it was said.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Decision {
@@ -226,27 +191,4 @@ pub struct Decision {
     pub level: Level,
     /// The sentence.
     pub text: String,
-}
-
-/// How grave a sentence is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// As it should be.
-    Info,
-    /// Something was lost or moved.
-    Warn,
-    /// Clients suffer, or an operator is needed.
-    Error,
-}
-
-impl Level {
-    /// The word for logs and transcripts.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
 }

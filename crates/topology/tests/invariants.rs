@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
-use topology::galera::hurry::End;
+use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus};
 use topology::health::Serves;
 use topology::order::{Order, OrderId};
@@ -343,12 +343,12 @@ impl World {
                 let Some((number, _, _)) = self.hurry else { return };
                 let end = match what {
                     0 => return self.tell(Fact::Outcome(galera::Outcome::Hurried { number }.into())),
-                    1 => End::Unneeded,
-                    2 => End::Short,
-                    3 => End::GoesOn,
-                    4 => End::Eased,
-                    5 => End::TimeUp,
-                    _ => End::Failed("no".into()),
+                    1 => HurryEnd::Unneeded,
+                    2 => HurryEnd::Short,
+                    3 => HurryEnd::GoesOn,
+                    4 => HurryEnd::Eased,
+                    5 => HurryEnd::TimeUp,
+                    _ => HurryEnd::Failed("no".into()),
                 };
                 self.hurry = None;
                 Fact::Outcome(galera::Outcome::HurryEnded { number, end }.into())

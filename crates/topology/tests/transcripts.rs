@@ -24,7 +24,7 @@ use std::time::Duration;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
-use topology::galera::hurry::End;
+use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus, SilencePolicy};
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, LaneState, Routes, ServerGreeting};
@@ -203,12 +203,12 @@ impl Stage {
             }
             "hurry-ended" => {
                 let end = match words.get(2).copied().ok_or("how?")? {
-                    "unneeded" => End::Unneeded,
-                    "short" => End::Short,
-                    "goes-on" => End::GoesOn,
-                    "eased" => End::Eased,
-                    "time-up" => End::TimeUp,
-                    "failed" => End::Failed(words[3..].join(" ")),
+                    "unneeded" => HurryEnd::Unneeded,
+                    "short" => HurryEnd::Short,
+                    "goes-on" => HurryEnd::GoesOn,
+                    "eased" => HurryEnd::Eased,
+                    "time-up" => HurryEnd::TimeUp,
+                    "failed" => HurryEnd::Failed(words[3..].join(" ")),
                     _ => return Err("how?".into()),
                 };
                 Fact::Outcome(galera::Outcome::HurryEnded { number: self.hurries, end }.into())

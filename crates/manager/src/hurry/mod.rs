@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use topology::NodeId;
 use topology::action::Sentence;
 use topology::fact::{Fact, Outcome};
-use topology::galera::hurry::End;
+use topology::galera::HurryEnd;
 use topology::galera::question::Answer;
 use topology::galera::timers::{self, KEEPALIVE, Mode};
 use topology::galera::{self};
@@ -117,7 +117,7 @@ impl Worker {
     }
 
     /// From a wish to its end, with every member as it was, or known to be otherwise.
-    async fn hurry(&self, wish: &Wish) -> End {
+    async fn hurry(&self, wish: &Wish) -> HurryEnd {
         let mut members = match self.prepare(wish).await {
             Ok(members) => members,
             Err(end) => return end,
@@ -129,12 +129,12 @@ impl Worker {
         }
         members.iter().for_each(Member::leave);
         self.give_back(0).await;
-        end.unwrap_or(End::TimeUp)
+        end.unwrap_or(HurryEnd::TimeUp)
     }
 
     /// Until something is to be changed, with its own value on disk.
-    async fn prepare(&self, wish: &Wish) -> Result<Vec<Member>, End> {
-        let Some((_, _, first)) = wish.members.first() else { return Err(End::Unneeded) };
+    async fn prepare(&self, wish: &Wish) -> Result<Vec<Member>, HurryEnd> {
+        let Some((_, _, first)) = wish.members.first() else { return Err(HurryEnd::Unneeded) };
         let (met, answer) = tokio::join!(
             member::meet(&wish.members, &self.login, self.lent()),
             question::ask(first, &self.login, &self.turn, PATIENCE),
@@ -144,15 +144,15 @@ impl Worker {
             Err(failed) => {
                 // One that does not even answer now is slow, too: the brain will say whether it is silent.
                 tracing::debug!("nobody is hurried: {}", failed.why);
-                return Err(End::Unneeded);
+                return Err(HurryEnd::Unneeded);
             }
         };
         let refusal = match answer {
             Err(failed) if failed.errno != 0 => Some(self.failed(first, failed).await),
-            Ok(Answer::Hangs) if !members.iter().any(|member| member.own.is_slow()) => Some(End::Short),
-            Ok(Answer::Hangs) if self.is_withdrawn() => Some(End::Unneeded),
+            Ok(Answer::Hangs) if !members.iter().any(|member| member.own.is_slow()) => Some(HurryEnd::Short),
+            Ok(Answer::Hangs) if self.is_withdrawn() => Some(HurryEnd::Unneeded),
             Ok(Answer::Hangs) if members.iter().all(|member| member.view == wish.view) => None,
-            Ok(_) | Err(_) => Some(End::Unneeded),
+            Ok(_) | Err(_) => Some(HurryEnd::Unneeded),
         };
         if let Some(end) = refusal {
             members.iter().for_each(Member::leave);
@@ -163,15 +163,15 @@ impl Worker {
             loans.retain(|loan| loan.node != member.name);
             loans.extend(loan::of(member));
         }
-        self.save(loans).await.map_err(End::Failed)?;
+        self.save(loans).await.map_err(HurryEnd::Failed)?;
         Ok(members)
     }
 
     /// Every member to a shorter mode, one option on all of them before the next. Gives the end when it came to one.
-    async fn shorten(&self, members: &mut Vec<Member>, from: Mode, to: Mode) -> Option<End> {
+    async fn shorten(&self, members: &mut Vec<Member>, from: Mode, to: Mode) -> Option<HurryEnd> {
         for option in timers::order(from, to) {
             if self.is_withdrawn() {
-                return Some(End::Eased);
+                return Some(HurryEnd::Eased);
             }
             let set = each(members, move |mut member| async move {
                 let done = member.set(option, &member.own.at(to, option)).await;
@@ -185,13 +185,13 @@ impl Worker {
     }
 
     /// Looks at the members until the group has gone on.
-    async fn wait(&self, members: &mut Vec<Member>, view: u64) -> End {
+    async fn wait(&self, members: &mut Vec<Member>, view: u64) -> HurryEnd {
         let began = Instant::now();
         let mut talking_since: Option<Instant> = None;
         let mut pressed = false;
         while began.elapsed() < LIMIT {
             if self.is_withdrawn() {
-                return End::Eased;
+                return HurryEnd::Eased;
             }
             let look = each(members, |mut member| async move {
                 let done = member.look().await;
@@ -201,7 +201,7 @@ impl Worker {
                 return self.failed(&address, failed).await;
             }
             if members.iter().all(|member| member.view != view) {
-                return End::GoesOn;
+                return HurryEnd::GoesOn;
             }
             let talking = members.iter().all(|member| member.is_talking);
             let since = talking.then(|| *talking_since.get_or_insert_with(Instant::now));
@@ -214,7 +214,7 @@ impl Worker {
             }
             sleep(LOOK_GAP).await;
         }
-        End::TimeUp
+        HurryEnd::TimeUp
     }
 
     /// One try to give back all that is lent. Suspect timeouts first; keepalive periods when no suspect timeout is short any more, or
@@ -277,7 +277,7 @@ impl Worker {
         }
     }
 
-    async fn failed(&self, address: &str, failed: Failed) -> End {
+    async fn failed(&self, address: &str, failed: Failed) -> HurryEnd {
         let wish = self.wish.borrow().clone();
         let at = wish.iter().flat_map(|wish| &wish.members).find(|(_, _, known)| known == address);
         if let Some((node, name, _)) = at
@@ -286,7 +286,7 @@ impl Worker {
             let text = advice::timers_forbidden(name, &self.login.user);
             let _ = self.notes.send(Note::Advice(*node, Topic::Timers, Some(text))).await;
         }
-        End::Failed(failed.why)
+        HurryEnd::Failed(failed.why)
     }
 
     fn is_withdrawn(&self) -> bool {

@@ -17,20 +17,20 @@ use std::time::Duration;
 
 use crate::account::Accounts;
 use crate::action::Action;
+use crate::action::Level;
 use crate::core::Core;
 use crate::disk::Ticket;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Now, Outcome};
-use crate::health::Serves;
+use crate::finding::Serves;
+use crate::group::Group;
 use crate::judgement::judge_all;
-use crate::kind::Group;
 use crate::plan::Quiet;
 use crate::plan::all::All;
 use crate::plan::one::One;
 use crate::problem::seconds;
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
-use crate::view::Level;
 use crate::{NodeId, Term};
 
 /// So long after the loss of a node that took statements it is asked what becomes of it, and who follows, instead of waiting for the next

@@ -4,6 +4,7 @@
 
 use super::{Brain, Plan};
 use crate::NodeId;
+use crate::action::Level;
 use crate::core::{Running, Saving};
 use crate::disk::Written;
 use crate::judgement::judge_all;
@@ -11,7 +12,6 @@ use crate::order::{Order, OrderId};
 use crate::plan::Budget;
 use crate::routes::LaneState;
 use crate::settings::Settings;
-use crate::view::Level;
 
 impl Brain {
     // ---- orders

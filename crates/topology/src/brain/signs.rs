@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::Brain;
 use crate::NodeId;
 use crate::fact::{ConnectFailure, Fact, LinkEnd, Now};
-use crate::health::Serves;
-use crate::kind::Status;
+use crate::finding::Serves;
 use crate::routes::{LaneState, ServerGreeting};
+use crate::status::Status;
 
 /// After traffic raised a false alarm, its next one within this time asks the node but holds nobody: statements that broke with the
 /// first alarm report late.

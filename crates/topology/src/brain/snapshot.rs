@@ -3,7 +3,7 @@
 use super::Brain;
 use crate::election::ids;
 use crate::fact::Now;
-use crate::health::Serves;
+use crate::finding::Serves;
 use crate::view::{ClusterView, Gate, NodeView};
 
 impl Brain {

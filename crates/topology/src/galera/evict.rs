@@ -29,15 +29,18 @@
 
 use std::time::Duration;
 
+use super::Galera;
+use super::action::Action;
+use super::settings::EvictPolicy;
 use super::view::{own, primary};
-use super::{Action, EvictPolicy, Galera};
 use crate::NodeId;
+use crate::action::Level;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
-use crate::health::Serves;
-use crate::view::{Level, NodeState};
+use crate::finding::NodeState;
+use crate::finding::Serves;
 
 /// Tries for one death.
 const TRIES_MAX: u32 = 5;

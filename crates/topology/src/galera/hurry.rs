@@ -29,15 +29,18 @@
 
 use std::time::Duration;
 
+use super::Galera;
+use super::action::{Action, HurryEnd};
 use super::evict::survivor;
+use super::settings::{EvictPolicy, SilencePolicy};
 use super::view::own;
-use super::{Action, EvictPolicy, Galera, SilencePolicy};
 use crate::NodeId;
+use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
+use crate::finding::NodeState;
 use crate::problem::seconds;
-use crate::view::{Level, NodeState};
 
 /// Nobody was waited for: that is asked again after this long, while the member is slow.
 const ASK_GAP: Duration = Duration::from_millis(500);
@@ -47,23 +50,6 @@ const VIEW_GAP: Duration = Duration::from_secs(1);
 const FAILED_GAP: Duration = Duration::from_secs(30);
 /// Longer than any order takes, with all its deadlines.
 const LOST_AFTER: Duration = Duration::from_secs(60);
-
-/// How a hurry ended. Every member has its own values then, or they are on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Nobody was waited for, or that could not be told: nothing was changed.
-    Unneeded,
-    /// The members' own timers are short already: nothing was changed.
-    Short,
-    /// The group has another view.
-    GoesOn,
-    /// By [`Action::Ease`].
-    Eased,
-    /// It did not help in time.
-    TimeUp,
-    /// It could not be done.
-    Failed(String),
-}
 
 /// A hurry that was ordered.
 #[derive(Clone, Debug)]
@@ -186,30 +172,32 @@ impl Galera {
     }
 
     /// It is over.
-    pub(super) fn hurry_ended(&mut self, core: &mut Core, number: u64, end: &End) {
+    pub(super) fn hurry_ended(&mut self, core: &mut Core, number: u64, end: &HurryEnd) {
         let Some(hurry) = self.hurry.take_if(|hurry| hurry.number == number) else { return };
         let gap = match end {
-            End::Unneeded | End::Eased => ASK_GAP,
-            End::GoesOn => VIEW_GAP,
-            End::Short | End::TimeUp | End::Failed(_) => FAILED_GAP,
+            HurryEnd::Unneeded | HurryEnd::Eased => ASK_GAP,
+            HurryEnd::GoesOn => VIEW_GAP,
+            HurryEnd::Short | HurryEnd::TimeUp | HurryEnd::Failed(_) => FAILED_GAP,
         };
         self.hurry_after = core.now + gap;
         let answers = hurry.silent.iter().any(|id| self.unanswered_since(core, *id).is_none());
         let (silent, members) = (names(core, &hurry.silent), names(core, &hurry.members));
         let took = seconds(core.now.saturating_sub(hurry.since));
         let (level, what) = match end {
-            End::GoesOn => (Level::Info, format!("the group goes on, {took} after {silent} fell silent")),
-            End::Eased if answers => (Level::Info, format!("{silent} answers again")),
-            End::Eased => (Level::Warn, format!("not all of {members} answer any more")),
-            End::TimeUp => (Level::Warn, format!("the group still waits for {silent} after {took}")),
-            End::Failed(why) => {
+            HurryEnd::GoesOn => {
+                (Level::Info, format!("the group goes on, {took} after {silent} fell silent"))
+            }
+            HurryEnd::Eased if answers => (Level::Info, format!("{silent} answers again")),
+            HurryEnd::Eased => (Level::Warn, format!("not all of {members} answer any more")),
+            HurryEnd::TimeUp => (Level::Warn, format!("the group still waits for {silent} after {took}")),
+            HurryEnd::Failed(why) => {
                 (Level::Warn, format!("the evs timers of {members} could not be shortened: {why}"))
             }
-            End::Unneeded | End::Short => return,
+            HurryEnd::Unneeded | HurryEnd::Short => return,
         };
         match (end, hurry.hurried) {
             (_, true) => core.say(level, format!("{what}: {members} have their own evs timers again")),
-            (End::Failed(_) | End::TimeUp, false) => core.say(level, what),
+            (HurryEnd::Failed(_) | HurryEnd::TimeUp, false) => core.say(level, what),
             _ => {}
         }
     }

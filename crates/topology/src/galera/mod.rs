@@ -12,19 +12,19 @@
 //!
 //! The general brain comes in through [`crate::kind`] only.
 
+pub(crate) mod action;
 mod evict;
 pub mod hurry;
 mod pace;
 pub mod question;
-mod settings;
+pub(crate) mod settings;
 pub mod sql;
-mod status;
+pub(crate) mod status;
 pub mod timers;
 mod view;
 pub mod words;
 
-use std::time::Duration;
-
+pub use self::action::{Action, HurryEnd, Outcome};
 pub use self::settings::{EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;
@@ -32,84 +32,6 @@ use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
-
-/// What the brain asks the shell to do to a group.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// Strike `victim` from the group, unless it still acknowledges what the group sends ([`question`]); answered by `Evicted` when
-    /// `via` is in a new view, by `Spared` or by `EvictFailed`.
-    Evict {
-        /// Who.
-        victim: NodeId,
-        /// Its name in the group, as it was when it was last heard of.
-        gcomm_uuid: String,
-        /// The survivor that is to do it.
-        via: NodeId,
-        /// The number of the view in which `via` last named the victim. In another one nothing is ordered: it may have left by itself.
-        view: u64,
-        /// Give up after this long.
-        within: Duration,
-    },
-    /// Have the node repeat its part of the talk about the next view every 0.1 s, or at its own pace again; answered by nothing, and
-    /// the newest wish for a node counts. See [`sql::BRISK`].
-    Pace {
-        /// Which node.
-        node: NodeId,
-        /// Every 0.1 s; else its own pace.
-        brisk: bool,
-    },
-    /// Shorten the timers of `members`, all or none, if the group waits for somebody ([`question`]); then, as soon as the group has
-    /// another view than number `view`, or by [`Action::Ease`], or when that takes too long, give every member its own back. Answered by
-    /// `Hurried` when all are set, and always by `HurryEnded`. See [`hurry`] and [`timers`].
-    Hurry {
-        /// Ties the answers to it.
-        number: u64,
-        /// Who is silent; for what is said.
-        silent: Vec<NodeId>,
-        /// Everybody else in the view.
-        members: Vec<NodeId>,
-        /// The view's number.
-        view: u64,
-    },
-    /// Give the members of that hurry their own timers back, now.
-    Ease {
-        /// Which.
-        number: u64,
-    },
-    /// Clear the node's list of evicted members; answered by nothing. See [`sql::FORGET_EVICTED`].
-    Forget {
-        /// Which node.
-        node: NodeId,
-    },
-}
-
-/// What came of an [`Action`].
-#[allow(missing_docs)] // the fields say what they are by their names and types
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// `evs.evict` was accepted by `via`.
-    Evicted { victim: NodeId, via: NodeId },
-    /// It was not ordered: asked through `via`, the victim still acknowledges what the group sends.
-    Spared { victim: NodeId, via: NodeId },
-    /// No survivor took it.
-    EvictFailed { victim: NodeId, why: String },
-    /// The timers of all members are shortened.
-    Hurried { number: u64 },
-    /// They are not, or not any more.
-    HurryEnded { number: u64, end: hurry::End },
-}
-
-impl Outcome {
-    /// The node it is about, when it is about one.
-    pub fn node(&self) -> Option<NodeId> {
-        match self {
-            Self::Evicted { victim, .. } | Self::Spared { victim, .. } | Self::EvictFailed { victim, .. } => {
-                Some(*victim)
-            }
-            Self::Hurried { .. } | Self::HurryEnded { .. } => None,
-        }
-    }
-}
 
 /// All that is held true of the group beside what is held true of each node.
 #[derive(Clone, Debug)]

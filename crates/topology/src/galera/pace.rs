@@ -16,12 +16,14 @@
 
 use std::time::Duration;
 
+use super::Galera;
+use super::action::Action;
+use super::settings::{EvictPolicy, SilencePolicy};
 use super::view::primary;
-use super::{Action, EvictPolicy, Galera, SilencePolicy};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
-use crate::health::Serves;
+use crate::finding::Serves;
 
 /// A node that misses probes now and then makes the others brisk once in this time, not each time.
 const LATE_GAP: Duration = Duration::from_secs(5);

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
-use super::{Galera, GaleraStatus, Member};
+use super::status::GaleraStatus;
+use super::{Galera, Member};
 use crate::NodeId;
 use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
-use crate::health::{Finding, Serves, refused};
+use crate::finding::{Finding, Serves, refused};
 
 /// A node that others' view does not have is waited for so long, to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);

@@ -2,9 +2,9 @@
 //!
 //! Enters: what a member said ([`GaleraStatus`]). Leaves: the first rule that speaks against it; or nothing.
 
-use super::GaleraStatus;
-use crate::health::{Finding, Rules, Serves};
-use crate::view::NodeState;
+use super::status::GaleraStatus;
+use crate::finding::NodeState;
+use crate::finding::{Finding, Rules, Serves};
 
 /// Which of the [`Rules`] forgives a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -20,16 +20,16 @@
 use std::time::Duration;
 
 use super::{Barrier, Budget, Quiet, back_off, cut};
+use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::ids;
 use crate::fact::Now;
-use crate::health::Serves;
-use crate::kind::Group;
+use crate::finding::Serves;
+use crate::group::Group;
 use crate::problem::{SHUT_OUT, seconds};
 use crate::routes::LaneState;
 use crate::settings::Settings;
-use crate::view::Level;
 use crate::{NodeId, Term};
 
 pub(crate) struct All {

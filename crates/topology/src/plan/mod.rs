@@ -6,12 +6,12 @@ pub(crate) mod one;
 
 use std::time::Duration;
 
+use crate::action::Level;
 use crate::core::Core;
 use crate::fact::Now;
 use crate::problem::seconds;
 use crate::routes::Cut;
 use crate::settings::Settings;
-use crate::view::Level;
 use crate::{NodeId, Term};
 
 /// A result that its client does not read is cut so long before the end of the budget.

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use proxy::Stats;
 use topology::health::Question;
-use topology::kind::Status;
 use topology::routes::LaneState;
+use topology::status::Status;
 use topology::view::{ClusterView, Gate};
 
 use super::health::RULES;

@@ -21,15 +21,15 @@ use std::time::Duration;
 
 use self::moving::{Kind, Move};
 use super::{Budget, Quiet, back_off};
+use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
-use crate::health::Serves;
-use crate::kind::Group;
+use crate::finding::Serves;
+use crate::group::Group;
 use crate::routes::LaneState;
 use crate::settings::Settings;
-use crate::view::Level;
 use crate::{NodeId, Term};
 
 /// The best candidate's word is waited for so long after the loss, before the next best that has spoken is taken.

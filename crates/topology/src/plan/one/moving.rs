@@ -7,16 +7,16 @@
 //! ```
 
 use super::{HANDOVER_GAP, One, Phase};
+use crate::action::Level;
 use crate::core::{Core, Running};
 use crate::disk::{Ticket, Written};
 use crate::election::{elect_any, ids};
 use crate::fact::Now;
-use crate::health::Serves;
-use crate::kind::Group;
+use crate::finding::Serves;
+use crate::group::Group;
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
-use crate::view::Level;
 use crate::{NodeId, Term};
 
 #[derive(Clone, Debug)]

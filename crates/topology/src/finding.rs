@@ -1,0 +1,106 @@
+//! What may be found against a node, how gravely, and what the asker forgives.
+
+/// What a node may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeState {
+    /// Not yet checked; counts as down.
+    Unknown,
+    /// A full member that takes writes.
+    Synced,
+    /// It feeds a joining node.
+    Donor,
+    /// It is catching up.
+    Joining,
+    /// It works, and is to be left: drained by an operator, or in maintenance by its own word.
+    Draining,
+    /// It does not answer.
+    Silent,
+    /// Its process is not there: connections are refused or reset.
+    Dead,
+    /// It is there, and must not be used; the reason says why.
+    Refused,
+}
+
+impl NodeState {
+    /// The word for sentences.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Synced => "synced",
+            Self::Donor => "donor",
+            Self::Joining => "joining",
+            Self::Draining => "draining",
+            Self::Silent => "silent",
+            Self::Dead => "dead",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// What may be done with a node, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Serves {
+    /// May be chosen.
+    Well,
+    /// Works and may stay; is not chosen while another is well (a donor).
+    Stays,
+    /// Works, and should hand over as soon as another can take it (maintenance, desync by an operator, drained).
+    Leaves,
+    /// Must not be used.
+    No,
+}
+
+/// What speaks against a node.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// The rule's name: `non_primary`, `donor`, ...
+    pub problem: &'static str,
+    /// What it makes of the node.
+    pub state: NodeState,
+    /// How gravely.
+    pub serves: Serves,
+    /// The sentence, to follow the node's name.
+    pub sentence: String,
+}
+
+/// The name of the finding that an operator drained a node.
+pub const DRAINED: &str = "drained";
+
+/// Of what others say against a node and what it says itself, what counts: the graver one, and others before the node.
+pub fn graver(others: Option<Finding>, own: Option<Finding>) -> Option<Finding> {
+    match (others, own) {
+        (Some(others), Some(own)) if own.serves == Serves::No && others.serves != Serves::No => Some(own),
+        (others, own) => others.or(own),
+    }
+}
+
+/// Something that makes a node, or whoever is asked about, unfit.
+pub fn refused(problem: &'static str, sentence: String) -> Finding {
+    Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence }
+}
+
+/// What the asker allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// A node that feeds another, or was desynchronised, is good (clustercheck's third argument).
+    pub donor: bool,
+    /// A node with read_only set is good (clustercheck's fifth argument).
+    pub read_only: bool,
+    /// A node that an operator drained is good: for an HTTP check beside an agent check, which says `drain`. A balancer that hears a no
+    /// from the one would cut what the other spares.
+    pub drained: bool,
+}
+
+impl Rules {
+    /// Nothing is forgiven.
+    pub const STRICT: Self = Self { donor: false, read_only: false, drained: false };
+}
+
+impl Default for Rules {
+    /// clustercheck's own: a donor is not good, a read-only node is.
+    fn default() -> Self {
+        Self { read_only: true, ..Self::STRICT }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a node said of itself when it was asked, whatever kind of cluster it is of.
+
+use crate::finding::{Finding, Rules, Serves};
+use crate::galera::status::GaleraStatus;
+use crate::galera::words;
+
+/// What a node said of itself when it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(untagged)]
+pub enum Status {
+    /// As a member of a Galera cluster.
+    Galera(Box<GaleraStatus>),
+}
+
+impl From<GaleraStatus> for Status {
+    fn from(status: GaleraStatus) -> Self {
+        Self::Galera(Box::new(status))
+    }
+}
+
+impl Status {
+    /// The word of a Galera member.
+    pub fn galera(&self) -> Option<&GaleraStatus> {
+        match self {
+            Self::Galera(status) => Some(status),
+        }
+    }
+
+    /// It is a full part of its cluster, and not on its way out of it.
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Galera(status) => status.is_whole(),
+        }
+    }
+
+    /// The first thing that it says against itself.
+    pub fn examine(&self) -> Option<Finding> {
+        match self {
+            Self::Galera(status) => words::examine(status),
+        }
+    }
+
+    /// It may take statements, by its own word.
+    pub fn serves(&self) -> bool {
+        self.examine().is_none_or(|finding| finding.serves != Serves::No)
+    }
+
+    /// The first thing that it says against itself, less what `rules` forgive.
+    ///
+    /// # Errors
+    /// That.
+    pub fn admit(&self, rules: Rules) -> Result<(), Finding> {
+        match self {
+            Self::Galera(status) => words::admit(status, rules),
+        }
+    }
+}
