@@ -21,8 +21,8 @@ use topology::{NodeId, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
-use crate::journal::JournalRow;
 use crate::probe::{Note, Wish};
+use crate::store::JournalRow;
 use crate::store::{Saved, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;

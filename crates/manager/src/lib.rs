@@ -32,7 +32,7 @@ mod tasks;
 mod watched;
 
 pub use advice::{GRANTS, grants_for};
-pub use journal::{Journal, JournalRow};
+pub use journal::Journal;
 pub use settings::{Monitor, Password, Settings};
 pub use start::{Handles, Orders, StartError, Stop, start};
-pub use store::StoreError;
+pub use store::{JournalRow, StoreError};

@@ -15,8 +15,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 use topology::view::Level;
 
-use crate::hurry::Loan;
-use crate::journal::JournalRow;
+use crate::hurry::loan::Loan;
 
 /// "USTY": the file is ours.
 const APPLICATION_ID: i64 = 0x5553_5459;
@@ -72,6 +71,19 @@ pub(crate) struct Saved {
     pub term: u64,
     pub writer: Option<String>,
     pub sessions_max: Vec<(String, u32)>,
+}
+
+/// A sentence, when it was said and in which term.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct JournalRow {
+    /// Milliseconds since 1970.
+    pub at_unix_ms: u64,
+    /// How grave.
+    pub level: Level,
+    /// The sentence.
+    pub text: String,
+    /// The term then in force.
+    pub term: u64,
 }
 
 /// Called on the store's thread when the write has ended.

@@ -12,6 +12,7 @@ mod exit;
 mod local;
 mod mycnf;
 mod notify;
+mod runtime;
 mod settings;
 mod table;
 mod wiring;

@@ -12,7 +12,7 @@
 //! Invariants: a value that is changed is on disk before; all members are in the next step before one is in the one after; what is on disk
 //! is given back, however long that takes, before this task forgets it.
 
-mod loan;
+pub(crate) mod loan;
 mod member;
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -82,14 +82,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Errors(errors) => Ok(errors.run()),
         Command::Vip(vip) => vip.run(),
         Command::Lab(lab) => {
-            let runtime = runtime()?;
+            let runtime = crate::runtime::start()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))
         }
     }
-}
-
-/// A runtime for commands that need one.
-pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    tokio::runtime::Runtime::new()
-        .map_err(|e| Failure::Failed(format!("cannot start the runtime's threads: {e}")))
 }

@@ -40,7 +40,7 @@ impl Doctor {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let password = settings.password().map_err(Failure::usage)?;
-        let runtime = crate::commands::runtime()?;
+        let runtime = crate::runtime::start()?;
         let nodes = runtime.block_on(read::all(&settings, &password));
         let report = judge::report(&settings, &nodes);
         if self.json {

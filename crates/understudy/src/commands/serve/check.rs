@@ -6,7 +6,6 @@
 use std::process::ExitCode;
 
 use super::{first_start, ports};
-use crate::commands;
 use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
 use crate::settings::{Settings, table as t};
@@ -76,7 +75,7 @@ fn files(settings: &Settings, tried: &mut Tried) {
 }
 
 fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
-    let facts = commands::runtime()?.block_on(read::all(settings, password));
+    let facts = crate::runtime::start()?.block_on(read::all(settings, password));
     for (node, facts) in settings.nodes.iter().zip(facts) {
         let place =
             format!("{}:{}: node {} ({})", settings.file.display(), node.line, node.name, node.address);

@@ -141,7 +141,7 @@ impl Status {
                     .map(|decides| (script, decides))
             })
             .collect();
-        let checks = crate::commands::runtime()?.block_on(async {
+        let checks = crate::runtime::start()?.block_on(async {
             let mut checks = Vec::new();
             for (script, decides) in wanted {
                 checks.push(check(script, decides).await);
