@@ -192,6 +192,25 @@ async fn answers_are_small_and_links_are_not_used_when_broken() {
 }
 
 #[tokio::test]
+async fn a_ping_is_answered_or_ends_the_use_of_the_link() {
+    let server = Server::start(&[]);
+    let mut link = link_to(&server).await;
+    link.ping(LONG).await.unwrap();
+    assert_eq!(link.query("SELECT 1", LONG).await.unwrap().text(0, 0), Some("1"));
+    server.signal(signal::STOP);
+    // It stops in its own time.
+    let late = loop {
+        if let Err(late) = link.ping(Duration::from_millis(100)).await {
+            break late;
+        }
+    };
+    server.signal(signal::CONT);
+    assert!(matches!(late, LinkError::TimedOut { .. }), "{late}");
+    let after = link.ping(LONG).await.unwrap_err();
+    assert!(matches!(&after, LinkError::Protocol(why) if why.contains("given up")), "{after}");
+}
+
+#[tokio::test]
 async fn a_reset_does_not_take_back_what_has_arrived() {
     let server = Server::start(&[]);
     let mut watcher = link_to(&server).await;

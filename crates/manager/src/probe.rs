@@ -8,6 +8,11 @@
 //!      └────────────────────┴──────────────────────────── misses_max intervals without an answer
 //! ```
 //!
+//! Between two questions for the status an idle node is asked for a sign of life (a ping), so that there is one question or the other four
+//! times in an interval: what a node that falls silent costs is counted in tenths of a second, and the status is too dear to be asked for
+//! that often. A late sign of life only says that the node is slow, upon which others are asked about it; it is no miss before the
+//! status would have been one.
+//!
 //! A connect may run beside any of these (Confirm asks for a fresh one at once); when it succeeds it becomes the kept link.
 //! A question is not taken back when it misses its deadline: each further interval without an answer is one more miss, and a late
 //! answer is still an answer. So a slow node is not taken for a dead one before misses_max intervals have passed.
@@ -33,6 +38,10 @@ const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// An answer is slow when it takes this part of the time that it may take, and so many times as long as usual.
 const SLOW_PART: u32 = 5;
 const SLOW_TIMES: u32 = 4;
+
+/// Signs of life are asked for so many times in an interval, unless that is shorter than this.
+const BEATS: u32 = 4;
+const BEATS_FROM: Duration = Duration::from_millis(100);
 
 /// What a probe task is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,19 +70,58 @@ pub(crate) struct Probe {
     pub login: Login,
     pub interval: Duration,
     pub misses_max: u32,
+    /// Ask for signs of life between two questions for the status.
+    pub beats: bool,
     /// When the time of the facts began.
     pub started: Instant,
     pub wishes: mpsc::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
 
-type Asked = Pin<Box<dyn Future<Output = (Link, Result<Reading, LinkError>)> + Send>>;
+/// The status, or only a sign of life.
+type Word = Result<Option<Box<Reading>>, LinkError>;
+type Asked = Pin<Box<dyn Future<Output = (Link, Word)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 
 enum Kept {
     Without,
     Idle(Box<Link>),
-    Asking { answer: Asked, asked: Instant, slow_at: Option<Instant>, misses: u32, next_miss: Instant },
+    Asking(Asking),
+}
+
+/// A question that is out.
+struct Asking {
+    answer: Asked,
+    about: About,
+    /// Misses are counted from then: when the status was asked for, or would have been.
+    missed_from: Instant,
+    misses: u32,
+    next_miss: Instant,
+}
+
+#[derive(Clone, Copy)]
+struct About {
+    asked: Instant,
+    /// It asks for no more than a sign of life.
+    is_beat: bool,
+    /// When the answer is slow, as long as that has not been told.
+    slow_at: Option<Instant>,
+    /// The status is asked for as soon as this is answered.
+    status_next: bool,
+}
+
+/// When an idle node is asked next, and how long the answers usually take.
+struct Times {
+    ask: Instant,
+    beat: Instant,
+    usual_status: Duration,
+    usual_beat: Duration,
+}
+
+impl Times {
+    fn usual(&mut self, is_beat: bool) -> &mut Duration {
+        if is_beat { &mut self.usual_beat } else { &mut self.usual_status }
+    }
 }
 
 struct Trying {
@@ -87,7 +135,7 @@ enum Event {
     Wish(Option<Wish>),
     Connected(Result<Link, LinkError>),
     Ended(Ended),
-    Answered(Box<Link>, Result<Reading, LinkError>, Instant),
+    Answered(Box<Link>, Word, About),
     Time,
 }
 
@@ -96,16 +144,18 @@ impl Probe {
     pub async fn run(mut self) {
         let mut kept = Kept::Without;
         let mut trying: Option<Trying> = None;
-        let mut next_ask = Instant::now();
+        let now = Instant::now();
+        let (usual_status, usual_beat) = (Duration::ZERO, Duration::ZERO);
+        let mut times = Times { ask: now, beat: now, usual_status, usual_beat };
         let mut warned = None;
-        let mut usual = Duration::ZERO;
         loop {
             let now = Instant::now();
             let wake = [
                 match &kept {
-                    Kept::Asking { slow_at, next_miss, .. } => Some(slow_at.unwrap_or(*next_miss)),
+                    Kept::Asking(asking) => Some(asking.about.slow_at.unwrap_or(asking.next_miss)),
                     Kept::Without if trying.is_some() => None,
-                    Kept::Idle(_) | Kept::Without => Some(next_ask),
+                    Kept::Idle(_) if self.has_beats() => Some(times.ask.min(times.beat)),
+                    Kept::Idle(_) | Kept::Without => Some(times.ask),
                 },
                 trying.as_ref().map(|trying| trying.next_miss),
             ];
@@ -118,16 +168,18 @@ impl Probe {
                     }
                 }
                 Event::Wish(Some(Wish::Probe)) => match kept {
-                    Kept::Idle(link) => {
-                        kept = self.ask(*link, usual);
-                        next_ask = Instant::now() + self.interval;
+                    Kept::Idle(link) => kept = self.ask(*link, &mut times),
+                    Kept::Asking(mut asking) => {
+                        // A status that is under way will do.
+                        asking.about.status_next |= asking.about.is_beat;
+                        kept = Kept::Asking(asking);
                     }
                     Kept::Without if trying.is_none() => trying = Some(self.connect()),
-                    Kept::Without | Kept::Asking { .. } => {}
+                    Kept::Without => {}
                 },
                 Event::Connected(result) => {
                     trying = None;
-                    next_ask = Instant::now() + self.interval;
+                    times.ask = Instant::now() + self.interval;
                     match result {
                         Ok(link) => {
                             let greeting = ServerGreeting {
@@ -138,7 +190,7 @@ impl Probe {
                             if !self.tell(Fact::LinkUp { node: self.node, greeting }).await {
                                 return;
                             }
-                            kept = self.ask(link, usual);
+                            kept = self.ask(link, &mut times);
                         }
                         Err(error) => match failure(error) {
                             Ok(how) => {
@@ -153,25 +205,31 @@ impl Probe {
                 }
                 Event::Ended(how) => {
                     kept = Kept::Without;
-                    next_ask = Instant::now() + self.interval;
+                    times.ask = Instant::now() + self.interval;
                     if !self.tell(Fact::LinkEnded { node: self.node, how: end(how) }).await {
                         return;
                     }
                 }
-                Event::Answered(link, Ok(reading), asked) => {
+                Event::Answered(link, Ok(word), about) => {
                     #[cfg(test)]
                     fault::strike(&self.address);
-                    kept = Kept::Idle(link);
-                    usual = (usual * 7 + asked.elapsed()) / 8;
-                    let asked = asked.duration_since(self.started);
-                    if self.notes.send(Note::Reading(self.node, reading, asked)).await.is_err() {
-                        return;
+                    let usual = times.usual(about.is_beat);
+                    *usual = (*usual * 7 + about.asked.elapsed()) / 8;
+                    times.beat = Instant::now() + self.interval / BEATS;
+                    // A slow node is asked for more than a sign of life.
+                    let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());
+                    kept = if status_next { self.ask(*link, &mut times) } else { Kept::Idle(link) };
+                    if let Some(reading) = word {
+                        let asked = about.asked.duration_since(self.started);
+                        if self.notes.send(Note::Reading(self.node, *reading, asked)).await.is_err() {
+                            return;
+                        }
                     }
                 }
                 Event::Answered(link, Err(error), _) => {
                     drop(link);
                     kept = Kept::Without;
-                    next_ask = Instant::now() + self.interval;
+                    times.ask = Instant::now() + self.interval;
                     let how = match error {
                         LinkError::Closed | LinkError::Reset => LinkEnd::Closed,
                         LinkError::Rejected { errno, .. } => LinkEnd::Goodbye { errno },
@@ -182,7 +240,7 @@ impl Probe {
                     }
                 }
                 Event::Time => {
-                    if !self.time(&mut kept, &mut trying, &mut next_ask, usual).await {
+                    if !self.time(&mut kept, &mut trying, &mut times).await {
                         return;
                     }
                 }
@@ -204,18 +262,12 @@ impl Probe {
     }
 
     /// A moment has come that was waited for: the next question, a slow answer, or a miss.
-    async fn time(
-        &self,
-        kept: &mut Kept,
-        trying: &mut Option<Trying>,
-        next_ask: &mut Instant,
-        usual: Duration,
-    ) -> bool {
+    async fn time(&self, kept: &mut Kept, trying: &mut Option<Trying>, times: &mut Times) -> bool {
         let now = Instant::now();
-        if let Kept::Asking { asked, slow_at, .. } = kept
-            && slow_at.take_if(|at| *at <= now).is_some()
+        if let Kept::Asking(asking) = kept
+            && asking.about.slow_at.take_if(|at| *at <= now).is_some()
         {
-            let asked = asked.duration_since(self.started);
+            let asked = asking.about.asked.duration_since(self.started);
             if !self.tell(Fact::ProbeSlow { node: self.node, asked }).await {
                 return false;
             }
@@ -229,24 +281,29 @@ impl Probe {
             missed = Some(attempt.since);
         }
         match kept {
-            Kept::Asking { asked, misses, next_miss, .. } if *next_miss <= now => {
-                *misses += 1;
-                *next_miss = now + self.interval;
-                missed = Some(*asked);
-                if *misses >= self.misses_max {
+            Kept::Asking(asking) if asking.next_miss <= now => {
+                asking.misses += 1;
+                asking.next_miss = now + self.interval;
+                missed = Some(asking.missed_from);
+                if asking.misses >= self.misses_max {
                     *kept = Kept::Without;
-                    *next_ask = now;
+                    times.ask = now;
                     return self.tell(Fact::LinkEnded { node: self.node, how: LinkEnd::Silent }).await;
                 }
             }
-            Kept::Idle(_) if *next_ask <= now => {
-                *next_ask = now + self.interval;
+            Kept::Idle(_) => {
                 if let Kept::Idle(link) = std::mem::replace(kept, Kept::Without) {
-                    *kept = self.ask(*link, usual);
+                    *kept = if times.ask <= now {
+                        self.ask(*link, times)
+                    } else if self.has_beats() && times.beat <= now {
+                        self.beat(*link, times)
+                    } else {
+                        Kept::Idle(link)
+                    };
                 }
             }
-            Kept::Without if trying.is_none() && *next_ask <= now => {
-                *next_ask = now + self.interval;
+            Kept::Without if trying.is_none() && times.ask <= now => {
+                times.ask = now + self.interval;
                 *trying = Some(self.connect());
             }
             _ => {}
@@ -264,22 +321,50 @@ impl Probe {
         Trying { link, since, misses: 0, next_miss: since + self.interval }
     }
 
-    /// `usual` is how long answers take here.
-    fn ask(&self, mut link: Link, usual: Duration) -> Kept {
-        // The misses are counted outside; this only keeps a forgotten question from living for ever.
-        let deadline = self.interval * (self.misses_max + 1);
+    /// Asks for the status.
+    fn ask(&self, mut link: Link, times: &mut Times) -> Kept {
+        let deadline = self.deadline();
         let answer = Box::pin(async move {
             let answer = async {
                 let status = link.query(sql::STATUS, deadline).await?;
                 let variables = link.query(sql::VARIABLES, deadline).await?;
-                Ok(galera::read(|name| status.value_of(name), |name| variables.value_of(name)))
+                let reading = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
+                Ok(Some(Box::new(reading)))
             };
             let answer = answer.await;
             (link, answer)
         });
+        self.asking(answer, false, times)
+    }
+
+    /// Asks for a sign of life.
+    fn beat(&self, mut link: Link, times: &mut Times) -> Kept {
+        let deadline = self.deadline();
+        let answer = Box::pin(async move {
+            let answer = link.ping(deadline).await.map(|()| None);
+            (link, answer)
+        });
+        self.asking(answer, true, times)
+    }
+
+    fn asking(&self, answer: Asked, is_beat: bool, times: &mut Times) -> Kept {
         let asked = Instant::now();
-        let slow_at = Some(asked + (self.interval / SLOW_PART).max(usual * SLOW_TIMES).min(self.interval));
-        Kept::Asking { answer, asked, slow_at, misses: 0, next_miss: asked + self.interval }
+        let usual = *times.usual(is_beat);
+        let slow_at = asked + (self.interval / SLOW_PART).max(usual * SLOW_TIMES).min(self.interval);
+        let missed_from = if is_beat { times.ask.max(asked) } else { asked };
+        times.ask = if is_beat { times.ask } else { asked + self.interval };
+        let next_miss = missed_from + self.interval;
+        let about = About { asked, is_beat, slow_at: Some(slow_at), status_next: false };
+        Kept::Asking(Asking { answer, about, missed_from, misses: 0, next_miss })
+    }
+
+    /// The misses are counted outside; this only keeps a forgotten question from living for ever.
+    fn deadline(&self) -> Duration {
+        self.interval * (self.misses_max + 2)
+    }
+
+    fn has_beats(&self) -> bool {
+        self.beats && self.interval >= BEATS_FROM
     }
 }
 
@@ -300,9 +385,9 @@ async fn next(
         match kept {
             Kept::Without => pending().await,
             Kept::Idle(link) => Event::Ended(link.ended().await),
-            Kept::Asking { answer, asked, .. } => {
-                let (link, answer) = answer.await;
-                Event::Answered(Box::new(link), answer, *asked)
+            Kept::Asking(asking) => {
+                let (link, answer) = (&mut asking.answer).await;
+                Event::Answered(Box::new(link), answer, asking.about)
             }
         }
     };
@@ -369,6 +454,105 @@ pub(crate) mod fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(1);
+    const FREEZE: u8 = 19;
+    const THAW: u8 = 18;
+
+    /// A probe of one real server.
+    struct Stand {
+        server: fixture::Server,
+        started: Instant,
+        notes: mpsc::Receiver<Note>,
+        _wishes: mpsc::Sender<Wish>,
+    }
+
+    impl Stand {
+        fn start(beats: bool) -> Self {
+            let server = fixture::Server::start(&[]);
+            let (wishes_in, wishes) = mpsc::channel(8);
+            let (notes_in, notes) = mpsc::channel(64);
+            let started = Instant::now();
+            let login = Login::new("app", link::Secret::Password("secret".into()));
+            let probe = Probe {
+                node: NodeId(0),
+                address: server.address().to_string(),
+                login,
+                interval: INTERVAL,
+                misses_max: 3,
+                beats,
+                started,
+                wishes,
+                notes: notes_in,
+            };
+            tokio::spawn(probe.run());
+            Self { server, started, notes, _wishes: wishes_in }
+        }
+
+        /// The next thing told, and when.
+        async fn told(&mut self) -> (Note, Now) {
+            let note = tokio::time::timeout(Duration::from_secs(20), self.notes.recv()).await;
+            (note.unwrap().unwrap(), self.started.elapsed())
+        }
+
+        /// The server stands still right after it has told its status; gives the moment in which it was asked for that.
+        async fn freeze(&mut self) -> Now {
+            loop {
+                if let (Note::Reading(_, _, asked), _) = self.told().await {
+                    self.server.signal(FREEZE);
+                    return asked;
+                }
+            }
+        }
+
+        async fn slow(&mut self) -> Now {
+            match self.told().await {
+                (Note::Fact(Fact::ProbeSlow { asked, .. }), _) => asked,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    impl Drop for Stand {
+        fn drop(&mut self) {
+            self.server.signal(THAW);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_late_sign_of_life_is_told_soon_and_is_no_miss_before_the_status_would_be() {
+        let mut stand = Stand::start(true);
+        let status = stand.freeze().await;
+        let beat = stand.slow().await;
+        assert!(beat > status && beat < status + INTERVAL / 2, "{beat:?} after {status:?}");
+        for miss in 1..=2 {
+            let (note, at) = stand.told().await;
+            let Note::Fact(Fact::ProbeMissed { asked, .. }) = note else { panic!("{note:?}") };
+            assert!(asked >= status + INTERVAL, "{asked:?} after {status:?}");
+            assert!(at >= asked + INTERVAL * miss, "miss {miss} at {at:?}");
+        }
+        let (note, at) = stand.told().await;
+        assert!(matches!(note, Note::Fact(Fact::LinkEnded { how: LinkEnd::Silent, .. })), "{note:?}");
+        assert!(at >= status + INTERVAL * 4, "{at:?} after {status:?}");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_was_slow_is_asked_for_its_status_as_soon_as_it_answers() {
+        let mut stand = Stand::start(true);
+        let before = stand.freeze().await;
+        stand.slow().await;
+        stand.server.signal(THAW);
+        let (note, _) = stand.told().await;
+        let Note::Reading(_, _, asked) = note else { panic!("{note:?}") };
+        assert!(asked < before + INTERVAL, "{asked:?} after {before:?}: it waited for its turn");
+    }
+
+    #[tokio::test]
+    async fn without_signs_of_life_a_node_is_slow_when_its_status_is() {
+        let mut stand = Stand::start(false);
+        let before = stand.freeze().await;
+        assert!(stand.slow().await >= before + INTERVAL);
+    }
 
     #[test]
     fn what_this_host_lacks_says_nothing_of_the_node() {

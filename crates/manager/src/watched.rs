@@ -222,6 +222,7 @@ impl Making {
             login: self.login.clone(),
             interval: self.settings.probe_interval,
             misses_max: self.settings.misses_max,
+            beats: self.settings.events,
             started: self.started,
             wishes,
             notes: self.notes.clone(),

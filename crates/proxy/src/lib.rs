@@ -202,3 +202,49 @@ impl StatsReader {
         self.0.snapshot().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::{mpsc, watch};
+    use topology::Term;
+    use topology::routes::Routes;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_the_task_that_follows_the_routes_is_seen() {
+        let routes = Routes {
+            version: 1,
+            term: Term(1),
+            lanes: Vec::new(),
+            hold_because: Some("the test says so".into()),
+            greeting: None,
+            accounts: Arc::default(),
+            untransactional: Arc::default(),
+            untransactional_known: false,
+        };
+        let (_routes, routes) = watch::channel(Arc::new(routes));
+        let (facts, _seen) = mpsc::channel(1);
+        let settings = Settings {
+            listen: vec!["127.0.0.1:0".into()],
+            hold_time: Duration::from_secs(1),
+            hold_statements_max: 1,
+            hold_bytes_max: 1,
+            release_at_once: 1,
+            connect_timeout: Duration::from_secs(1),
+            login_timeout: Duration::from_secs(1),
+            retain_bytes_max: 1,
+            resends_max: 1,
+            suspect_time: Duration::ZERO,
+            client_connections_max: 1,
+            writers_all: false,
+        };
+        let handle = start(settings, Inputs { routes, facts }).unwrap();
+        let mut broken = Box::pin(handle.broken());
+        assert!(tokio::time::timeout(Duration::ZERO, &mut broken).await.is_err());
+        handle.door.abort();
+        assert!(tokio::time::timeout(Duration::from_secs(10), broken).await.is_ok());
+    }
+}

@@ -38,7 +38,7 @@ impl Scene {
         }
         config += &format!(
             "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n{monitor}\n\
-             [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[proxy]\nsuspect_time_ms = 0\n[state]\ndir = \"state\"\n"
+             [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
         );
         house(&config)
     }

@@ -1,0 +1,190 @@
+//! What is said and done when a node is lost, on real servers: what cannot be rolled back is never called so, nor sent again; a late word of
+//! the manager costs time and no session; a transaction never goes on elsewhere.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+mod bench;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bench::{Bench, SECOND, one, routes, settings};
+use fixture::{Server, signal};
+use link::{Link, LinkError};
+use topology::fact::Fact;
+use topology::routes::{LaneState, Routes};
+
+/// The names of tables without transactions, as the manager would have read them.
+const NAMES: [&str; 2] = ["aria", "heap"];
+
+struct Pair {
+    old: Server,
+    new: Server,
+    bench: Bench,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let (old, new) = (Server::start(&[]), Server::start(&[]));
+        for server in [&old, &new] {
+            server.sql("CREATE TABLE shop.t (a INT) ENGINE=InnoDB");
+            server.sql("CREATE TABLE shop.aria (a INT) ENGINE=Aria");
+            server.sql("CREATE TABLE shop.heap (a INT) ENGINE=MEMORY");
+        }
+        let bench = Bench::new(settings(), naming(routes(1, &lanes(&old, &new))));
+        Self { old, new, bench }
+    }
+
+    /// Inserts into `table`; on the old node that takes longer than the test.
+    fn slow_insert(&self, table: &str) -> String {
+        let port = self.old.address().port();
+        format!("INSERT INTO {table} SELECT 1 FROM DUAL WHERE SLEEP(IF(@@port = {port}, 60, 0)) = 0")
+    }
+
+    /// Runs the statement, and gives the client back when the old node is at it.
+    async fn at_it(&self, mut client: Link, sql: String) -> tokio::task::JoinHandle<(Link, Option<u16>)> {
+        let look = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO%SLEEP%'";
+        let before: u32 = self.old.sql(look).parse().unwrap();
+        let running = tokio::spawn(async move {
+            let error = errno(client.query(&sql, 20 * SECOND).await);
+            (client, error)
+        });
+        let deadline = Instant::now() + 10 * SECOND;
+        while self.old.sql(look).parse::<u32>().unwrap() == before {
+            assert!(Instant::now() < deadline, "it does not run");
+            tokio::task::yield_now().await;
+        }
+        running
+    }
+
+    /// The old node dies, and the manager gives it up.
+    async fn kill_old(&mut self) {
+        self.old.signal(signal::KILL);
+        self.old.wait_gone();
+        self.give_up_old().await;
+    }
+
+    async fn give_up_old(&self) {
+        let next = routes(2, &[(&self.old, LaneState::Shut, 2), (&self.new, LaneState::Open, 1)]);
+        self.bench.follow(naming(next)).await;
+    }
+
+    fn rows_on_new(&self, table: &str) -> String {
+        self.new.sql(&format!("SELECT COUNT(*) FROM shop.{table}"))
+    }
+}
+
+fn lanes<'a>(old: &'a Server, new: &'a Server) -> [(&'a Server, LaneState, u64); 2] {
+    [(old, LaneState::Open, 1), (new, LaneState::Shut, 1)]
+}
+
+/// The same routes, with the names of tables without transactions.
+fn naming(routes: Arc<Routes>) -> Arc<Routes> {
+    let names: BTreeSet<String> = NAMES.iter().map(ToString::to_string).collect();
+    Arc::new(Routes { untransactional: Arc::new(names), ..(*routes).clone() })
+}
+
+/// The error's number; `None` when there was none.
+fn errno<T: std::fmt::Debug>(answer: Result<T, LinkError>) -> Option<u16> {
+    match answer {
+        Ok(_) => None,
+        Err(LinkError::Rejected { errno, .. }) => Some(errno),
+        Err(other) => panic!("the session has ended: {other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_to_a_table_without_transactions_ends_as_unknown_and_is_not_sent_again() {
+    let mut pair = Pair::start();
+    let mut running = Vec::new();
+    for (autocommit, table) in [(0, "t"), (0, "aria"), (0, "heap"), (1, "aria"), (1, "heap"), (1, "t")] {
+        let mut client = pair.bench.client().await;
+        client.query(&format!("SET autocommit = {autocommit}"), SECOND).await.unwrap();
+        let sql = pair.slow_insert(table);
+        running.push((autocommit, table, pair.at_it(client, sql).await));
+    }
+    pair.kill_old().await;
+    for (autocommit, table, running) in running {
+        let (mut client, error) = running.await.unwrap();
+        // Only what the old node has surely rolled back runs again.
+        let again = (autocommit, table) == (0, "t");
+        assert_eq!(error, (!again).then_some(9101), "{table} with autocommit {autocommit}");
+        assert_eq!(errno(client.query("COMMIT", SECOND).await), None);
+    }
+    let rows = ["t", "aria", "heap"].map(|table| pair.rows_on_new(table));
+    assert_eq!(rows, ["1", "0", "0"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_that_touched_a_table_without_transactions_is_not_called_rolled_back() {
+    let mut pair = Pair::start();
+    let mut open = Vec::new();
+    for (table, error) in [("t", 1213), ("aria", 9101), ("heap", 9101)] {
+        let mut client = pair.bench.client().await;
+        client.query("BEGIN", SECOND).await.unwrap();
+        client.query(&format!("INSERT INTO {table} VALUES (1)"), SECOND).await.unwrap();
+        client.query("INSERT INTO t VALUES (2)", SECOND).await.unwrap();
+        open.push((table, error, client));
+    }
+    pair.kill_old().await;
+    for (table, error, mut client) in open {
+        assert_eq!(errno(client.query("INSERT INTO t VALUES (3)", 5 * SECOND).await), Some(error), "{table}");
+        // The session goes on.
+        assert_eq!(one(&mut client, "SELECT COUNT(*) FROM t").await, "0");
+    }
+}
+
+/// As in checks-only mode, where only missed checks give a node up, and while the group's view sticks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_on_a_node_that_stops_are_held_until_the_manager_says_what_became_of_it() {
+    let mut pair = Pair::start();
+    let (mut idle, mut reading) = (pair.bench.client().await, pair.bench.client().await);
+    assert_eq!(one(&mut idle, "SELECT 1").await, "1");
+    assert_eq!(one(&mut reading, "SELECT 1").await, "1");
+    pair.old.signal(15);
+    pair.old.wait_gone();
+    let asked = [idle, reading]
+        .map(|mut client| tokio::spawn(async move { one(&mut client, "SELECT @@port").await }));
+    // Both have met the loss; the word comes later than anybody waits for it, and three checks of a second later.
+    let mut lost = 0;
+    while lost < 2 {
+        lost += u32::from(matches!(pair.bench.facts.recv().await.unwrap(), Fact::TrafficLost { .. }));
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(asked.iter().all(|asked| !asked.is_finished()), "a session ended, or was answered by nobody");
+    pair.give_up_old().await;
+    for answer in asked {
+        assert_eq!(answer.await.unwrap(), pair.new.address().port().to_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_inside_a_transaction_never_runs_on_another_node() {
+    let pair = Pair::start();
+    let mut client = pair.bench.client().await;
+    let old = pair.old.address().port().to_string();
+    client.query("BEGIN", SECOND).await.unwrap();
+    client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
+    // Another node is open, and this one takes nothing new: the transaction stays where it is.
+    let both = routes(2, &[(&pair.old, LaneState::Draining, 1), (&pair.new, LaneState::Open, 1)]);
+    pair.bench.follow(naming(both)).await;
+    for _ in 0..3 {
+        assert_eq!(one(&mut client, "SELECT @@port").await, old);
+        client.query("INSERT INTO t VALUES (1)", SECOND).await.unwrap();
+    }
+    client.query("COMMIT", SECOND).await.unwrap();
+    assert_eq!(
+        (pair.old.sql("SELECT COUNT(*) FROM shop.t"), pair.rows_on_new("t")),
+        ("4".into(), "0".into())
+    );
+    // The next one begins on the other node; when its lane is shut, and the first open again, it is over.
+    client.query("BEGIN", SECOND).await.unwrap();
+    client.query("INSERT INTO t VALUES (2)", SECOND).await.unwrap();
+    let back = routes(3, &[(&pair.old, LaneState::Open, 2), (&pair.new, LaneState::Shut, 2)]);
+    pair.bench.follow(naming(back)).await;
+    assert_eq!(errno(client.query("INSERT INTO t VALUES (2)", SECOND).await), Some(1213));
+    assert_eq!(
+        (pair.old.sql("SELECT COUNT(*) FROM shop.t"), pair.rows_on_new("t")),
+        ("4".into(), "0".into())
+    );
+}
