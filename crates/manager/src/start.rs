@@ -204,6 +204,8 @@ fn nothing_known(settings: &Settings, term: Term) -> Routes {
         epoch: 0,
         sessions_max: None,
         looked: 0,
+        refused: 0,
+        lost_epoch: None,
         cut: Cut::Nothing,
     });
     Routes {

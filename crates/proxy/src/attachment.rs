@@ -316,11 +316,12 @@ impl Attachment {
         self.card.set(Doing::Held, Instant::now());
         let mut boards = self.shared.door.watch();
         // Lanes take up what new routes say before the board is changed.
-        let word = boards.wait_for(|_| lane.is_shut() || lane.has_looked(alarm));
+        let word = boards.wait_for(|_| lane.is_shut() || lane.has_looked(alarm) || lane.has_refused(alarm));
         tokio::select! {
             word = timeout(LOOK_WAIT, word) => Ok(match word {
                 _ if lane.is_shut() => Look::Gone,
-                Ok(_) => Look::Well,
+                Ok(_) if lane.has_looked(alarm) => Look::Well,
+                Ok(_) => Look::Unfit,
                 Err(_) => Look::NoWord,
             }),
             () = client.gone() => Err(()),

@@ -320,6 +320,7 @@ impl Keeper {
                 }
                 Some(lane) => {
                     if !lane.is_shut() {
+                        lane.note_end(wanted);
                         lane.shut();
                         // Routes may have been skipped in between: all that is older than the new one.
                         let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);

@@ -276,7 +276,7 @@ impl Driver {
             if step.op != Op::AwaitLook
                 && let Some((lane, text)) = self.lost_statement.take()
             {
-                tokio::spawn(ending::tell_if_given_up(self.shared.clone(), lane, text));
+                tokio::spawn(ending::tell_if_lost(self.shared.clone(), lane, text));
             }
             event = match step.op {
                 Op::Finish(finish) => break finish,

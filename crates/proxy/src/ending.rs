@@ -22,9 +22,9 @@ use crate::shared::Shared;
 /// So long a node may take to be given up after a link to it has broken.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Tells of a statement that ran when its link broke, if its node is given up then.
-pub async fn tell_if_given_up(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
-    if timeout(GIVEN_UP_WITHIN, lane.until_shut()).await.is_ok() {
+/// Tells of a statement that ran when its link broke, if its node turns out to be lost.
+pub async fn tell_if_lost(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
+    if timeout(GIVEN_UP_WITHIN, lane.until_shut()).await.is_ok() && lane.is_lost() {
         shared.statement_lost(&lane, &text);
     }
 }

@@ -39,6 +39,9 @@ pub struct Lane {
     /// The number of the last alarm that a session raised here, and of the last that the manager has answered.
     alarms: AtomicU64,
     looked: AtomicU64,
+    refused: AtomicU64,
+    /// It was shut since its node is lost.
+    lost: AtomicBool,
     links: Links<Cutter>,
     /// Links were cut while it drained.
     was_cut: AtomicBool,
@@ -70,6 +73,8 @@ impl Lane {
             sessions_max: AtomicU32::new(NO_LIMIT),
             alarms: AtomicU64::new(0),
             looked: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
             links: Links::new(),
             was_cut: AtomicBool::new(false),
             change: watch::Sender::new(Change { state: State::Open, cut: Cut::Nothing }),
@@ -83,6 +88,8 @@ impl Lane {
     pub fn set(&self, lane: &topology::routes::Lane) {
         self.sessions_max.store(lane.sessions_max.unwrap_or(NO_LIMIT), SeqCst);
         self.looked.fetch_max(lane.looked, SeqCst);
+        self.refused.fetch_max(lane.refused, SeqCst);
+        self.note_end(lane);
         match lane.state {
             LaneState::Open => self.occupancy.set(State::Open),
             LaneState::Draining => self.occupancy.set(State::Draining),
@@ -94,6 +101,18 @@ impl Lane {
             self.was_cut.store(true, SeqCst);
             self.links.cut(|link| link.cut());
         }
+    }
+
+    /// How it ends, or has ended, before anybody sees that it does.
+    pub fn note_end(&self, newer: &topology::routes::Lane) {
+        if newer.lost_epoch.is_some_and(|lost| lost >= self.epoch) {
+            self.lost.store(true, SeqCst);
+        }
+    }
+
+    /// It was shut since its node was lost, and not because another took over.
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(SeqCst)
     }
 
     /// Tells those who wait.
@@ -183,6 +202,11 @@ impl Lane {
     /// The node was asked after this alarm, and said that it is well.
     pub fn has_looked(&self, alarm: u64) -> bool {
         self.looked.load(SeqCst) >= alarm
+    }
+
+    /// The node was asked after this alarm, and said that it does not serve.
+    pub fn has_refused(&self, alarm: u64) -> bool {
+        self.refused.load(SeqCst) >= alarm
     }
 
     /// Leases held now.

@@ -29,7 +29,7 @@ pub const ROLLED_BACK: Voice = Voice {
     code: 1213,
     state: "40001",
     name: "rolled_back",
-    sentence: "the database node was lost and the transaction is rolled back; try restarting transaction",
+    sentence: "the connection to the database node was lost and the transaction is rolled back; try restarting transaction",
     closes: false,
 };
 /// A COMMIT or an autocommit write was on its way.
@@ -37,8 +37,8 @@ pub const OUTCOME_UNKNOWN: Voice = Voice {
     code: 9101,
     state: "08007",
     name: "outcome_unknown",
-    sentence: "the database node was lost after the statement was sent and before it answered; it may or may not have been \
-               committed and was not sent again; check before repeating it",
+    sentence: "the connection to the database node was lost after the statement was sent and before it was answered; it may or may \
+               not have been committed and was not sent again; check before repeating it",
     closes: false,
 };
 /// No node took statements for the whole hold time.
@@ -71,7 +71,8 @@ pub const CUT_SHORT: Voice = Voice {
     code: 9105,
     state: "08S01",
     name: "cut_short",
-    sentence: "the database node was lost in the middle of this result; nothing was changed, and the statement can be repeated",
+    sentence: "the connection to the database node ended before the whole answer was here; nothing was changed, and the statement can \
+               be repeated",
     closes: false,
 };
 /// Something a proxy cannot pass on.
@@ -87,7 +88,7 @@ pub const TOO_LARGE_TO_REPEAT: Voice = Voice {
     code: 9107,
     state: "40001",
     name: "too_large_to_repeat",
-    sentence: "the database node was lost before the statement was wholly sent; nothing was executed, and it is too large to \
+    sentence: "the connection to the database node was lost before the statement was wholly sent; nothing was executed, and it is too large to \
                have been kept; try it again",
     closes: false,
 };

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench::keeper::Kept;
-use bench::settings;
 use bench::twin::none_of;
+use bench::{SECOND, settings};
 use fixture::client::{Client, Reply};
 use fixture::scripted::{Act, ScriptedNode};
 use fixture::{Server, answers, signal};
@@ -66,12 +66,19 @@ async fn a_read_that_kills_its_node_costs_two_at_the_most() {
     if name.as_deref() != Some("three") {
         wrong.push(format!("afterwards {name:?} serves"));
     }
-    let mut digests: Vec<(String, String)> = vec![];
-    for fact in kept.facts() {
-        if let Fact::StatementLost { digest, text, .. } = fact {
-            digests.push((digest, text));
-        }
+    // Told by a task of its own, behind the answer.
+    let told = || {
+        let lost = |fact| match fact {
+            Fact::StatementLost { digest, text, .. } => Some((digest, text)),
+            _ => None,
+        };
+        kept.facts().into_iter().filter_map(lost).collect::<Vec<(String, String)>>()
+    };
+    let deadline = tokio::time::Instant::now() + 5 * SECOND;
+    while told().len() < 2 && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    let digests = told();
     if digests.len() != 2 || digests[0] != digests[1] {
         wrong.push(format!("the manager is told {digests:?}"));
     } else if digests[0].1.contains("= 1") {

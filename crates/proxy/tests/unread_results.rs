@@ -167,6 +167,27 @@ async fn an_operator_can_have_everything_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_operator_has_cut_is_not_taken_for_what_costs_nodes() {
+    let mut cluster = Cluster::start(2);
+    for _ in 0..2 {
+        let waiting = asked(&cluster, "SELECT SLEEP(20)", &[]).await;
+        let runs = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'";
+        let deadline = tokio::time::Instant::now() + 10 * SECOND;
+        while cluster.here().sql(runs) != "1" {
+            assert!(tokio::time::Instant::now() < deadline, "it never runs");
+        }
+        cluster.drain().await;
+        cluster.cut(Cut::All).await;
+        assert!(cluster.quiet(SECOND).await);
+        cluster.open_next().await;
+        let (reply, _) = waiting.await.unwrap();
+        assert_eq!(reply.error(), Some(9105), "{reply:?}");
+    }
+    let mut client = cluster.client().await;
+    assert_eq!(client.one("SELECT SLEEP(0)").await, "0", "no node was lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_under_a_result_that_nobody_reads_is_noticed() {
     let mut cluster = Cluster::start(2);
     let _client = stalled(&cluster, &[], LARGE).await;

@@ -98,6 +98,11 @@ impl InFlight {
         }
     }
 
+    /// Outside a transaction, and all that it does is to wait and to lock: not to be run again, and nothing is left of it.
+    pub fn only_waits(&self) -> bool {
+        self.leaves_no_trace && !self.what.in_transaction
+    }
+
     /// Breaking off its answer changes nothing: a read that is no part of a transaction.
     pub fn can_be_cut(&self) -> bool {
         self.what.kind == Kind::Read && !self.what.in_transaction && self.what.autocommit

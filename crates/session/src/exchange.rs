@@ -109,6 +109,8 @@ pub enum Look {
     Well,
     /// The manager has given the node up.
     Gone,
+    /// The node was asked after the alarm, and said itself that it does not serve.
+    Unfit,
     /// Neither within the time that one waits for it.
     NoWord,
 }
@@ -329,10 +331,12 @@ enum State {
     OnItsWay,
     /// Sent; the answer is awaited.
     Sent,
-    /// The link broke; the manager's look is awaited before it is sent again.
+    /// The link broke; the manager's look is awaited before anything is concluded.
     AfterLoss {
         /// What was lost with the link.
         pins: Pins,
+        /// What follows if the node is lost.
+        verdict: Verdict,
     },
     /// The node refused it; the manager's look is awaited.
     AfterRefusal(NodeError),
@@ -515,10 +519,16 @@ impl Exchange {
         let none = Standing::default();
         let link = link.map_or(&none, |link| &*link);
         let progress = Progress { sent: loss.sent, delivered: loss.delivered != Delivered::Nothing };
-        let verdict = session.lost(link, &self.flight, progress);
-        let may_be_killed = verdict == Verdict::Again && loss.sent && !loss.unread && !loss.given_up;
+        let verdict = match session.lost(link, &self.flight, progress) {
+            // It waits or locks, and is not run again; but there is nothing that it may have done.
+            Verdict::Unknown if self.flight.only_waits() => Verdict::CutShort,
+            verdict => verdict,
+        };
+        let changes_nothing = matches!(verdict, Verdict::Again | Verdict::CutShort);
+        let is_told = loss.delivered != Delivered::Nothing;
+        let may_be_killed = changes_nothing && !is_told && loss.sent && !loss.unread && !loss.given_up;
         if may_be_killed {
-            self.state = State::AfterLoss { pins: link.pins() };
+            self.state = State::AfterLoss { pins: link.pins(), verdict };
             return step(LetGo::Link, Op::AwaitLook);
         }
         if loss.sent && !loss.unread {
@@ -542,11 +552,11 @@ impl Exchange {
             State::AfterLoss { .. } if look == Look::Well => {
                 finish(Finish::NodeError { error: NodeError::killed(), closes: true })
             }
-            State::AfterLoss { pins } => {
+            State::AfterLoss { pins, verdict } => {
                 self.losses += 1;
-                self.conclude(Verdict::Again, Delivered::Nothing, session, pins)
+                self.conclude(verdict, Delivered::Nothing, session, pins)
             }
-            State::AfterRefusal(error) if look == Look::Gone => {
+            State::AfterRefusal(error) if matches!(look, Look::Gone | Look::Unfit) => {
                 let none = Standing::default();
                 let link = link.map_or(&none, |link| &*link);
                 let verdict = session.refused(link, &self.flight, error.code);
@@ -555,7 +565,7 @@ impl Exchange {
             State::AfterRefusal(error) if error.speaks_of_a_kill() => {
                 step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true }))
             }
-            // The manager says that the node is well, and the node says this: the client hears the node.
+            // The node is well by its own later word, or gives none: the client hears what it said to this statement.
             State::AfterRefusal(error) => {
                 let end = End::Err { code: error.code };
                 self.state = State::Ending { error: Some(error) };

@@ -105,6 +105,9 @@ pub(crate) struct Belief {
     /// Alarms of the present epoch that the node has not been asked about since, and when each was heard; the highest that it has.
     pub alarms: VecDeque<(u64, Now)>,
     pub looked: u64,
+    pub refused: u64,
+    /// The last epoch that ended since the node was gone.
+    pub lost_epoch: Option<u64>,
     /// Every link of an epoch below this one is certainly gone.
     pub cut_below: u64,
     /// What ran there when links broke, since it was last well.
@@ -148,6 +151,8 @@ impl Belief {
             turned_away: false,
             alarms: VecDeque::new(),
             looked: 0,
+            refused: 0,
+            lost_epoch: None,
             cut_below: 0,
             lost: LostStatements::default(),
         }
@@ -167,7 +172,7 @@ impl Belief {
 
     /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node's own word is to be asked for.
     pub fn alarmed(&mut self, epoch: u64, alarm: u64, now: Now) {
-        let newest = self.alarms.back().map_or(self.looked, |(newest, _)| *newest);
+        let newest = self.alarms.back().map_or(self.looked.max(self.refused), |(newest, _)| *newest);
         if epoch != self.epoch || alarm <= newest {
             return;
         }
@@ -177,12 +182,12 @@ impl Belief {
         self.alarms.push_back((alarm, now));
     }
 
-    /// The node said that it is well, asked at `asked`: that answers every alarm heard before.
-    pub fn looked_after(&mut self, asked: Now) {
+    /// The node said whether it serves, asked at `asked`: that answers every alarm heard before.
+    pub fn looked_after(&mut self, asked: Now, serves: bool) {
         while let Some((alarm, heard)) = self.alarms.front().copied()
             && heard < asked
         {
-            self.looked = alarm;
+            *(if serves { &mut self.looked } else { &mut self.refused }) = alarm;
             self.alarms.pop_front();
         }
     }
@@ -233,18 +238,23 @@ mod tests {
         node.alarmed(0, 1, 10 * MS);
         node.alarmed(0, 0, 10 * MS);
         node.alarmed(1, 5, 10 * MS);
-        node.looked_after(10 * MS);
+        node.looked_after(10 * MS, true);
         assert_eq!((node.looked, node.alarms.len()), (0, 1));
-        node.looked_after(11 * MS);
+        node.looked_after(11 * MS, true);
         assert_eq!((node.looked, node.alarms.len()), (1, 0));
         for alarm in 2..200 {
             node.alarmed(0, alarm, (u32::try_from(alarm).unwrap() + 20) * MS);
         }
         assert_eq!(node.alarms.len(), ALARMS_MAX);
-        node.looked_after(30 * MS);
+        node.looked_after(30 * MS, true);
         assert_eq!(node.looked, 9);
-        node.looked_after(300 * MS);
+        node.looked_after(300 * MS, true);
         assert_eq!((node.looked, node.alarms.len()), (199, 0));
+        node.alarmed(0, 200, 400 * MS);
+        node.looked_after(401 * MS, false);
+        assert_eq!((node.looked, node.refused, node.alarms.len()), (199, 200, 0));
+        node.alarmed(0, 200, 402 * MS);
+        assert!(node.alarms.is_empty(), "it was answered");
     }
 
     #[test]

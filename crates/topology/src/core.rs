@@ -189,10 +189,14 @@ impl Core {
             node.lane = state;
             node.cut = Cut::Nothing;
             if state == LaneState::Shut {
+                if node.verdict.gone {
+                    node.lost_epoch = Some(node.epoch);
+                }
                 node.epoch += 1;
                 node.turned_away = false;
                 node.alarms.clear();
                 node.looked = 0;
+                node.refused = 0;
             }
         }
     }

@@ -51,6 +51,11 @@ pub struct Lane {
     /// was asked, and said that it is well. A session that raised an alarm and sees the lane open with `looked` at its number
     /// knows that the node is not gone; one that sees the lane shut, or of another epoch, knows that it is given up.
     pub looked: u64,
+    /// The same for the node's word that it does not serve: a session that raised the alarm knows that the node cannot take its statement,
+    /// though nobody has given it up.
+    pub refused: u64,
+    /// The last epoch that ended since the node was lost: dead, silent, or out of its group. After a handover, an epoch ends without that.
+    pub lost_epoch: Option<u64>,
     /// What of that which still runs is to be broken off. Means something only while the lane drains.
     pub cut: Cut,
 }

@@ -185,10 +185,14 @@ impl World {
                     let cut = self.writers == Writers::All && lane.epoch > before;
                     assert!(!cut || self.may_be_cut(lane.node.0), "sessions are cut for a doubt: {lane:?}");
                     let raised = self.raised(lane);
-                    assert!(lane.looked <= raised, "alarm {} of {raised} was answered", lane.looked);
+                    let answered = lane.looked.max(lane.refused);
+                    assert!(answered <= raised, "alarm {answered} of {raised} was answered");
                     let known = self.lanes.get(usize::from(lane.node.0));
                     if let Some(old) = known.filter(|old| old.epoch == lane.epoch) {
-                        assert!(lane.looked >= old.looked, "an answer was taken back");
+                        assert!(
+                            lane.looked >= old.looked && lane.refused >= old.refused,
+                            "an answer was taken back"
+                        );
                     }
                     assert!(
                         lane.cut == Cut::Nothing || lane.state == LaneState::Draining,
@@ -413,7 +417,7 @@ impl World {
         for (node, lane) in view.nodes.iter().zip(&self.lanes) {
             assert!(node.doubt.is_none(), "a doubt does not end: {node:?}");
             let drained = node.sessions_max == Some(0);
-            let answered = lane.looked >= self.raised(lane);
+            let answered = lane.looked.max(lane.refused) >= self.raised(lane);
             assert!(answered || lane.state == LaneState::Shut, "an alarm has no answer: {lane:?}");
             assert!(lane.state != LaneState::Draining || view.order.is_some(), "drains for ever: {node:?}");
             if self.writers == Writers::All {

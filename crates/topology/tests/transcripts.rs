@@ -505,12 +505,14 @@ impl Stage {
                         let limit = l.sessions_max.map_or(String::new(), |limit| format!("<={limit}"));
                         let looked =
                             if l.looked > 0 { format!("(looked {})", l.looked) } else { String::new() };
+                        let refused =
+                            if l.refused > 0 { format!("(refused {})", l.refused) } else { String::new() };
                         let cut = match l.cut {
                             Cut::Nothing => "",
                             Cut::Stalled => "(cut stalled)",
                             Cut::All => "(cut all)",
                         };
-                        format!("{}:{}/{}{limit}{looked}{cut}", l.name, lane(l.state), l.epoch)
+                        format!("{}:{}/{}{limit}{looked}{refused}{cut}", l.name, lane(l.state), l.epoch)
                     })
                     .collect();
                 let names: Vec<&str> = routes.untransactional.iter().map(String::as_str).collect();

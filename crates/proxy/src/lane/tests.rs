@@ -56,6 +56,8 @@ fn routes(version: u64, epoch: u64, state: LaneState) -> Routes {
         epoch,
         sessions_max: None,
         looked: 0,
+        refused: 0,
+        lost_epoch: None,
         cut: Cut::Nothing,
     };
     Routes {

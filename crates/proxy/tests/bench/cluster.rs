@@ -41,6 +41,8 @@ pub struct Cluster {
     /// What the proxy told, as it came: taken up at once, since the proxy waits for room for what must not be lost.
     pub facts: mpsc::UnboundedReceiver<Fact>,
     lanes: Vec<(LaneState, u64, Cut)>,
+    /// Of each server: the last epoch that ended since it was lost.
+    lost: Vec<Option<u64>>,
     version: u64,
     /// Which server takes traffic, from 0.
     pub at: usize,
@@ -62,7 +64,8 @@ impl Cluster {
     pub fn over(servers: Vec<Server>, settings: Settings) -> Self {
         let mut lanes = vec![(LaneState::Shut, 1, Cut::Nothing); servers.len()];
         lanes[0].0 = LaneState::Open;
-        let first = routes_now(1, &servers, &lanes);
+        let lost = vec![None; servers.len()];
+        let first = routes_now(1, &servers, &lanes, &lost);
         let mut bench = Bench::new(settings, first);
         let mut told = std::mem::replace(&mut bench.facts, mpsc::channel(1).1);
         let (pass_on, facts) = mpsc::unbounded_channel();
@@ -71,7 +74,7 @@ impl Cluster {
                 let _ = pass_on.send(fact);
             }
         });
-        Self { bench, servers, facts, lanes, version: 1, at: 0 }
+        Self { bench, servers, facts, lanes, lost, version: 1, at: 0 }
     }
 
     /// The server that takes the traffic.
@@ -99,7 +102,7 @@ impl Cluster {
 
     /// The routes in force, for those that want them a little different.
     pub fn routes(&self) -> Arc<Routes> {
-        routes_now(self.version, &self.servers, &self.lanes)
+        routes_now(self.version, &self.servers, &self.lanes, &self.lost)
     }
 
     async fn publish(&mut self) {
@@ -202,7 +205,10 @@ impl Cluster {
                 self.shut(from);
                 self.publish_later();
             }
-            Move::Shut => self.open_next().await,
+            Move::Shut => {
+                self.lost[self.at] = Some(self.lanes[self.at].1);
+                self.open_next().await;
+            }
         }
     }
 
@@ -211,14 +217,20 @@ impl Cluster {
         let at = self.at;
         self.servers[at].signal(signal::KILL);
         self.servers[at].wait_gone();
-        self.open_next().await;
+        self.move_on(Move::Shut).await;
     }
 }
 
-fn routes_now(version: u64, servers: &[Server], lanes: &[(LaneState, u64, Cut)]) -> Arc<Routes> {
+fn routes_now(
+    version: u64,
+    servers: &[Server],
+    lanes: &[(LaneState, u64, Cut)],
+    lost: &[Option<u64>],
+) -> Arc<Routes> {
     let lanes = servers.iter().zip(lanes).enumerate().map(|(number, (server, &(state, epoch, cut)))| {
         let mut lane = lane(number, server.address(), state, epoch);
         lane.cut = cut;
+        lane.lost_epoch = lost[number];
         lane
     });
     routes_of(version, lanes.collect())

@@ -106,6 +106,7 @@ impl Drop for Kept {
 
 fn give_up(lanes: &mut [Lane], at: usize, all_open: bool) {
     lanes[at].state = LaneState::Shut;
+    lanes[at].lost_epoch = Some(lanes[at].epoch);
     lanes[at].epoch += 1;
     lanes[at].looked = 0;
     // Never opened before: its epoch is the first.

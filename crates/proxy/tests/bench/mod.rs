@@ -64,6 +64,8 @@ pub fn lane(number: usize, address: SocketAddr, state: LaneState, epoch: u64) ->
         epoch,
         sessions_max: None,
         looked: 0,
+        refused: 0,
+        lost_epoch: None,
         cut: Cut::Nothing,
     }
 }

@@ -30,6 +30,7 @@ pub struct Lane {
     pub sessions: Cell<u32>,
     sessions_max: Cell<Option<u32>>,
     looked: Cell<u64>,
+    refused: Cell<u64>,
     alarms: Cell<u64>,
     /// The last alarm that the manager was told of.
     told: Cell<u64>,
@@ -45,6 +46,7 @@ impl Lane {
             sessions: Cell::default(),
             sessions_max: Cell::default(),
             looked: Cell::default(),
+            refused: Cell::default(),
             alarms: Cell::default(),
             told: Cell::default(),
             inbox: inbox.clone(),
@@ -56,6 +58,7 @@ impl Lane {
     pub fn set(&self, lane: &topology::routes::Lane) {
         self.sessions_max.set(lane.sessions_max);
         self.looked.set(self.looked.get().max(lane.looked));
+        self.refused.set(self.refused.get().max(lane.refused));
         self.occupancy.set(match lane.state {
             LaneState::Open => State::Open,
             LaneState::Draining => State::Draining,
@@ -96,6 +99,10 @@ impl Lane {
         self.looked.get() >= alarm
     }
 
+    pub fn has_refused(&self, alarm: u64) -> bool {
+        self.refused.get() >= alarm
+    }
+
     /// The manager was told of this alarm.
     pub fn told(&self, alarm: u64) {
         self.told.set(self.told.get().max(alarm));
@@ -103,7 +110,7 @@ impl Lane {
 
     /// Every alarm that the manager was told of is answered, or the lane is over.
     pub fn is_calm(&self) -> bool {
-        self.is_shut() || self.looked.get() >= self.told.get()
+        self.is_shut() || self.looked.get().max(self.refused.get()) >= self.told.get()
     }
 
     pub fn lease(self: &Rc<Self>) -> Option<Lease> {

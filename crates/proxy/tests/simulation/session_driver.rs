@@ -429,10 +429,12 @@ impl Driver {
     async fn look(&mut self) -> Look {
         let Some((lane, alarm)) = self.tried.clone() else { return Look::NoWord };
         let clock = &self.world.clock;
-        let word = clock.until(|| (lane.is_shut() || lane.has_looked(alarm)).then_some(()));
+        let heard = || lane.is_shut() || lane.has_looked(alarm) || lane.has_refused(alarm);
+        let word = clock.until(|| heard().then_some(()));
         match clock.within(LOOK_WAIT, word).await {
             _ if lane.is_shut() => Look::Gone,
-            Some(()) => Look::Well,
+            Some(()) if lane.has_looked(alarm) => Look::Well,
+            Some(()) => Look::Unfit,
             None => {
                 self.world.no_words.set(self.world.no_words.get() + 1);
                 Look::NoWord

@@ -96,6 +96,23 @@ fn a_read_on_a_node_that_is_well_was_killed() {
 }
 
 #[test]
+fn what_only_waits_is_killed_or_cut_short_and_never_unknown() {
+    for (look, in_words) in
+        [(Look::Well, true), (Look::Gone, false), (Look::Unfit, false), (Look::NoWord, false)]
+    {
+        let mut scene = Scene::of("SELECT SLEEP(20)", false);
+        scene.sent(false);
+        assert_eq!(scene.on_event(lost()), Op::AwaitLook);
+        let op = scene.on_event(Event::Looked(look));
+        if in_words {
+            assert_eq!(op, Op::Finish(Finish::NodeError { error: NodeError::killed(), closes: true }));
+        } else {
+            assert_eq!(fails(&op), Failure::CutShort);
+        }
+    }
+}
+
+#[test]
 fn a_write_is_never_sent_twice() {
     let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
     scene.sent(false);
@@ -112,6 +129,11 @@ fn a_refusal_is_believed_when_the_manager_says_so() {
     scene.sent(false);
     assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
     assert_eq!(scene.on_event(Event::Looked(Look::Gone)), Op::Retry);
+    // The node says the same of itself, asked later, though nobody can take its place: the statement waits.
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+    scene.sent(false);
+    assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+    assert_eq!(scene.on_event(Event::Looked(Look::Unfit)), Op::Retry);
     for look in [Look::Well, Look::NoWord] {
         let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
         scene.sent(false);

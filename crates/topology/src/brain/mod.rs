@@ -303,6 +303,8 @@ impl Brain {
                 epoch: node.epoch,
                 sessions_max: if node.turned_away { Some(0) } else { node.sessions_max },
                 looked: node.looked,
+                refused: node.refused,
+                lost_epoch: node.lost_epoch,
                 cut: node.cut,
             })
             .collect();

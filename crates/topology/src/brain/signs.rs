@@ -180,8 +180,8 @@ impl Brain {
             // It told us itself before it went: an orderly stop looks like this (or a node cut off from the majority).
             node.leaving_since.get_or_insert(now);
         }
+        node.looked_after(asked, status.serves());
         if status.serves() {
-            node.looked_after(asked);
             node.lost.survived(asked);
         }
         node.status = Some(status);
