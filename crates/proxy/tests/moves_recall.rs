@@ -6,6 +6,8 @@ mod bench;
 
 use bench::cluster::Move;
 use bench::twin::{Ground, MOVES, Told, none_of};
+use fixture::client::ClientOptions;
+use protocol::capability::Caps;
 
 /// Every way to come to a last insert id.
 const MADE: &[&[&str]] = &[
@@ -360,6 +362,125 @@ async fn a_user_variable_that_a_parameter_gave_comes_along_or_is_missed() {
         assert_eq!(twins.execute(statement, &[5.into(), "y".into()]).await.wrong(), None);
         ground.cluster.move_on(how).await;
         wrong.extend(twins.say("SELECT @a, @b").await.wrong());
+    }
+    none_of(&wrong);
+}
+
+/// What was done, and what is then said one after the other: found by random sessions (`restore_all`), kept here as they were shortened.
+const IN_TURN: &[(&[&str], &[&str])] = &[
+    (&["SELECT NEXT VALUE FOR s"], &["INSERT INTO plain VALUES (1)", "SELECT LASTVAL(s)"]),
+    (
+        &["INSERT INTO plain VALUES (NEXT VALUE FOR s)"],
+        &["UPDATE plain SET x = x WHERE 0", "SELECT LASTVAL(s)"],
+    ),
+    (&["SELECT sets()"], &["SELECT @a"]),
+    (&["CALL sets_and_fails()"], &["SELECT @b"]),
+    (&["CALL speaks()"], &["SELECT COLLATION('x')"]),
+    (&["CALL speaks()", "SET @@local.collation_connection := latin1_bin"], &["SELECT COLLATION('x')"]),
+    (
+        &[
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+            "BEGIN NOT ATOMIC SET lock_wait_timeout = 77; SIGNAL SQLSTATE '45000'; END",
+        ],
+        &["SELECT COLLATION('x'), @@lock_wait_timeout"],
+    ),
+    (&["SET @@collation_connection = latin1_bin"], &["SELECT COLLATION('x')"]),
+    (&["SET @@sort_buffer_size = 77824"], &["SELECT @@sort_buffer_size"]),
+    (&["SET TRANSACTION READ ONLY", "DO 0"], &["INSERT INTO plain VALUES (1)"]),
+    (&["SET TRANSACTION READ ONLY", "SELECT 1/0"], &["INSERT INTO plain VALUES (1)"]),
+    (&["SET TRANSACTION READ ONLY", "SET @a = 1"], &["INSERT INTO plain VALUES (1)"]),
+    (&["SET TRANSACTION READ ONLY", "INSERT INTO plain VALUES (1)"], &["INSERT INTO plain VALUES (1)"]),
+    (
+        &["SET time_zone = '+01:00', system_versioning_asof = '2020-01-01 00:00:00'"],
+        &["SELECT @@system_versioning_asof"],
+    ),
+    (&["SET character_set_database = utf8mb4"], &["SELECT @@character_set_database, @@collation_database"]),
+    (&["SET STATEMENT sort_buffer_size = 77824 FOR SELECT 1"], &["SELECT @@sort_buffer_size"]),
+    (&["SET enforce_storage_engine = NULL"], &["SELECT @@enforce_storage_engine"]),
+    (
+        &["SET long_query_time = 3", "SET log_slow_query_time = 4"],
+        &["SELECT @@long_query_time, @@log_slow_query_time"],
+    ),
+    (&["SET NAMES nosuch", "SET NAMES utf8mb4"], &["SHOW ERRORS"]),
+    (&["SELECT nosuch", "SELECT 1"], &["SET @a = 1", "SHOW ERRORS"]),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_random_sessions_have_found_stays_found() {
+    let mut ground = Ground::lay();
+    lay_schemas(&ground);
+    ground.everywhere(
+        "USE shop; CREATE PROCEDURE speaks() SET NAMES utf8mb4 COLLATE utf8mb4_bin;
+         DELIMITER //
+         CREATE FUNCTION sets() RETURNS INT BEGIN SET @a = 'set'; RETURN 1; END//
+         CREATE PROCEDURE sets_and_fails() BEGIN SET @b = 'set'; SELECT nosuch; END//
+         DELIMITER ;",
+    );
+    let mut wrong = vec![];
+    for how in MOVES {
+        for (done, asked) in IN_TURN {
+            ground.begin(CLEAN).await;
+            let mut twins = ground.twins().await;
+            for sql in *done {
+                let told = twins.say(sql).await.wrong();
+                wrong.extend(told.map(|found| format!("before the move: {found}")));
+            }
+            ground.cluster.move_on(how).await;
+            for sql in *asked {
+                match twins.say(sql).await {
+                    Told::Same(_) | Told::Forgotten => {}
+                    Told::Ended(_) => break,
+                    Told::Differs(found) => wrong.push(format!("{how:?}: {}: {found}", done.join("; "))),
+                }
+            }
+        }
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_prepared_statement_set_is_not_undone_by_preparing_another_again() {
+    let mut ground = Ground::lay();
+    let mut wrong = vec![];
+    for how in MOVES {
+        let mut twins = ground.twins().await;
+        let sets = twins.prepare("SET time_zone = '+02:00'").await;
+        let other = twins.prepare("SELECT 1").await;
+        // Both in one text, which must not be said again for the sake of one of them.
+        twins.set("SET NAMES utf8mb4 COLLATE utf8mb4_bin, time_zone = '+01:00'").await;
+        ground.cluster.move_on(how).await;
+        for statement in [sets, other] {
+            wrong.extend(twins.execute(statement, &[]).await.unequal(&format!("{how:?}")));
+        }
+        wrong.extend(
+            twins.say("SELECT @@time_zone, @@collation_connection").await.unequal(&format!("{how:?}")),
+        );
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_login_asked_for_and_a_reset_took_away_does_not_come_back() {
+    let mut ground = Ground::lay();
+    let options = ClientOptions::default();
+    let asks = [Caps::IGNORE_SPACE, Caps::INTERACTIVE];
+    let options =
+        ClientOptions { caps: asks.into_iter().fold(options.caps, |caps, cap| caps | cap), ..options };
+    ground.everywhere("SET GLOBAL interactive_timeout = 7777");
+    let mut wrong = vec![];
+    for how in MOVES {
+        for (name, after_reset) in [("login", false), ("reset", true)] {
+            let mut twins = ground.twins_as(&options).await;
+            if after_reset {
+                twins.reset().await;
+            }
+            ground.cluster.move_on(how).await;
+            for sql in
+                ["SELECT @@sql_mode LIKE '%IGNORE_SPACE%'", "SELECT @@wait_timeout, @@interactive_timeout"]
+            {
+                wrong.extend(twins.say(sql).await.unequal(&format!("{how:?}, after the {name}")));
+            }
+        }
     }
     none_of(&wrong);
 }
