@@ -7,17 +7,16 @@ use std::time::{Duration, Instant};
 use link::{Link, LinkError, Login, Rows, Secret, own_lack};
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::ok::ErrPacket;
+use protocol::ok::{ErrPacket, OkPacket};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
-use protocol::statement::Pins;
+use protocol::statement::{Pins, Recalls, Sets};
 use session::bound::{self, Baseline, Bound, Say};
 use session::exchange::NodeError;
 use session::login::Credential;
-use session::saving;
 use session::session::Session;
 use session::standing::Standing;
-use session::wanted::{Prepared, TRACK, Wanted};
+use session::wanted::{Prepared, TRACK, Unnamed, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
 
@@ -45,8 +44,6 @@ const CROSSED: Duration = Duration::from_millis(5);
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
 /// How long it may take to find that nobody listens.
 const KNOCK_TIME: Duration = Duration::from_secs(1);
-/// How long a node may take to say what variables are.
-const ASK_TIME: Duration = Duration::from_secs(5);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
 const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
 
@@ -286,21 +283,53 @@ impl Backend {
         }
     }
 
-    /// Asks for the variables that no answer told.
-    pub async fn ask_variables(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
+    /// Asks for the variables that no answer told: each is set to what it is, which the node reports. Unlike a question, that leaves
+    /// warnings and FOUND_ROWS() as they are; and ROW_COUNT() is what the client's own SET has left. `alone`: it was one.
+    pub async fn ask_variables(&mut self, session: &mut Session, alone: bool) -> Result<(), ConnectFailure> {
         let names = self.standing.take_must_ask();
-        let list: Vec<String> = names.iter().map(|name| format!("'{}'", name.replace('\'', "''"))).collect();
-        let question = format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({})", list.join(","));
-        let rows = self.query(&question, ASK_TIME).await?;
-        self.standing.forget(saving::LOSES);
-        for name in &names {
-            match rows.as_ref().and_then(|rows| rows.value_of(name)) {
-                Some(value) => session.wanted.learned_variable(name, value.as_bytes(), &mut self.standing),
-                // It has no value that could be read: what it is cannot be said again.
-                None => self.standing.pin(Pins::UNNAMED),
-            }
+        let list: Vec<String> = names
+            .iter()
+            .map(|name| name.replace('`', "``"))
+            .map(|name| format!("SESSION `{name}`=@@SESSION.`{name}`"))
+            .collect();
+        if !alone {
+            self.standing.forget(Recalls::ROW_COUNT);
+        }
+        if !self.reports(&format!("SET {}", list.join(",")), session, Unnamed::Expected).await? {
+            // One of them has no value that could be set: what it is cannot be said again.
+            self.standing.forget(Recalls::ROW_COUNT.union(Recalls::WARNINGS));
+            self.standing.pin(Pins::UNNAMED);
         }
         Ok(())
+    }
+
+    /// Has the node report what it has not reported yet: code that failed may have set variables, which is told with the next answer that
+    /// has anything to tell.
+    pub async fn flush_reports(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
+        self.reports("SET session_track_schema=1", session, Unnamed::Expected).await?;
+        if self.standing.has_to_ask() {
+            self.ask_variables(session, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Says a SET and takes up what its OK reports; false when the node refuses it.
+    async fn reports(
+        &mut self,
+        sql: &str,
+        session: &mut Session,
+        meaning: Unnamed,
+    ) -> Result<bool, ConnectFailure> {
+        let text = self.query_payload(sql);
+        let (end, payload) = self.ask(Command::QUERY, &text).await?;
+        if matches!(end, End::Err { .. }) {
+            return Ok(false);
+        }
+        match OkPacket::parse(&payload, self.link.caps) {
+            Ok(ok) => session.wanted.ok(&ok, meaning, Sets::NONE, &mut self.standing),
+            Err(_) => self.standing.pin(Pins::UNNAMED),
+        }
+        Ok(true)
     }
 
     /// The answer has been read to its end.
@@ -380,8 +409,18 @@ impl Backend {
         text
     }
 
+    /// Asks the node for its status bits after an error. By COM_SET_OPTION, which leaves ROW_COUNT() at the -1 of an error, where COM_PING makes
+    /// it 0; a node that refuses that may still answer a ping. `caps`: the client's, since it sets what they say.
+    pub async fn status(&mut self, caps: Caps) -> Result<u16, ConnectFailure> {
+        let is_off = u8::from(!caps.has(Caps::MULTI_STATEMENTS));
+        match self.ask(Command::SET_OPTION, &[is_off, 0]).await? {
+            (End::Err { .. }, _) => self.ping().await,
+            (end, _) => status_of(end),
+        }
+    }
+
     /// Asks the node for its status bits. An answer without them, an error above all, says that the link is of no more use.
-    pub async fn ping(&mut self) -> Result<u16, ConnectFailure> {
+    async fn ping(&mut self) -> Result<u16, ConnectFailure> {
         let (end, _) = self.ask(Command::PING, &[]).await?;
         status_of(end)
     }
@@ -423,7 +462,7 @@ impl Backend {
         }
     }
 
-    /// A command of the proxy's own; its answer is read and dropped but for its end.
+    /// A command of the proxy's own; its answer is read and dropped but for its last packet.
     async fn ask(&mut self, command: Command, text: &[u8]) -> Result<(End, Vec<u8>), ConnectFailure> {
         let mut payload = Vec::with_capacity(1 + text.len());
         payload.push(command.0);
@@ -432,22 +471,19 @@ impl Backend {
         put_packet(&mut out, &mut 0, &payload);
         self.send(&out).await.map_err(|error| of_io(&error))?;
         let mut answer = Answer::new(command, self.link.caps);
-        let mut ended_by = None;
         loop {
             let packet = self.packet().await?;
             let payload = &self.link.buffer.bytes()[HEADER_LEN..packet];
             let need = answer.need(payload.len(), payload.first().copied());
             debug_assert!(matches!(need, Need::First | Need::Whole));
-            if payload.first() == Some(&protocol::ok::ERR) {
-                ended_by = Some(payload.to_vec());
-            }
             let step = answer
                 .step(payload.len(), payload)
                 .map_err(|malformed| ConnectFailure::Protocol { what: malformed.what.to_owned() })?;
+            let last = matches!(step, Step::End(_)).then(|| payload.to_vec());
             self.link.buffer.consume(packet);
-            if let Step::End(end) = step {
+            if let (Step::End(end), Some(last)) = (step, last) {
                 self.rests();
-                return Ok((end, ended_by.unwrap_or_default()));
+                return Ok((end, last));
             }
         }
     }

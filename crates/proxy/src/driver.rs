@@ -21,6 +21,7 @@ use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
+use protocol::statement::{Pins, Recalls};
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
     Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
@@ -47,6 +48,9 @@ const MULTI_STATEMENTS_ON: u8 = 0;
 /// What a character set number stands for.
 const CHARSETS: [&str; 4] =
     ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
+/// What a login asks for and COM_RESET_CONNECTION or COM_CHANGE_USER takes back (IGNORE_SPACE in sql_mode, interactive_timeout for
+/// wait_timeout): a login to another node must not ask for it again.
+const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
@@ -326,7 +330,7 @@ impl Driver {
                 }
                 Err(()) => Event::ClientGone,
             },
-            Op::Ask(ask) => self.ask(ask).await,
+            Op::Ask(ask) => self.ask(ask, exchange.flight()).await,
             Op::Retry => {
                 self.shared.counts.sent_again();
                 Event::Routes(self.at.routes(waiting))
@@ -354,6 +358,8 @@ impl Driver {
         let (Some((id, statement)), Some(backend)) = (known, self.at.backend.as_mut()) else {
             return Event::Lost(Loss::unsent());
         };
+        // To prepare is a statement of its own, which may clear the warnings of the one before.
+        backend.standing.forget(Recalls::WARNINGS);
         match backend.prepare(statement, &bound).await {
             Ok(Ok(on_node)) => {
                 backend.standing.prepared(id, on_node, false);
@@ -506,12 +512,14 @@ impl Driver {
     }
 
     /// A question of the proxy's own, whose answer the exchange waits for.
-    async fn ask(&mut self, ask: Ask) -> Event {
+    async fn ask(&mut self, ask: Ask, flight: &InFlight) -> Event {
         let Some(backend) = self.at.backend.as_mut() else { return Event::AskLost };
         let asked = match ask {
-            Ask::Status => return backend.ping().await.map_or(Event::AskLost, Event::Status),
+            Ask::Status => {
+                return backend.status(self.client.caps).await.map_or(Event::AskLost, Event::Status);
+            }
             Ask::Track => backend.track().await.map(drop),
-            Ask::Variables => backend.ask_variables(&mut self.session).await,
+            Ask::Variables => backend.ask_variables(&mut self.session, flight.sets_alone()).await,
         };
         asked.map_or(Event::AskLost, |()| Event::Asked)
     }
@@ -678,18 +686,19 @@ impl Driver {
             self.at.let_go(LetGo::Link);
         }
         self.at.let_go(LetGo::Lease);
-        // The server takes back what this one asked for at the login; a new login must not ask for it again.
-        self.client.caps.0 &= !Caps::IGNORE_SPACE.0;
+        self.client.caps.0 &= !OF_LOGIN.0;
         self.session.reset();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
+            let role = Pins::ROLE.without(Pins::ROLE.without(backend.standing.pins()));
             backend.standing = self.session.standing(false);
+            backend.standing.pin(role);
             self.session.attached(status);
             if self.who.charset == 0 {
                 // The server takes it for another one after a reset than at a login.
                 for name in CHARSETS {
                     backend.standing.must_ask(name);
                 }
-                if backend.ask_variables(&mut self.session).await.is_err() {
+                if backend.ask_variables(&mut self.session, true).await.is_err() {
                     self.at.let_go(LetGo::Link);
                 }
             }
@@ -717,6 +726,7 @@ impl Driver {
         let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
         self.client.buffer.consume(command.len);
         self.at.let_go(LetGo::Link);
+        self.client.caps.0 &= !OF_LOGIN.0;
         let shared = self.shared.clone();
         let login = self.client.change_user(&payload, self.who.charset, &shared);
         match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
@@ -726,7 +736,6 @@ impl Driver {
                 self.card.set_user(&who.user);
                 self.who = who;
                 self.has_run = false;
-                self.has_history = false;
                 self.note_pins(true);
                 self.finish_login().await
             }

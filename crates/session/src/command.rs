@@ -79,6 +79,12 @@ impl InFlight {
         self.asks_cursor
     }
 
+    /// It is a SET and nothing else, which leaves a ROW_COUNT() of 0.
+    pub fn sets_alone(&self) -> bool {
+        self.scanned.is_some_and(|scanned| scanned.alone && scanned.sets != Sets::NONE)
+            && self.what.kind == Kind::SessionOnly
+    }
+
     /// It ends this very connection: KILL CONNECTION_ID().
     pub fn kills_itself(&self) -> bool {
         self.kills_itself
