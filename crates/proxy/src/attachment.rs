@@ -47,7 +47,7 @@ pub struct Attachment {
 pub struct Past {
     /// The session has run statements: it has something to move.
     pub has_run: bool,
-    /// So it has, also before a reset: there is something to recall that no other node knows.
+    /// A link stood before: there is something to recall that no other link knows.
     pub has_history: bool,
     /// Somebody has, on this connection: it must read its own writes.
     pub has_spoken: bool,

@@ -129,7 +129,8 @@ struct Driver {
     pinned: bool,
     /// A statement was run before: the session has something to move.
     has_run: bool,
-    /// A statement was run before, also before a reset: what it left to recall no other node knows.
+    /// A link stood before, also before a reset: what there is to recall no other link knows. (A new one answers FOUND_ROWS() with what another
+    /// session has left in the server's thread.)
     has_history: bool,
     /// A statement was run before, by whatever session on this connection: it must read its own writes.
     has_spoken: bool,
@@ -216,7 +217,9 @@ impl Driver {
 
     async fn attach(&mut self) -> Result<(), AttachError> {
         let past = Past { has_run: self.has_run, has_history: self.has_history, has_spoken: self.has_spoken };
-        self.at.attach(&self.who, self.client.caps, &mut self.session, past).await
+        let attached = self.at.attach(&self.who, self.client.caps, &mut self.session, past).await;
+        self.has_history |= attached.is_ok();
+        attached
     }
 
     /// One command, at the front of the client's buffer.
@@ -394,7 +397,6 @@ impl Driver {
                 }
             };
         self.has_run = true;
-        self.has_history = true;
         self.has_spoken = true;
         let option = match flight.command {
             Command::SET_OPTION => self.client.buffer.bytes().get(HEADER_LEN + 1).copied(),

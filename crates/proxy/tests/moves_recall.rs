@@ -403,6 +403,31 @@ const IN_TURN: &[(&[&str], &[&str])] = &[
     ),
     (&["SET NAMES nosuch", "SET NAMES utf8mb4"], &["SHOW ERRORS"]),
     (&["SELECT nosuch", "SELECT 1"], &["SET @a = 1", "SHOW ERRORS"]),
+    (&["SELECT nosuch", "DO 0"], &["SELECT 1 FROM DUAL", "SELECT @@error_count"]),
+    (
+        &["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2"],
+        &["INSERT INTO plain VALUES (1)", "SELECT FOUND_ROWS()"],
+    ),
+    (&["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2"], &["DO 0", "SELECT FOUND_ROWS()"]),
+    (&["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2"], &["SELECT 1", "SELECT FOUND_ROWS()"]),
+    (&["SET profiling = 1", "SELECT 1"], &["SELECT 2", "SHOW PROFILES"]),
+    (
+        &["SET @a = CONCAT('a', 1)", "SET sql_select_limit = 0"],
+        &["SET sql_select_limit = DEFAULT", "SELECT @a"],
+    ),
+    (
+        &["SET ROLE teller", "SET sql_select_limit = 0", "CALL keeps(1)"],
+        &["SET sql_select_limit = 9", "SELECT CURRENT_ROLE(), @a"],
+    ),
+    (&["CALL keeps(3)"], &["SELECT @a"]),
+    (&["SELECT zones()"], &["SELECT @@time_zone"]),
+    (&["SET time_zone = '+05:00'", "CALL zones_and_fails()"], &["SELECT @@time_zone, @@sort_buffer_size"]),
+    (&["SET TRANSACTION READ ONLY", "SELECT COUNT(*) FROM plain"], &["INSERT INTO plain VALUES (1)"]),
+    (
+        &["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TRANSACTION READ ONLY"],
+        &["INSERT INTO plain VALUES (1)"],
+    ),
+    (&["SET TRANSACTION READ ONLY", "BEGIN", "COMMIT"], &["INSERT INTO plain VALUES (1)"]),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -413,6 +438,8 @@ async fn what_random_sessions_have_found_stays_found() {
         "USE shop; CREATE PROCEDURE speaks() SET NAMES utf8mb4 COLLATE utf8mb4_bin;
          DELIMITER //
          CREATE FUNCTION sets() RETURNS INT BEGIN SET @a = 'set'; RETURN 1; END//
+         CREATE FUNCTION zones() RETURNS INT BEGIN SET time_zone = '+07:00'; RETURN 1; END//
+         CREATE PROCEDURE zones_and_fails() BEGIN SET time_zone = DEFAULT; SET @@sort_buffer_size = 77824; SELECT nosuch; END//
          CREATE PROCEDURE sets_and_fails() BEGIN SET @b = 'set'; SELECT nosuch; END//
          DELIMITER ;",
     );
@@ -469,10 +496,12 @@ async fn what_a_login_asked_for_and_a_reset_took_away_does_not_come_back() {
     ground.everywhere("SET GLOBAL interactive_timeout = 7777");
     let mut wrong = vec![];
     for how in MOVES {
-        for (name, after_reset) in [("login", false), ("reset", true)] {
+        for name in ["login", "reset", "change of user"] {
             let mut twins = ground.twins_as(&options).await;
-            if after_reset {
-                twins.reset().await;
+            match name {
+                "reset" => twins.reset().await,
+                "change of user" => twins.change_user(&options).await,
+                _ => {}
             }
             ground.cluster.move_on(how).await;
             for sql in
@@ -480,6 +509,77 @@ async fn what_a_login_asked_for_and_a_reset_took_away_does_not_come_back() {
             {
                 wrong.extend(twins.say(sql).await.unequal(&format!("{how:?}, after the {name}")));
             }
+        }
+    }
+    none_of(&wrong);
+}
+
+/// Sessions that never move, whose node is asked things by the proxy meanwhile: every answer is the node's own.
+const UNMOVED: &[&[&str]] = &[
+    &["BEGIN", "SELECT nosuch"],
+    &[
+        "BEGIN",
+        "INSERT INTO plain VALUES (1), (2)",
+        "SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2",
+        "SELECT nosuch",
+    ],
+    &["SET autocommit = 0", "SELECT CAST('x' AS INT), nosuch"],
+    &["SELECT nosuch", "SET @@sql_mode = ''"],
+    &[
+        "SELECT CAST('x' AS INT) FROM plain UNION SELECT CAST('y' AS INT)",
+        "SET @@time_zone = '+01:00', @@sort_buffer_size = 77824",
+    ],
+    &["SELECT nosuch", "SET NAMES latin1 COLLATE latin1_bin"],
+    &["SELECT nosuch", "SET CHARACTER SET latin1"],
+    &["SELECT nosuch", "SET character_set_connection = DEFAULT"],
+    &["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2", "SET @@collation_connection = latin1_bin"],
+    &["SELECT nosuch", "SET session_track_schema = OFF"],
+    &["SELECT nosuch", "SET @@last_insert_id = 5"],
+    &["CALL nosuch()"],
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_proxy_asks_by_itself_changes_no_answer() {
+    let ground = Ground::lay();
+    lay_schemas(&ground);
+    let mut wrong = vec![];
+    for done in UNMOVED {
+        for asked in [
+            "SHOW WARNINGS",
+            "SELECT @@warning_count, @@error_count",
+            "SELECT ROW_COUNT()",
+            "SELECT FOUND_ROWS()",
+            "SELECT LAST_INSERT_ID(), @@sql_mode, @@time_zone, @@sort_buffer_size, COLLATION('x')",
+        ] {
+            let mut twins = ground.twins().await;
+            twins.set("SELECT 1 FROM plain").await;
+            for sql in *done {
+                twins.set(sql).await;
+            }
+            wrong.extend(twins.say(asked).await.unequal(&done.join("; ")));
+        }
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_stays_with_a_reset_as_the_server_has_it() {
+    let mut ground = Ground::lay();
+    lay_schemas(&ground);
+    let mut wrong = vec![];
+    for how in MOVES {
+        for moves_before in [false, true] {
+            let mut twins = ground.twins().await;
+            twins.set("SET ROLE teller").await;
+            if moves_before {
+                ground.cluster.move_on(how).await;
+            }
+            twins.reset().await;
+            wrong.extend(
+                twins.say("SELECT CURRENT_ROLE()").await.unequal(&format!("{how:?}, not moved since")),
+            );
+            ground.cluster.move_on(how).await;
+            wrong.extend(twins.say("SELECT CURRENT_ROLE()").await.unequal(&format!("{how:?}, moved")));
         }
     }
     none_of(&wrong);

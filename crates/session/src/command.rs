@@ -138,6 +138,8 @@ impl InFlight {
     pub(crate) fn unnamed(&self) -> Unnamed {
         match &self.scanned {
             _ if self.calls => Unnamed::Never,
+            // What sets variables here, it is not the text: a function, a view or a trigger.
+            Some(scanned) if scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS) => Unnamed::Never,
             Some(scanned)
                 if !scanned.pins.is_empty()
                     || !scanned.unpins.is_empty()

@@ -8,7 +8,7 @@
 //!   stayed ─────────── a server of its own
 //! ```
 //!
-//! `MOVES_CASES` (60) and `MOVES_STEPS` (12) make it longer; with `MOVES_SURVEY=1` it does not stop at the first difference, but goes
+//! `MOVES_CASES` (300) and `MOVES_STEPS` (12) make it longer; with `MOVES_SURVEY=1` it does not stop at the first difference, but goes
 //! through all cases and lists what it found by kind, with a short case of each.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
@@ -220,28 +220,29 @@ impl Stage {
                 let database = schema.map(|schema| schema.as_bytes().to_vec());
                 let options = ClientOptions { database, charset: *charset, ..ClientOptions::default() };
                 let told = twins.change_user_each(&options).await;
-                as_if_reset_were_whole(twins, told).await
+                match as_if_reset_were_whole(twins, told).await {
+                    // MariaDB leaves the role to the next account; the proxy begins a new session, which has none.
+                    Told::Same(_) => twins.say("SET ROLE NONE").await,
+                    other => other,
+                }
             }
             Step::Move(how) => self.move_on(twins, *how).await,
         }
     }
 }
 
-/// A server keeps the role, and takes the schema's collation for its own default, when it is told to forget the session; the proxy's
-/// forgets them. Both are put where all agree.
+/// A server takes the schema's collation for its own default when it is told to forget the session; the proxy's link need not. Both
+/// are put where all agree.
 async fn as_if_reset_were_whole(twins: &mut Twins, told: Told) -> Told {
     if !matches!(told, Told::Same(_)) {
         return told;
     }
-    let role = twins.say("SET ROLE NONE").await;
-    let schema = twins.say("SELECT DATABASE()").await;
-    match (role, schema) {
-        (Told::Same(_), Told::Same(schema)) => match schema.value().as_deref() {
+    match twins.say("SELECT DATABASE()").await {
+        Told::Same(schema) => match schema.value().as_deref() {
             Some("NULL") | None => Told::nothing(),
             Some(schema) => twins.say(format!("USE {schema}")).await,
         },
-        (Told::Same(_), schema) => schema,
-        (role, _) => role,
+        other => other,
     }
 }
 
@@ -407,11 +408,11 @@ fn shorter(
 
 #[test]
 fn what_can_be_read_of_a_session_is_the_same_wherever_it_stands() {
-    restore_all_compare_all(&[], setting("MOVES_CASES", 60), setting("MOVES_SEED", 1));
+    restore_all_compare_all(&[], setting("MOVES_CASES", 300), setting("MOVES_SEED", 1));
 }
 
 #[test]
 fn it_is_the_same_between_servers_that_write_a_binary_log() {
     let options = ["--log-bin=log", "--server-id=7", "--log-bin-trust-function-creators=1"];
-    restore_all_compare_all(&options, setting("MOVES_CASES", 60) / 3, setting("MOVES_SEED", 2));
+    restore_all_compare_all(&options, setting("MOVES_CASES", 300) / 3, setting("MOVES_SEED", 2));
 }
