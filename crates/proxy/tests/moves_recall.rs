@@ -375,6 +375,8 @@ const IN_TURN: &[(&[&str], &[&str])] = &[
     ),
     (&["SELECT sets()"], &["SELECT @a"]),
     (&["CALL sets_and_fails()"], &["SELECT @b"]),
+    (&["CALL sets_and_fails()", "BEGIN", "COMMIT"], &["SELECT @b"]),
+    (&["CALL zones_and_fails()", "BEGIN", "COMMIT"], &["SELECT @b, @@sort_buffer_size"]),
     (&["CALL speaks()"], &["SELECT COLLATION('x')"]),
     (&["CALL speaks()", "SET @@local.collation_connection := latin1_bin"], &["SELECT COLLATION('x')"]),
     (

@@ -363,7 +363,8 @@ impl Wanted {
             Unnamed::UnlessNamed => !named,
             Unnamed::Never => true,
         };
-        if unnamed && is_unknown {
+        // Told only now, it may be what failed code did before.
+        if unnamed && (is_unknown || link.is_in_doubt()) {
             link.doubt(Doubt::HasSet);
         } else if !unnamed && (named || ok.changes().next().is_some()) {
             // It would have said so by now.
