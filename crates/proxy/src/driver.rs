@@ -21,7 +21,7 @@ use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
-use protocol::statement::{Pins, Recalls};
+use protocol::statement::Recalls;
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
     Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
@@ -691,9 +691,7 @@ impl Driver {
         self.client.caps.0 &= !OF_LOGIN.0;
         self.session.reset();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
-            let role = Pins::ROLE.without(Pins::ROLE.without(backend.standing.pins()));
             backend.standing = self.session.standing(false);
-            backend.standing.pin(role);
             self.session.attached(status);
             if self.who.charset == 0 {
                 // The server takes it for another one after a reset than at a login.

@@ -441,19 +441,18 @@ impl Wanted {
         }
     }
 
-    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on `link`, but for the role. Of the clock, and of
+    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on `link`. Not the role; of the clock, and of
     /// what nobody can name, that is not known.
     pub fn is_undone_by_reset(&self, link: &Standing) -> bool {
-        const DOUBTFUL: Pins = Pins::TIMESTAMP.union(Pins::UNNAMED);
+        const DOUBTFUL: Pins = Pins::ROLE.union(Pins::TIMESTAMP).union(Pins::UNNAMED);
         let pins = link.pins();
-        pins.without(DOUBTFUL) == pins
+        self.role.is_none() && pins.without(DOUBTFUL) == pins
     }
 
-    /// COM_RESET_CONNECTION: all is as after the login but the schema; and the role, which MariaDB leaves as it is.
+    /// COM_RESET_CONNECTION: all is as after the login but the schema. The role, too, which MariaDB leaves to whoever has the connection next.
     pub fn reset(&mut self) {
         let schema = self.schema.take().map(Vec::from);
-        let (role, last_statement) = (self.role.take(), self.last_statement);
-        *self = Self { role, last_statement, ..Self::new(schema) };
+        *self = Self { last_statement: self.last_statement, ..Self::new(schema) };
     }
 
     /// The id the client is told for the statement it prepares next.

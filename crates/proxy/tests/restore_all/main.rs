@@ -220,29 +220,28 @@ impl Stage {
                 let database = schema.map(|schema| schema.as_bytes().to_vec());
                 let options = ClientOptions { database, charset: *charset, ..ClientOptions::default() };
                 let told = twins.change_user_each(&options).await;
-                match as_if_reset_were_whole(twins, told).await {
-                    // MariaDB leaves the role to the next account; the proxy begins a new session, which has none.
-                    Told::Same(_) => twins.say("SET ROLE NONE").await,
-                    other => other,
-                }
+                as_if_reset_were_whole(twins, told).await
             }
             Step::Move(how) => self.move_on(twins, *how).await,
         }
     }
 }
 
-/// A server takes the schema's collation for its own default when it is told to forget the session; the proxy's link need not. Both
-/// are put where all agree.
+/// A server keeps the role, and takes the schema's collation for its own default, when it is told to forget the session; the proxy's
+/// forgets them. Both are put where all agree.
 async fn as_if_reset_were_whole(twins: &mut Twins, told: Told) -> Told {
     if !matches!(told, Told::Same(_)) {
         return told;
     }
-    match twins.say("SELECT DATABASE()").await {
-        Told::Same(schema) => match schema.value().as_deref() {
+    let role = twins.say("SET ROLE NONE").await;
+    let schema = twins.say("SELECT DATABASE()").await;
+    match (role, schema) {
+        (Told::Same(_), Told::Same(schema)) => match schema.value().as_deref() {
             Some("NULL") | None => Told::nothing(),
             Some(schema) => twins.say(format!("USE {schema}")).await,
         },
-        other => other,
+        (Told::Same(_), schema) => schema,
+        (role, _) => role,
     }
 }
 

@@ -202,9 +202,9 @@ fn what_a_session_set_comes_back_in_the_order_of_its_last_report() {
     on.link = Standing::default();
     assert!(on.wanted.is_undone_by_reset(&on.link));
     let mut role = On::after(&["SET ROLE a"]);
-    assert!(role.wanted.is_undone_by_reset(&role.link));
+    assert!(!role.wanted.is_undone_by_reset(&role.link), "MariaDB leaves it");
     role.wanted.reset();
-    assert_eq!(role.restore()[0], "SET ROLE a", "MariaDB leaves it");
+    assert_eq!(role.restore().len(), 1);
     assert_eq!(on.wanted.schema(), Some(&b"shop"[..]));
 }
 
