@@ -25,8 +25,8 @@ static: ## The same for any Linux of this processor, old or new: target/ARCH-unk
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
 
-soak: setup ## Sessions in random states, moved, beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N); still finds differences
-	cargo test --locked -p proxy --test restore_all
+soak: setup ## Sessions in random states, moved, beside twins that never moved: others each time (MOVES_CASES=N, MOVES_SEED=N)
+	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test restore_all
 
 bench-proxy: build ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy

@@ -27,6 +27,7 @@ mod lexer;
 mod look;
 mod mentions;
 mod names;
+mod names_said;
 mod pins;
 mod recalls;
 mod sets;
@@ -38,6 +39,7 @@ pub use insert_id::InsertId;
 pub use kind::Kind;
 use look::Look;
 pub use mentions::{Names, names_any, names_in};
+pub use names_said::{NamesSaid, names_said};
 pub use pins::Pins;
 pub use recalls::Recalls;
 pub use sets::{Sets, unreported_variables};
@@ -62,6 +64,12 @@ pub struct Statement {
     pub runs_several: bool,
     /// It runs code that its text does not show, as far as the text is understood: CALL, EXECUTE, a block.
     pub calls: bool,
+    /// A SELECT, DO or SET that calls what may be a stored function, which may set variables of the session. (What a trigger or a view
+    /// calls is not seen.)
+    pub calls_stored: bool,
+    /// What of the things that can be recalled it surely leaves anew when it succeeds, besides ROW_COUNT(): the warnings, which only a
+    /// statement with a table clears; and FOUND_ROWS(), if it gives rows.
+    pub renews: Recalls,
     /// COMMIT or ROLLBACK with words behind it (AND CHAIN, RELEASE): it may leave a new transaction open.
     pub chains: bool,
     /// What it sets that no server reports, or that changes what a server reports.
@@ -141,6 +149,7 @@ impl Statement {
         Statement {
             may_commit: self.may_commit || next.may_commit,
             runs_several: self.runs_several || next.runs_several,
+            calls_stored: self.calls_stored || next.calls_stored,
             insert_id: self.insert_id.max(next.insert_id),
             leaves_no_trace: self.leaves_no_trace && next.leaves_no_trace,
             ..Statement::plain(kind)
@@ -156,6 +165,8 @@ impl Statement {
             may_commit: false,
             runs_several: false,
             calls: false,
+            calls_stored: false,
+            renews: Recalls::NONE,
             chains: false,
             sets: Sets::NONE,
             recalled: Recalls::NONE,

@@ -48,7 +48,7 @@ pub struct Attachment {
 pub struct Past {
     /// The session has run statements: it has something to move.
     pub has_run: bool,
-    /// So it has, also before a reset: there is something to recall that no other node knows.
+    /// A link stood before: there is something to recall that no other link knows.
     pub has_history: bool,
     /// Somebody has, on this connection: it must read its own writes.
     pub has_spoken: bool,
@@ -402,23 +402,45 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
     {
         session.wanted.learned_insert_id(id);
     }
-    if backend.standing.is_unverified()
-        && let Some(rows) = backend.query(saving::VARIABLES, SAVE_TIME).await?
-    {
-        backend.standing.set_unverified(false);
-        for row in &rows.rows {
-            if let [Some(name), Some(value)] = row.as_slice()
-                && let Ok(name) = std::str::from_utf8(name)
-            {
-                session.wanted.learned_variable(name, value, &mut backend.standing);
-            }
-        }
+    let is_in_doubt = backend.standing.is_in_doubt();
+    if is_in_doubt {
+        variables(backend, session).await?;
     }
-    if backend.standing.pins().has(Pins::USER_VARIABLE)
+    if (is_in_doubt || backend.standing.pins().has(Pins::USER_VARIABLE))
         && let Some(texts) = user_variables(backend).await?
     {
         session.wanted.learned_user_variables(texts);
         backend.standing.unpin(Pins::USER_VARIABLE);
+    } else if is_in_doubt {
+        backend.standing.pin(Pins::USER_VARIABLE);
+    }
+    Ok(())
+}
+
+/// Reads what code that no text shows may have changed of the session, but for user variables.
+async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
+    use protocol::statement::Pins;
+    backend.flush_reports(session).await?;
+    let question = saving::variables_of(session.wanted.variable_names());
+    let values = backend.query(&question, SAVE_TIME).await?;
+    let role = backend.query(saving::ROLE, SAVE_TIME).await?;
+    let ties = backend.query(saving::TIES, SAVE_TIME).await?;
+    backend.standing.has_asked_all();
+    let (Some(values), Some(role), Some(ties)) = (values, role, ties) else {
+        backend.standing.pin(Pins::UNNAMED);
+        return Ok(());
+    };
+    for row in &values.rows {
+        if let [Some(name), Some(value)] = row.as_slice()
+            && let Ok(name) = std::str::from_utf8(name)
+        {
+            session.wanted.learned_variable(name, value, &mut backend.standing);
+        }
+    }
+    session.wanted.learned_role(role.text(0, 0), &mut backend.standing);
+    if ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0"))) {
+        // Perhaps a temporary table, or a statement.
+        backend.standing.pin(Pins::UNNAMED);
     }
     Ok(())
 }

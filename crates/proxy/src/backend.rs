@@ -1,5 +1,7 @@
 //! A session's link to its node: made, rebuilt as the session needs it, cut with its lane.
 
+mod asks;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +12,12 @@ use protocol::command::Command;
 use protocol::ok::ErrPacket;
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
-use protocol::statement::Pins;
 use session::bound::{self, Baseline, Bound, Say};
 use session::exchange::NodeError;
 use session::login::Credential;
-use session::saving;
 use session::session::Session;
 use session::standing::Standing;
-use session::wanted::{Prepared, TRACK, Wanted};
+use session::wanted::{Prepared, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
 
@@ -45,8 +45,6 @@ const CROSSED: Duration = Duration::from_millis(5);
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
 /// How long it may take to find that nobody listens.
 const KNOCK_TIME: Duration = Duration::from_secs(1);
-/// How long a node may take to say what variables are.
-const ASK_TIME: Duration = Duration::from_secs(5);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
 const CAUSAL_READ: &str = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT 1";
 
@@ -286,23 +284,6 @@ impl Backend {
         }
     }
 
-    /// Asks for the variables that no answer told.
-    pub async fn ask_variables(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {
-        let names = self.standing.take_must_ask();
-        let list: Vec<String> = names.iter().map(|name| format!("'{}'", name.replace('\'', "''"))).collect();
-        let question = format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({})", list.join(","));
-        let rows = self.query(&question, ASK_TIME).await?;
-        self.standing.forget(saving::LOSES);
-        for name in &names {
-            match rows.as_ref().and_then(|rows| rows.value_of(name)) {
-                Some(value) => session.wanted.learned_variable(name, value.as_bytes(), &mut self.standing),
-                // It has no value that could be read: what it is cannot be said again.
-                None => self.standing.pin(Pins::UNNAMED),
-            }
-        }
-        Ok(())
-    }
-
     /// The answer has been read to its end.
     pub fn rests(&mut self) {
         self.rested = Instant::now();
@@ -380,34 +361,6 @@ impl Backend {
         text
     }
 
-    /// Asks the node for its status bits. An answer without them, an error above all, says that the link is of no more use.
-    pub async fn ping(&mut self) -> Result<u16, ConnectFailure> {
-        let (end, _) = self.ask(Command::PING, &[]).await?;
-        status_of(end)
-    }
-
-    /// Has the node undo what stands on the link (transaction, locks, tables, settings, statements), and report changes again; the
-    /// status bits afterwards. After a failure the link is of no more use.
-    pub async fn reset(&mut self) -> Result<u16, ConnectFailure> {
-        match self.ask(Command::RESET_CONNECTION, &[]).await? {
-            (End::Ok { .. }, _) => self.track().await,
-            (end, _) => Err(ConnectFailure::Protocol {
-                what: format!("COM_RESET_CONNECTION was answered by {end:?}"),
-            }),
-        }
-    }
-
-    /// Has the node report what the session changes, after the session has turned that off or down; the status bits afterwards.
-    pub async fn track(&mut self) -> Result<u16, ConnectFailure> {
-        let text = self.query_payload(&format!("SET {TRACK}"));
-        match self.ask(Command::QUERY, &text).await? {
-            (End::Ok { status, .. }, _) => Ok(status),
-            (end, _) => {
-                Err(ConnectFailure::Protocol { what: format!("SET {TRACK} was answered by {end:?}") })
-            }
-        }
-    }
-
     /// A question of the proxy's own, while the session is idle; `None` when the node answers with an error.
     pub async fn query(&mut self, sql: &str, deadline: Duration) -> Result<Option<Rows>, ConnectFailure> {
         self.sent = Instant::now();
@@ -423,7 +376,7 @@ impl Backend {
         }
     }
 
-    /// A command of the proxy's own; its answer is read and dropped but for its end.
+    /// A command of the proxy's own; its answer is read and dropped but for its last packet.
     async fn ask(&mut self, command: Command, text: &[u8]) -> Result<(End, Vec<u8>), ConnectFailure> {
         let mut payload = Vec::with_capacity(1 + text.len());
         payload.push(command.0);
@@ -432,22 +385,19 @@ impl Backend {
         put_packet(&mut out, &mut 0, &payload);
         self.send(&out).await.map_err(|error| of_io(&error))?;
         let mut answer = Answer::new(command, self.link.caps);
-        let mut ended_by = None;
         loop {
             let packet = self.packet().await?;
             let payload = &self.link.buffer.bytes()[HEADER_LEN..packet];
             let need = answer.need(payload.len(), payload.first().copied());
             debug_assert!(matches!(need, Need::First | Need::Whole));
-            if payload.first() == Some(&protocol::ok::ERR) {
-                ended_by = Some(payload.to_vec());
-            }
             let step = answer
                 .step(payload.len(), payload)
                 .map_err(|malformed| ConnectFailure::Protocol { what: malformed.what.to_owned() })?;
+            let last = matches!(step, Step::End(_)).then(|| payload.to_vec());
             self.link.buffer.consume(packet);
-            if let Step::End(end) = step {
+            if let (Step::End(end), Some(last)) = (step, last) {
                 self.rests();
-                return Ok((end, ended_by.unwrap_or_default()));
+                return Ok((end, last));
             }
         }
     }

@@ -21,6 +21,7 @@ use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
+use protocol::statement::Recalls;
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
     Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
@@ -48,6 +49,9 @@ const MULTI_STATEMENTS_ON: u8 = 0;
 /// What a character set number stands for.
 const CHARSETS: [&str; 4] =
     ["character_set_client", "character_set_results", "character_set_connection", "collation_connection"];
+/// What a login asks for and COM_RESET_CONNECTION or COM_CHANGE_USER takes back (IGNORE_SPACE in sql_mode, interactive_timeout for
+/// wait_timeout): a login to another node must not ask for it again.
+const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
@@ -126,7 +130,8 @@ struct Driver {
     pinned: bool,
     /// A statement was run before: the session has something to move.
     has_run: bool,
-    /// A statement was run before, also before a reset: what it left to recall no other node knows.
+    /// A link stood before, also before a reset: what there is to recall no other link knows. (A new one answers FOUND_ROWS() with what another
+    /// session has left in the server's thread.)
     has_history: bool,
     /// A statement was run before, by whatever session on this connection: it must read its own writes.
     has_spoken: bool,
@@ -213,7 +218,9 @@ impl Driver {
 
     async fn attach(&mut self) -> Result<(), AttachError> {
         let past = Past { has_run: self.has_run, has_history: self.has_history, has_spoken: self.has_spoken };
-        self.at.attach(&self.who, self.client.caps, &mut self.session, past).await
+        let attached = self.at.attach(&self.who, self.client.caps, &mut self.session, past).await;
+        self.has_history |= attached.is_ok();
+        attached
     }
 
     /// One command, at the front of the client's buffer.
@@ -327,7 +334,7 @@ impl Driver {
                 }
                 Err(()) => Event::ClientGone,
             },
-            Op::Ask(ask) => self.ask(ask).await,
+            Op::Ask(ask) => self.ask(ask, exchange.flight()).await,
             Op::Retry => {
                 self.shared.counts.sent_again();
                 Event::Routes(self.at.routes(waiting))
@@ -355,6 +362,8 @@ impl Driver {
         let (Some((id, statement)), Some(backend)) = (known, self.at.backend.as_mut()) else {
             return Event::Lost(Loss::unsent());
         };
+        // To prepare is a statement of its own, which may clear the warnings of the one before.
+        backend.standing.forget(Recalls::WARNINGS);
         match backend.prepare(statement, &bound).await {
             Ok(Ok(on_node)) => {
                 backend.standing.prepared(id, on_node, false);
@@ -389,7 +398,6 @@ impl Driver {
                 }
             };
         self.has_run = true;
-        self.has_history = true;
         self.has_spoken = true;
         let option = match flight.command {
             Command::SET_OPTION => self.client.buffer.bytes().get(HEADER_LEN + 1).copied(),
@@ -507,12 +515,14 @@ impl Driver {
     }
 
     /// A question of the proxy's own, whose answer the exchange waits for.
-    async fn ask(&mut self, ask: Ask) -> Event {
+    async fn ask(&mut self, ask: Ask, flight: &InFlight) -> Event {
         let Some(backend) = self.at.backend.as_mut() else { return Event::AskLost };
         let asked = match ask {
-            Ask::Status => return backend.ping().await.map_or(Event::AskLost, Event::Status),
+            Ask::Status => {
+                return backend.status(self.client.caps).await.map_or(Event::AskLost, Event::Status);
+            }
             Ask::Track => backend.track().await.map(drop),
-            Ask::Variables => backend.ask_variables(&mut self.session).await,
+            Ask::Variables => backend.ask_variables(&mut self.session, flight.sets_alone()).await,
         };
         asked.map_or(Event::AskLost, |()| Event::Asked)
     }
@@ -679,8 +689,7 @@ impl Driver {
             self.at.let_go(LetGo::Link);
         }
         self.at.let_go(LetGo::Lease);
-        // The server takes back what this one asked for at the login; a new login must not ask for it again.
-        self.client.caps.0 &= !Caps::IGNORE_SPACE.0;
+        self.client.caps.0 &= !OF_LOGIN.0;
         self.session.reset();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
@@ -690,7 +699,7 @@ impl Driver {
                 for name in CHARSETS {
                     backend.standing.must_ask(name);
                 }
-                if backend.ask_variables(&mut self.session).await.is_err() {
+                if backend.ask_variables(&mut self.session, true).await.is_err() {
                     self.at.let_go(LetGo::Link);
                 }
             }
@@ -718,6 +727,7 @@ impl Driver {
         let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
         self.client.buffer.consume(command.len);
         self.at.let_go(LetGo::Link);
+        self.client.caps.0 &= !OF_LOGIN.0;
         let shared = self.shared.clone();
         let login = self.client.change_user(&payload, self.who.charset, &shared);
         match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
@@ -727,7 +737,6 @@ impl Driver {
                 self.card.set_user(&who.user);
                 self.who = who;
                 self.has_run = false;
-                self.has_history = false;
                 self.note_pins(true);
                 self.finish_login().await
             }

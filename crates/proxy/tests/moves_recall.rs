@@ -6,6 +6,8 @@ mod bench;
 
 use bench::cluster::Move;
 use bench::twin::{Ground, MOVES, Told, none_of};
+use fixture::client::ClientOptions;
+use protocol::capability::Caps;
 
 /// Every way to come to a last insert id.
 const MADE: &[&[&str]] = &[
@@ -362,4 +364,222 @@ async fn a_user_variable_that_a_parameter_gave_comes_along_or_is_missed() {
         wrong.extend(twins.say("SELECT @a, @b").await.wrong());
     }
     none_of(&wrong);
+}
+
+/// What was done, and what is then said one after the other: found by random sessions (`restore_all`), kept here as they were shortened.
+const IN_TURN: &[(&[&str], &[&str])] = &[
+    (&["SELECT NEXT VALUE FOR s"], &["INSERT INTO plain VALUES (1)", "SELECT LASTVAL(s)"]),
+    (
+        &["INSERT INTO plain VALUES (NEXT VALUE FOR s)"],
+        &["UPDATE plain SET x = x WHERE 0", "SELECT LASTVAL(s)"],
+    ),
+    (&["SELECT sets()"], &["SELECT @a"]),
+    (&["CALL sets_and_fails()"], &["SELECT @b"]),
+    (&["CALL sets_and_fails()", "BEGIN", "COMMIT"], &["SELECT @b"]),
+    (&["CALL zones_and_fails()", "BEGIN", "COMMIT"], &["SELECT @b, @@sort_buffer_size"]),
+    (&["CALL speaks()"], &["SELECT COLLATION('x')"]),
+    (&["CALL speaks()", "SET @@local.collation_connection := latin1_bin"], &["SELECT COLLATION('x')"]),
+    (
+        &[
+            "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
+            "BEGIN NOT ATOMIC SET lock_wait_timeout = 77; SIGNAL SQLSTATE '45000'; END",
+        ],
+        &["SELECT COLLATION('x'), @@lock_wait_timeout"],
+    ),
+    (&["SET @@collation_connection = latin1_bin"], &["SELECT COLLATION('x')"]),
+    (&["SET @@sort_buffer_size = 77824"], &["SELECT @@sort_buffer_size"]),
+    (&["SET TRANSACTION READ ONLY", "DO 0"], &["INSERT INTO plain VALUES (1)"]),
+    (&["SET TRANSACTION READ ONLY", "SELECT 1/0"], &["INSERT INTO plain VALUES (1)"]),
+    (&["SET TRANSACTION READ ONLY", "SET @a = 1"], &["INSERT INTO plain VALUES (1)"]),
+    (&["SET TRANSACTION READ ONLY", "INSERT INTO plain VALUES (1)"], &["INSERT INTO plain VALUES (1)"]),
+    (
+        &["SET time_zone = '+01:00', system_versioning_asof = '2020-01-01 00:00:00'"],
+        &["SELECT @@system_versioning_asof"],
+    ),
+    (&["SET character_set_database = utf8mb4"], &["SELECT @@character_set_database, @@collation_database"]),
+    (&["SET STATEMENT sort_buffer_size = 77824 FOR SELECT 1"], &["SELECT @@sort_buffer_size"]),
+    (&["SET enforce_storage_engine = NULL"], &["SELECT @@enforce_storage_engine"]),
+    (
+        &["SET long_query_time = 3", "SET log_slow_query_time = 4"],
+        &["SELECT @@long_query_time, @@log_slow_query_time"],
+    ),
+    (&["SET NAMES nosuch", "SET NAMES utf8mb4"], &["SHOW ERRORS"]),
+    (&["SELECT nosuch", "SELECT 1"], &["SET @a = 1", "SHOW ERRORS"]),
+    (&["SELECT nosuch", "DO 0"], &["SELECT 1 FROM DUAL", "SELECT @@error_count"]),
+    (
+        &["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2"],
+        &["INSERT INTO plain VALUES (1)", "SELECT FOUND_ROWS()"],
+    ),
+    (&["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2"], &["DO 0", "SELECT FOUND_ROWS()"]),
+    (&["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2"], &["SELECT 1", "SELECT FOUND_ROWS()"]),
+    (&["SET profiling = 1", "SELECT 1"], &["SELECT 2", "SHOW PROFILES"]),
+    (
+        &["SET @a = CONCAT('a', 1)", "SET sql_select_limit = 0"],
+        &["SET sql_select_limit = DEFAULT", "SELECT @a"],
+    ),
+    (
+        &["SET ROLE teller", "SET sql_select_limit = 0", "CALL keeps(1)"],
+        &["SET sql_select_limit = 9", "SELECT CURRENT_ROLE(), @a"],
+    ),
+    (&["CALL keeps(3)"], &["SELECT @a"]),
+    (&["SELECT zones()"], &["SELECT @@time_zone"]),
+    (&["SET time_zone = '+05:00'", "CALL zones_and_fails()"], &["SELECT @@time_zone, @@sort_buffer_size"]),
+    (&["SET TRANSACTION READ ONLY", "SELECT COUNT(*) FROM plain"], &["INSERT INTO plain VALUES (1)"]),
+    (
+        &["SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TRANSACTION READ ONLY"],
+        &["INSERT INTO plain VALUES (1)"],
+    ),
+    (&["SET TRANSACTION READ ONLY", "BEGIN", "COMMIT"], &["INSERT INTO plain VALUES (1)"]),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_random_sessions_have_found_stays_found() {
+    let mut ground = Ground::lay();
+    lay_schemas(&ground);
+    ground.everywhere(
+        "USE shop; CREATE PROCEDURE speaks() SET NAMES utf8mb4 COLLATE utf8mb4_bin;
+         DELIMITER //
+         CREATE FUNCTION sets() RETURNS INT BEGIN SET @a = 'set'; RETURN 1; END//
+         CREATE FUNCTION zones() RETURNS INT BEGIN SET time_zone = '+07:00'; RETURN 1; END//
+         CREATE PROCEDURE zones_and_fails() BEGIN SET time_zone = DEFAULT; SET @@sort_buffer_size = 77824; SELECT nosuch; END//
+         CREATE PROCEDURE sets_and_fails() BEGIN SET @b = 'set'; SELECT nosuch; END//
+         DELIMITER ;",
+    );
+    let mut wrong = vec![];
+    for how in MOVES {
+        for (done, asked) in IN_TURN {
+            ground.begin(CLEAN).await;
+            let mut twins = ground.twins().await;
+            for sql in *done {
+                let told = twins.say(sql).await.wrong();
+                wrong.extend(told.map(|found| format!("before the move: {found}")));
+            }
+            ground.cluster.move_on(how).await;
+            for sql in *asked {
+                match twins.say(sql).await {
+                    Told::Same(_) | Told::Forgotten => {}
+                    Told::Ended(_) => break,
+                    Told::Differs(found) => wrong.push(format!("{how:?}: {}: {found}", done.join("; "))),
+                }
+            }
+        }
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_prepared_statement_set_is_not_undone_by_preparing_another_again() {
+    let mut ground = Ground::lay();
+    let mut wrong = vec![];
+    for how in MOVES {
+        let mut twins = ground.twins().await;
+        let sets = twins.prepare("SET time_zone = '+02:00'").await;
+        let other = twins.prepare("SELECT 1").await;
+        // Both in one text, which must not be said again for the sake of one of them.
+        twins.set("SET NAMES utf8mb4 COLLATE utf8mb4_bin, time_zone = '+01:00'").await;
+        ground.cluster.move_on(how).await;
+        for statement in [sets, other] {
+            wrong.extend(twins.execute(statement, &[]).await.unequal(&format!("{how:?}")));
+        }
+        wrong.extend(
+            twins.say("SELECT @@time_zone, @@collation_connection").await.unequal(&format!("{how:?}")),
+        );
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_login_asked_for_and_a_reset_took_away_does_not_come_back() {
+    let mut ground = Ground::lay();
+    let options = ClientOptions::default();
+    let asks = [Caps::IGNORE_SPACE, Caps::INTERACTIVE];
+    let options =
+        ClientOptions { caps: asks.into_iter().fold(options.caps, |caps, cap| caps | cap), ..options };
+    ground.everywhere("SET GLOBAL interactive_timeout = 7777");
+    let mut wrong = vec![];
+    for how in MOVES {
+        for name in ["login", "reset", "change of user"] {
+            let mut twins = ground.twins_as(&options).await;
+            match name {
+                "reset" => twins.reset().await,
+                "change of user" => twins.change_user(&options).await,
+                _ => {}
+            }
+            ground.cluster.move_on(how).await;
+            for sql in
+                ["SELECT @@sql_mode LIKE '%IGNORE_SPACE%'", "SELECT @@wait_timeout, @@interactive_timeout"]
+            {
+                wrong.extend(twins.say(sql).await.unequal(&format!("{how:?}, after the {name}")));
+            }
+        }
+    }
+    none_of(&wrong);
+}
+
+/// Sessions that never move, whose node is asked things by the proxy meanwhile: every answer is the node's own.
+const UNMOVED: &[&[&str]] = &[
+    &["BEGIN", "SELECT nosuch"],
+    &[
+        "BEGIN",
+        "INSERT INTO plain VALUES (1), (2)",
+        "SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2",
+        "SELECT nosuch",
+    ],
+    &["SET autocommit = 0", "SELECT CAST('x' AS INT), nosuch"],
+    &["SELECT nosuch", "SET @@sql_mode = ''"],
+    &[
+        "SELECT CAST('x' AS INT) FROM plain UNION SELECT CAST('y' AS INT)",
+        "SET @@time_zone = '+01:00', @@sort_buffer_size = 77824",
+    ],
+    &["SELECT nosuch", "SET NAMES latin1 COLLATE latin1_bin"],
+    &["SELECT nosuch", "SET CHARACTER SET latin1"],
+    &["SELECT nosuch", "SET character_set_connection = DEFAULT"],
+    &["SELECT SQL_CALC_FOUND_ROWS seq FROM seq_1_to_9 LIMIT 2", "SET @@collation_connection = latin1_bin"],
+    &["SELECT nosuch", "SET session_track_schema = OFF"],
+    &["SELECT nosuch", "SET @@last_insert_id = 5"],
+    &["CALL nosuch()"],
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_proxy_asks_by_itself_changes_no_answer() {
+    let ground = Ground::lay();
+    lay_schemas(&ground);
+    let mut wrong = vec![];
+    for done in UNMOVED {
+        for asked in [
+            "SHOW WARNINGS",
+            "SELECT @@warning_count, @@error_count",
+            "SELECT ROW_COUNT()",
+            "SELECT FOUND_ROWS()",
+            "SELECT LAST_INSERT_ID(), @@sql_mode, @@time_zone, @@sort_buffer_size, COLLATION('x')",
+        ] {
+            let mut twins = ground.twins().await;
+            twins.set("SELECT 1 FROM plain").await;
+            for sql in *done {
+                twins.set(sql).await;
+            }
+            wrong.extend(twins.say(asked).await.unequal(&done.join("; ")));
+        }
+    }
+    none_of(&wrong);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_goes_with_a_reset_and_no_move_brings_it_back() {
+    let ground = Ground::lay();
+    lay_schemas(&ground);
+    let mut cluster = ground.cluster;
+    for how in MOVES {
+        for moves_before in [false, true] {
+            let mut client = cluster.client_as(&ClientOptions::default()).await;
+            client.run("SET ROLE teller").await;
+            if moves_before {
+                cluster.move_on(how).await;
+            }
+            client.reset().await;
+            assert_eq!(client.one("SELECT CURRENT_ROLE()").await, "NULL", "{how:?}, not moved since");
+            cluster.move_on(how).await;
+            assert_eq!(client.one("SELECT CURRENT_ROLE()").await, "NULL", "{how:?}, moved");
+        }
+    }
 }

@@ -93,6 +93,48 @@ async fn a_result_that_nobody_reads_does_not_stand_in_the_way_of_a_planned_move(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_keeps_a_lane_busy_is_shown_by_name() {
+    let mut cluster = Cluster::start(2);
+    let stalled = stalled(&cluster, &[], LARGE).await;
+    let running = asked(&cluster, "SELECT SLEEP(5)", &[]).await;
+    let mut open = cluster.client().await;
+    open.run("BEGIN").await;
+    open.run("SELECT 1").await;
+    let idle = cluster.client().await;
+    cluster.drain().await;
+    let wanted = [
+        (stalled.id(), "its client has not read for "),
+        (open.id(), "its transaction is open, and its client has sent nothing for "),
+    ];
+    let deadline = tokio::time::Instant::now() + SECOND * 4;
+    loop {
+        let busy = cluster.bench.proxy.stats().await.busy;
+        let shows = |(id, what): &(u32, &str)| {
+            busy.iter().any(|session| {
+                session.id == *id
+                    && session.what.starts_with(what)
+                    && (session.user.as_str(), session.node.as_str()) == ("app", "db1")
+                    && session.client.starts_with("127.0.0.1:")
+            })
+        };
+        if wanted.iter().all(shows) && busy.len() == 3 {
+            assert!(
+                busy.iter().all(|session| session.id != idle.id()),
+                "an idle one keeps nothing busy: {busy:?}"
+            );
+            assert!(
+                busy.iter().any(|session| session.what.starts_with("its statement has run for ")),
+                "{busy:?}"
+            );
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{wanted:?}: {busy:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(running);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_would_be_changed_by_it_is_not_cut() {
     let mut cluster = Cluster::start(2);
     cluster.everywhere("CREATE TABLE shop.t (id INT)");

@@ -79,6 +79,12 @@ impl InFlight {
         self.asks_cursor
     }
 
+    /// It is a SET and nothing else, which leaves a ROW_COUNT() of 0.
+    pub fn sets_alone(&self) -> bool {
+        self.scanned.is_some_and(|scanned| scanned.alone && scanned.sets != Sets::NONE)
+            && self.what.kind == Kind::SessionOnly
+    }
+
     /// It ends this very connection: KILL CONNECTION_ID().
     pub fn kills_itself(&self) -> bool {
         self.kills_itself
@@ -137,6 +143,8 @@ impl InFlight {
     pub(crate) fn unnamed(&self) -> Unnamed {
         match &self.scanned {
             _ if self.calls => Unnamed::Never,
+            // What sets variables here, it is not the text: a function, a view or a trigger.
+            Some(scanned) if scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS) => Unnamed::Never,
             Some(scanned)
                 if !scanned.pins.is_empty()
                     || !scanned.unpins.is_empty()

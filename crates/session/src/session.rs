@@ -266,6 +266,7 @@ impl Session {
     /// One part of a chain of results ended, and more follow: what it reports counts already. `payload` is its OK or EOF packet.
     pub fn part(&mut self, link: &mut Standing, flight: &InFlight, payload: &[u8], caps: Caps) {
         if let Some(status) = short_eof(payload) {
+            self.ended_by_eof(link, flight, status);
             self.server_status(link, status);
         } else if let Ok(ok) = OkPacket::parse(payload, caps) {
             self.wanted.ok(&ok, flight.unnamed(), flight.sets(), link);
@@ -288,21 +289,29 @@ impl Session {
         caps: Caps,
     ) {
         match end {
-            End::Ok { status, changed, .. } => {
+            End::Ok { status, changed, warnings } => {
                 // The hot path: most answers report nothing of the session and make no id.
-                let mut id = 0;
+                let mut good = GoodEnd {
+                    id: 0,
+                    has_rows: payload.first() == Some(&ok::EOF),
+                    warns: *warnings > 0,
+                    wrote: payload.get(1) != Some(&0) && status & ok::status::IN_TRANS == 0,
+                };
                 if (*changed || tells_an_id(payload))
                     && let Ok(ok) = OkPacket::parse(payload, caps)
                 {
                     self.wanted.ok(&ok, flight.unnamed(), flight.sets(), link);
-                    id = ok.last_insert_id;
+                    good.id = ok.last_insert_id;
                 }
-                self.succeeded(link, flight, text, id, caps);
+                self.succeeded(link, flight, text, good, caps);
                 self.server_status(link, *status);
                 note_cursor(link, flight, *status);
             }
             End::Eof { status } => {
-                self.succeeded(link, flight, text, 0, caps);
+                self.ended_by_eof(link, flight, *status);
+                let warns = payload.get(1..3).is_some_and(|count| count != [0, 0]);
+                let good = GoodEnd { id: 0, has_rows: true, warns, wrote: false };
+                self.succeeded(link, flight, text, good, caps);
                 self.server_status(link, *status);
                 note_cursor(link, flight, *status);
             }
@@ -327,12 +336,21 @@ impl Session {
         }
     }
 
+    /// Rows ended, in the form that cannot say what changed.
+    fn ended_by_eof(&mut self, link: &mut Standing, flight: &InFlight, status: u16) {
+        if status & ok::status::SESSION_STATE_CHANGED != 0
+            && let Some(scanned) = flight.scanned.or_else(|| self.executed(flight))
+        {
+            self.wanted.changed_untold(&scanned, link);
+        }
+    }
+
     /// Several servers roll back the whole transaction on some errors, and an error carries no status: the driver asks for it
     /// ([`Session::unsure`]).
     fn answered_by_error(&mut self, link: &mut Standing, flight: &InFlight, code: u16) {
         let Some(scanned) = flight.scanned.or_else(|| self.executed(flight)) else { return };
         // What it left behind is the error, which the present node knows.
-        link.remembers(Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::PROFILE));
+        link.remembers(Recalls::WARNINGS.union(Recalls::ROW_COUNT));
         // A text that cannot be parsed has done nothing, unless it is the second of several.
         let several = self.saw_part || flight.several;
         if code != errno::PARSE_ERROR || several {
@@ -377,13 +395,13 @@ impl Session {
             .map(|statement| statement.scanned)
     }
 
-    fn succeeded(&mut self, link: &mut Standing, flight: &InFlight, text: &[u8], ok_id: u64, caps: Caps) {
+    fn succeeded(&mut self, link: &mut Standing, flight: &InFlight, text: &[u8], end: GoodEnd, caps: Caps) {
         if let Some(scanned) = &flight.scanned {
             let text = command::query_text(text, caps).unwrap_or_default();
             self.wanted.succeeded(text, scanned, link);
             self.wanted.note_insert_id(
                 scanned,
-                ok_id,
+                end.id,
                 |id| text.is_empty() || may_give(text, self.status, id),
                 link,
             );
@@ -397,15 +415,20 @@ impl Session {
             let literal = scanned.literal_user_variables && text.is_some();
             let executed = Statement { literal_user_variables: literal, ..scanned };
             self.wanted.succeeded(text.as_deref().unwrap_or_default(), &executed, link);
-            self.wanted.note_insert_id(&scanned, ok_id, |_| true, link);
+            self.wanted.note_insert_id(&scanned, end.id, |_| true, link);
         } else {
             return; // PING and the like leave nothing to recall
         }
-        let mut anew = Recalls::WARNINGS.union(Recalls::ROW_COUNT).union(Recalls::PROFILE);
-        if matches!(flight.kind(), Kind::Read | Kind::Write) {
-            anew = anew.union(Recalls::FOUND_ROWS);
+        let renews =
+            flight.scanned.or_else(|| self.executed(flight)).map_or(Recalls::NONE, |scanned| scanned.renews);
+        let mut anew = Recalls::ROW_COUNT.union(renews);
+        if !end.has_rows {
+            anew = anew.without(Recalls::FOUND_ROWS);
         }
-        if flight.kind() == Kind::Write && flight.recalls.is_empty() {
+        if end.warns {
+            anew = anew.union(Recalls::WARNINGS);
+        }
+        if end.wrote && flight.kind() == Kind::Write && flight.recalls.is_empty() {
             anew = anew.union(Recalls::LAST_GTID);
         }
         if flight.draws {
@@ -516,8 +539,21 @@ impl Session {
 
     /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
     pub fn has_to_save(&self, link: &Standing) -> bool {
-        self.has_insert_id_to_save(link) || link.is_unverified() || link.pins().has(Pins::USER_VARIABLE)
+        self.has_insert_id_to_save(link) || link.is_in_doubt() || link.pins().has(Pins::USER_VARIABLE)
     }
+}
+
+/// What the last packet of an answer says, where it is no error.
+#[derive(Clone, Copy)]
+struct GoodEnd {
+    /// The insert id.
+    id: u64,
+    /// It ends rows.
+    has_rows: bool,
+    /// It counts warnings of this statement.
+    warns: bool,
+    /// Rows were changed, and are committed.
+    wrote: bool,
 }
 
 fn note_cursor(link: &mut Standing, flight: &InFlight, status: u16) {

@@ -49,6 +49,15 @@ impl OnNode {
     }
 }
 
+/// What code that the text does not show (a procedure, a function, a trigger, a block) has done to variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// It failed: it may have set some before, and the server tells with some later answer.
+    MayHaveSet,
+    /// The server said that something changed, and not what.
+    HasSet,
+}
+
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub struct Standing {
@@ -66,8 +75,8 @@ pub struct Standing {
     must_track: bool,
     /// Variables that were changed to what no answer told.
     must_ask: BTreeSet<String>,
-    /// Code that the text does not show has failed: it may have changed variables before, and no answer tells.
-    unverified: bool,
+    /// What code that the text does not show may have set.
+    doubt: Option<Doubt>,
     /// What the login gave, when it was asked for.
     pub baseline: Option<Baseline>,
 }
@@ -141,7 +150,7 @@ impl Standing {
 
     /// What stands in the way of moving the session, by name; empty when it can move.
     pub fn pins(&self) -> Pins {
-        let own = if self.unverified { self.pins.union(Pins::UNNAMED) } else { self.pins };
+        let own = if self.doubt.is_some() { self.pins.union(Pins::UNNAMED) } else { self.pins };
         self.tied
             .iter()
             .filter_map(|id| self.statement(*id))
@@ -202,14 +211,29 @@ impl Standing {
         !self.must_ask.is_empty()
     }
 
-    /// Code that the text does not show has failed, or (false) the node has been asked for all that differs.
-    pub fn set_unverified(&mut self, unverified: bool) {
-        self.unverified = unverified;
+    /// It is asked for already, or known otherwise.
+    pub fn need_not_ask(&mut self, name: &str) {
+        self.must_ask.remove(name);
+    }
+
+    /// Code that the text does not show has run; the graver doubt stays.
+    pub fn doubt(&mut self, doubt: Doubt) {
+        self.doubt = self.doubt.max(Some(doubt));
+    }
+
+    /// The server has told what was set, if anything was: code that failed has set nothing else.
+    pub fn settle_doubt(&mut self) {
+        self.doubt = self.doubt.filter(|doubt| *doubt == Doubt::HasSet);
+    }
+
+    /// The node has been asked for all that may have been set.
+    pub fn has_asked_all(&mut self) {
+        self.doubt = None;
     }
 
     /// The node may have variables that it did not report.
-    pub fn is_unverified(&self) -> bool {
-        self.unverified
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
     }
 }
 

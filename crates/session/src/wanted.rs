@@ -12,29 +12,42 @@ use std::fmt::Write; // into a String it cannot fail
 use std::sync::Arc;
 
 use protocol::ok::{Change, OkPacket};
-use protocol::statement::{Kind, Pins, Recalls, Sets, Statement, unreported_variables};
+use protocol::statement::{
+    Kind, NamesSaid, Pins, Recalls, Sets, Statement, names_said, unreported_variables,
+};
 
 use crate::bound::{BOUND, Bound, CHARSETS};
-use crate::standing::Standing;
+use crate::standing::{Doubt, Standing};
 use crate::value::put_value;
 
 /// User-variable statements kept for replay: beyond this the session is pinned instead.
 const USER_VARIABLE_TEXTS_MAX: usize = 32;
 const USER_VARIABLE_BYTES_MAX: usize = 16 * 1024;
-/// The same for texts that set what the server reports, and for SET TRANSACTION.
+/// The same for texts that set what the server reports.
 const SET_TEXTS_MAX: usize = 8;
 
 /// Always said first on a node: have it report what the session changes.
 pub const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1,\
-                         session_track_transaction_info='STATE'";
+                         session_track_transaction_info='CHARACTERISTICS'";
 
-/// Variables that are reported but cannot be set again: they follow from the schema, or only the server sets them.
-const NOT_RESTORED: [&[u8]; 3] = [b"character_set_database", b"collation_database", b"last_gtid"];
+/// Reported with each write where there is a binary log; only the server sets it.
+const LAST_GTID: &[u8] = b"last_gtid";
+
+/// They follow from the schema, unless the client has set them by themselves, until the next schema.
+const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
 
 /// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
-/// statement and is gone when it was used, what each RAND() moves on; and the node's number of the connection.
-const NOT_KEPT: [&[u8]; 6] =
-    [b"timestamp", b"insert_id", b"gtid_seq_no", b"rand_seed1", b"rand_seed2", b"pseudo_thread_id"];
+/// statement and is gone when it was used, what each RAND() moves on; the node's number of the connection; and a moment that is told in the
+/// time zone of then, and not at all (`DEFAULT`) in a form that can be set.
+const NOT_KEPT: [&str; 7] = [
+    "timestamp",
+    "insert_id",
+    "gtid_seq_no",
+    "rand_seed1",
+    "rand_seed2",
+    "pseudo_thread_id",
+    "system_versioning_asof",
+];
 
 /// What a "state changed" without a name means for the statement that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +88,8 @@ pub struct Wanted {
     /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
     names: Option<(u64, String)>,
     user_variables: Vec<String>,
-    /// SET TRANSACTION, for the next one.
-    next_transaction: Vec<String>,
+    /// SET TRANSACTION for the next one, as the server reports it: one text, or none.
+    next_transaction: String,
     /// SET session_track_..., as the client said them.
     tracking: Vec<String>,
     role: Option<String>,
@@ -99,7 +112,7 @@ impl Wanted {
             reports: 0,
             names: None,
             user_variables: vec![],
-            next_transaction: vec![],
+            next_transaction: String::new(),
             tracking: vec![],
             role: None,
             insert_id: Some(0),
@@ -132,7 +145,26 @@ impl Wanted {
 
     /// The value of a variable, as the node said when it was asked.
     pub fn learned_variable(&mut self, name: &str, value: &[u8], link: &mut Standing) {
+        if self.changed(name) == Some(value) {
+            return;
+        }
         self.variable(name.as_bytes(), value, Sets::NONE, link);
+    }
+
+    /// The role, as the node said; `None` for none.
+    pub fn learned_role(&mut self, role: Option<&str>, link: &mut Standing) {
+        let role = match role {
+            None => "NONE".to_owned(),
+            Some(role) if role.bytes().all(|c| c.is_ascii_graphic() && c != b'`') => format!("`{role}`"),
+            // In whatever character set the session has its answers.
+            Some(_) => return link.pin(Pins::ROLE),
+        };
+        self.role = Some(format!("SET ROLE {role}"));
+    }
+
+    /// The names of the variables that the session has set, but for the character sets.
+    pub fn variable_names(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().map(String::as_str).filter(|name| !CHARSETS.contains(name))
     }
 
     /// What a statement prepared now is bound to.
@@ -184,17 +216,15 @@ impl Wanted {
         self.set(text, statement, link);
         if statement.sets.has(Sets::UNREPORTED) {
             for name in unreported_variables(text, 0) {
-                match std::str::from_utf8(name) {
-                    Ok(name) => link.must_ask(&name.to_ascii_lowercase()),
+                match std::str::from_utf8(name).map(str::to_ascii_lowercase) {
+                    Ok(name) if NOT_KEPT.contains(&&*name) => link.pin(Pins::TIMESTAMP),
+                    Ok(name) => link.must_ask(&name),
                     Err(_) => link.pin(Pins::UNNAMED),
                 }
             }
             if text.is_empty() {
                 link.pin(Pins::UNNAMED);
             }
-        }
-        if statement.kind != Kind::SessionOnly {
-            self.next_transaction.clear();
         }
     }
 
@@ -223,20 +253,24 @@ impl Wanted {
                 None => link.pin(Pins::ROLE),
             }
         }
-        if statement.sets.has(Sets::TRANSACTION)
-            && let Some(text) = again
-        {
-            keep(&mut self.next_transaction, text);
+        if statement.sets.has(Sets::NAMES) || statement.sets.has(Sets::COLLATION) {
+            self.names(text, statement, link);
         }
-        match again.filter(|text| says_names(text)) {
-            Some(text) => {
+    }
+
+    /// Keeps what a text says of names, and of nothing else: the rest of it is reported, and must not be set a second time.
+    fn names(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
+        match names_said(text, 0) {
+            NamesSaid::Only(said) if statement.alone && statement.kind == Kind::SessionOnly => {
                 self.bound = None;
                 self.reports += 1;
-                self.names = Some((self.reports, text.to_owned()));
+                self.names = Some((self.reports, said));
+                // The text says it.
+                link.need_not_ask("collation_connection");
             }
-            // Beside others, with a collation: the answers' metadata has it, too, and only this very statement says so.
-            None if statement.sets.has(Sets::COLLATION) && !statement.alone => link.pin(Pins::UNNAMED),
-            None => {}
+            // The answers' metadata has the collation, too, and only this very statement says so.
+            _ if statement.sets.has(Sets::COLLATION) && mentions_names(text) => link.pin(Pins::UNNAMED),
+            _ => {}
         }
     }
 
@@ -260,9 +294,13 @@ impl Wanted {
                 link.pin(Pins::ROLE);
             }
         }
-        if statement.calls || (!statement.alone && statement.sets != Sets::NONE) {
+        let runs_code = statement.calls || statement.calls_stored;
+        if runs_code
+            || (!statement.alone && statement.sets != Sets::NONE)
+            || !self.next_transaction.is_empty()
+        {
             // What it set before it failed stays, and no error tells.
-            link.set_unverified(true);
+            link.doubt(Doubt::MayHaveSet);
         }
     }
 
@@ -270,7 +308,7 @@ impl Wanted {
     pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
         let (mut named, mut unnamed) = (false, false);
         let (mut charset, mut collation) = (false, false);
-        let (mut schema, mut of_database) = (false, None);
+        let (mut schema, mut of_schema) = (false, vec![]);
         for change in ok.changes() {
             match change {
                 Ok(Change::Schema(name)) => {
@@ -283,28 +321,34 @@ impl Wanted {
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
                 Ok(Change::Variable { name, value }) => {
                     named = true;
-                    if name == b"collation_database" {
-                        of_database = Some(value);
-                    }
                     charset |= name == b"character_set_connection";
+                    if name == b"character_set_results" && meaning == Unnamed::Never {
+                        // By a SET NAMES, perhaps with a collation, which the answers' metadata has then.
+                        link.pin(Pins::UNNAMED);
+                    }
                     collation |= name == b"collation_connection";
-                    self.variable(name, value, sets, link);
+                    match OF_SCHEMA.iter().find(|known| known.as_bytes() == name) {
+                        Some(name) => of_schema.push((*name, value)),
+                        None => self.variable(name, value, sets, link),
+                    }
                 }
                 Ok(Change::StateChanged(true)) => unnamed = true,
                 // The fourth letter: a table without transactions was written.
                 Ok(Change::TransactionState(state)) if state.get(3) == Some(&b'w') => {
                     link.note_untransactional()
                 }
+                Ok(Change::Characteristics(text)) => self.transaction_to_come(text, link),
                 Ok(_) => {}
                 // A report we cannot read may hide anything.
                 Err(_) => link.pin(Pins::UNNAMED),
             }
         }
-        match of_database {
-            // It follows from the schema, unless the client has set it by itself, until the next schema.
-            _ if schema => _ = self.variables.remove("collation_database"),
-            Some(value) => self.put("collation_database", value, link),
-            None => {}
+        if schema {
+            self.variables.retain(|name, _| !OF_SCHEMA.contains(&name.as_str()));
+        } else {
+            for (name, value) in of_schema {
+                self.put(name, value, link);
+            }
         }
         if charset && !collation {
             // It has changed with its character set, and no server says to which.
@@ -319,8 +363,32 @@ impl Wanted {
             Unnamed::UnlessNamed => !named,
             Unnamed::Never => true,
         };
-        if unnamed && is_unknown {
-            link.pin(Pins::UNNAMED);
+        // Told only now, it may be what failed code did before.
+        if unnamed && (is_unknown || link.is_in_doubt()) {
+            link.doubt(Doubt::HasSet);
+        } else if !unnamed && (named || ok.changes().next().is_some()) {
+            // It would have said so by now.
+            link.settle_doubt();
+        }
+    }
+
+    /// SET TRANSACTION as the server would have it said elsewhere; it is used up when one begins.
+    fn transaction_to_come(&mut self, text: &[u8], link: &mut Standing) {
+        self.next_transaction.clear();
+        match std::str::from_utf8(text) {
+            Ok(text) if text.contains("START TRANSACTION") || text.contains("XA START") => {}
+            Ok(text) => self.next_transaction.push_str(text),
+            Err(_) => link.pin(Pins::UNNAMED),
+        }
+    }
+
+    /// The answer of `statement` ended with rows, in the old form that says only that something changed; a later answer says what.
+    pub fn changed_untold(&self, statement: &Statement, link: &mut Standing) {
+        if statement.calls_stored {
+            link.doubt(Doubt::HasSet);
+        } else if !self.next_transaction.is_empty() {
+            // Perhaps it has begun.
+            link.doubt(Doubt::MayHaveSet);
         }
     }
 
@@ -330,7 +398,8 @@ impl Wanted {
             | b"session_track_schema"
             | b"session_track_state_change"
             | b"session_track_transaction_info" => {
-                let is_ours = value == b"*" || value == b"STATE" || value.eq_ignore_ascii_case(b"ON");
+                let is_ours =
+                    value == b"*" || value == b"CHARACTERISTICS" || value.eq_ignore_ascii_case(b"ON");
                 // A text that says so is kept, see `set`; what did it in any other way cannot be said again.
                 if !is_ours && !sets.has(Sets::TRACKING) {
                     link.must_track();
@@ -344,8 +413,8 @@ impl Wanted {
                     link.remembers(Recalls::INSERT_ID);
                 }
             }
-            name if NOT_KEPT.contains(&name) => link.pin(Pins::TIMESTAMP),
-            name if NOT_RESTORED.contains(&name) => {}
+            LAST_GTID => link.remembers(Recalls::LAST_GTID),
+            name if NOT_KEPT.iter().any(|known| known.as_bytes() == name) => link.pin(Pins::TIMESTAMP),
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
                     self.put(name, value, link);
@@ -372,15 +441,15 @@ impl Wanted {
         }
     }
 
-    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on `link`. Of a role, of the clock, and of what
-    /// nobody can name, that is not known.
+    /// Whether a node that is told COM_RESET_CONNECTION undoes all that this session did on `link`. Not the role; of the clock, and of
+    /// what nobody can name, that is not known.
     pub fn is_undone_by_reset(&self, link: &Standing) -> bool {
         const DOUBTFUL: Pins = Pins::ROLE.union(Pins::TIMESTAMP).union(Pins::UNNAMED);
         let pins = link.pins();
         self.role.is_none() && pins.without(DOUBTFUL) == pins
     }
 
-    /// COM_RESET_CONNECTION: all is as after the login but the schema.
+    /// COM_RESET_CONNECTION: all is as after the login but the schema. The role, too, which MariaDB leaves to whoever has the connection next.
     pub fn reset(&mut self) {
         let schema = self.schema.take().map(Vec::from);
         *self = Self { last_statement: self.last_statement, ..Self::new(schema) };
@@ -481,18 +550,16 @@ impl Wanted {
         statements.extend(self.charsets());
         statements.push(set);
         statements.extend(self.user_variables.iter().cloned());
-        statements.extend(self.next_transaction.iter().cloned());
+        let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
+        statements.extend(to_come.map(str::to_owned));
         statements
     }
 }
 
-/// Whether a SET says NAMES or CHARACTER SET, which sets everything that the connection has of the kind.
-fn says_names(text: &str) -> bool {
-    let text = text.to_ascii_uppercase();
-    let words: Vec<&str> =
-        text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
-    words.iter().any(|word| matches!(*word, "NAMES" | "CHARSET"))
-        || words.windows(2).any(|two| two == ["CHARACTER", "SET"])
+/// Whether a text may say NAMES or CHARACTER SET, which sets everything that the connection has of the kind; one that was not kept may.
+fn mentions_names(text: &[u8]) -> bool {
+    let has = |word: &[u8]| text.windows(word.len()).any(|found| found.eq_ignore_ascii_case(word));
+    text.is_empty() || has(b"NAMES") || has(b"CHARSET") || has(b"CHARACTER SET")
 }
 
 /// Adds a text behind the others, in the order of the last time it was said. False when there is no more room.

@@ -51,17 +51,19 @@ impl<'a> Look<'a> {
         };
         let upper = Upper::of(word);
         match upper.as_bytes() {
-            b"SELECT" | b"VALUES" | b"TABLE" | b"DO" => self.read(),
+            b"SELECT" => self.select(),
+            b"VALUES" | b"TABLE" | b"DO" => self.read(),
             b"WITH" => self.with(),
             b"DESC" | b"DESCRIBE" | b"EXPLAIN" => self.explain(),
             b"SHOW" => self.show(),
             b"HELP" => self.read(),
             b"CHECKSUM" => self.read(),
-            b"INSERT" | b"REPLACE" => self.numbering(false),
+            b"INSERT" | b"REPLACE" => Statement { renews: Recalls::WARNINGS, ..self.numbering(false) },
             b"UPDATE" => {
-                Statement { insert_id: InsertId::Told { runs_argument: false }, ..self.write(false) }
+                let insert_id = InsertId::Told { runs_argument: false };
+                Statement { insert_id, renews: Recalls::WARNINGS, ..self.write(false) }
             }
-            b"DELETE" => self.write(false),
+            b"DELETE" => Statement { renews: Recalls::WARNINGS, ..self.write(false) },
             b"LOAD" | b"CALL" | b"EXECUTE" | b"GET" => self.may_set_variables(upper.as_bytes()),
             b"SET" => self.set(),
             b"USE" => self.session_only(),
@@ -124,6 +126,12 @@ impl<'a> Look<'a> {
         self.plain(Kind::Write, may_commit)
     }
 
+    fn select(&mut self) -> Statement {
+        let found = self.read();
+        let warnings = if self.has_from { Recalls::WARNINGS } else { Recalls::NONE };
+        Statement { renews: Recalls::FOUND_ROWS.union(warnings), ..found }
+    }
+
     /// What changes the session only, unless it calls something.
     pub(super) fn session_only(&mut self) -> Statement {
         self.rest();
@@ -134,7 +142,8 @@ impl<'a> Look<'a> {
     fn read(&mut self) -> Statement {
         self.rest();
         let kind = if self.is_harmful || self.waits { Kind::Write } else { Kind::Read };
-        Statement { leaves_no_trace: !self.is_harmful, ..Statement::plain(kind) }
+        let calls_stored = self.calls_stored;
+        Statement { leaves_no_trace: !self.is_harmful, calls_stored, ..Statement::plain(kind) }
     }
 
     /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.

@@ -17,6 +17,10 @@ pub(super) struct Look<'a> {
     pub(super) is_harmful: bool,
     /// It calls a function that waits, locks or recalls: not to be run again, but no data is changed by it.
     pub(super) waits: bool,
+    /// It calls what may be a stored function.
+    pub(super) calls_stored: bool,
+    /// It has a FROM, not in parentheses, and not of DUAL.
+    pub(super) has_from: bool,
     /// Parentheses open at the last token.
     pub(super) depth: u32,
     /// The statement at hand has been read to its end.
@@ -43,6 +47,8 @@ impl<'a> Look<'a> {
             before: None,
             is_harmful: false,
             waits: false,
+            calls_stored: false,
+            has_from: false,
             depth: 0,
             has_ended: false,
             pins: Pins::NONE,
@@ -81,6 +87,8 @@ impl<'a> Look<'a> {
         self.before = None;
         self.is_harmful = false;
         self.waits = false;
+        self.calls_stored = false;
+        self.has_from = false;
         self.depth = 0;
         self.has_ended = false;
         loop {
@@ -167,16 +175,17 @@ impl<'a> Look<'a> {
             // `name`(: one of the server's own functions, or perhaps a stored one.
             Some(Token::Quoted(name)) => {
                 self.is_harmful = true;
+                self.calls_stored = true;
                 name
             }
             // Operators, commas, parentheses: only grouping.
             Some(Token::Punct(_) | Token::Assign) | None => return,
             // 'name'(, 1a(: perhaps a stored function's name.
-            Some(_) => return self.is_harmful = true,
+            Some(_) => return self.calls_unknown(),
         };
         match self.before {
             // schema.function(
-            Some(Token::Punct(b'.')) => return self.is_harmful = true,
+            Some(Token::Punct(b'.')) => return self.calls_unknown(),
             // ... ) t (a, b): a table's alias
             Some(Token::Punct(b')')) => return,
             // CAST(x AS type(, AS t (a, b), and WITH t (a, b) AS: no calls either
@@ -199,6 +208,7 @@ impl<'a> Look<'a> {
             self.waits = true;
         } else {
             self.is_harmful = true;
+            self.calls_stored |= !matches!(name, b"NEXTVAL" | b"SETVAL" | b"DEFAULT" | b"LOAD_FILE");
         }
         match name {
             b"GET_LOCK" => self.pin(Pins::GET_LOCK),
@@ -206,6 +216,11 @@ impl<'a> Look<'a> {
             b"LAST_INSERT_ID" => {} // its argument decides
             _ => self.recalls(of_function(name)),
         }
+    }
+
+    fn calls_unknown(&mut self) {
+        self.is_harmful = true;
+        self.calls_stored = true;
     }
 
     fn note_word(&mut self, word: &[u8]) {
@@ -219,13 +234,15 @@ impl<'a> Look<'a> {
         // Nor does any begin with another letter than these: most words are done with here.
         if !matches!(
             word.first().map(u8::to_ascii_uppercase),
-            Some(b'C' | b'D' | b'I' | b'L' | b'N' | b'P' | b'R' | b'U' | b'V')
+            Some(b'C' | b'D' | b'F' | b'I' | b'L' | b'N' | b'P' | b'R' | b'U' | b'V')
         ) {
             return;
         }
         let is_behind_dot = self.prev == Some(Token::Punct(b'.'));
         let upper = Upper::of(word);
         match upper.as_bytes() {
+            b"FROM" if self.depth == 0 => self.has_from = true,
+            b"DUAL" if is(self.prev, "FROM") => self.has_from = false,
             b"INTO" | b"DELETE" | b"CALL" => self.is_harmful = true,
             b"UPDATE" if !is(self.prev, "FOR") => self.is_harmful = true,
             b"RETURNING" => self.returns = true,

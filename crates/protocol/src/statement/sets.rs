@@ -149,6 +149,7 @@ impl<'a> Look<'a> {
         if self.is_harmful || self.waits {
             all.kind = Kind::Write;
         }
+        all.calls_stored = self.calls_stored;
         all
     }
 

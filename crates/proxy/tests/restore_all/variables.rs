@@ -48,6 +48,8 @@ const NAMED: &[(&str, &[&str])] = &[
     ("default_tmp_storage_engine", &["NULL", "Aria", "InnoDB"]),
     ("enforce_storage_engine", &["NULL", "InnoDB"]),
     ("default_master_connection", &["''"]),
+    // Not RELEASE: a server then ends the connection with each COMMIT; the proxy's client keeps its own and gets a new link.
+    ("completion_type", &["'NO_CHAIN'", "'CHAIN'", "1"]),
     ("system_versioning_asof", &["DEFAULT", "'2020-01-01 00:00:00'"]),
     ("session_track_system_variables", &["'*'", "''", "'autocommit'", "NULL"]),
     ("character_set_client", &["latin1", "utf8mb4", "'utf8mb3'", "binary"]),

@@ -93,6 +93,14 @@ fn run(session: &mut On, payload: &[u8], status: u16) {
     session.ended(&flight, &end, &ok_packet(status), payload);
 }
 
+/// A query that the node answers with rows, in the old form.
+fn gives_rows(session: &mut On, sql: &str, warnings: u16) {
+    let flight = flight(session, &query(sql));
+    let mut eof = vec![];
+    put_eof(&mut eof, warnings, AUTO);
+    session.ended(&flight, &End::Eof { status: AUTO }, &eof, &query(sql));
+}
+
 fn fails(session: &mut On, payload: &[u8], code: u16) -> bool {
     let flight = flight(session, payload);
     let end = End::Err { code };
@@ -365,13 +373,20 @@ fn what_was_left_behind_stays_forgotten_until_it_is_made_anew() {
     let rows = flight(&mut session, &query("SELECT FOUND_ROWS()"));
     let sequence = flight(&mut session, &query("SELECT LASTVAL(s)"));
     assert!(session.has_forgotten(&rows) && session.has_forgotten(&sequence));
-    // Of warnings and row counts the node knows again: they are those of the SET.
-    for anew in ["SHOW WARNINGS", "SELECT ROW_COUNT()", "GET DIAGNOSTICS @n = NUMBER"] {
-        let flight = flight(&mut session, &query(anew));
-        assert!(!session.has_forgotten(&flight), "{anew}");
-    }
-    run(&mut session, &query("SELECT 1"), AUTO);
+    // Of row counts the node knows again: it is the SET's. The warnings are those of an earlier statement still.
+    let count = flight(&mut session, &query("SELECT ROW_COUNT()"));
+    assert!(!session.has_forgotten(&count) && session.has_forgotten(&warnings));
+    gives_rows(&mut session, "SELECT 1 FROM DUAL", 0);
     assert!(!session.has_forgotten(&rows) && session.has_forgotten(&sequence));
+    assert!(session.has_forgotten(&warnings), "only a table clears them");
+    gives_rows(&mut session, "SELECT a FROM t", 0);
+    assert!(!session.has_forgotten(&warnings));
+    session.link.forget(Recalls::WARNINGS);
+    gives_rows(&mut session, "SELECT 1/0", 1);
+    assert!(!session.has_forgotten(&warnings));
+    session.link.forget(Recalls::WARNINGS);
+    fails(&mut session, &query("SELECT nosuch"), 1054);
+    assert!(!session.has_forgotten(&warnings));
     run(&mut session, &query("SELECT NEXTVAL(s)"), AUTO);
     assert!(!session.has_forgotten(&sequence));
 }
