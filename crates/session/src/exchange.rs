@@ -556,7 +556,13 @@ impl Exchange {
                 self.losses += 1;
                 self.conclude(verdict, Delivered::Nothing, session, pins)
             }
-            State::AfterRefusal(error) if matches!(look, Look::Gone | Look::Unfit) => {
+            // It does not serve for the moment, by its own word, and the link stands: the statement waits, there or elsewhere.
+            State::AfterRefusal(error)
+                if look == Look::Unfit && self.may_wait(session, link.as_deref(), error.code) =>
+            {
+                step(LetGo::Lease, Op::Retry)
+            }
+            State::AfterRefusal(error) if look == Look::Gone => {
                 let none = Standing::default();
                 let link = link.map_or(&none, |link| &*link);
                 let verdict = session.refused(link, &self.flight, error.code);
@@ -565,7 +571,7 @@ impl Exchange {
             State::AfterRefusal(error) if error.speaks_of_a_kill() => {
                 step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true }))
             }
-            // The node is well by its own later word, or gives none: the client hears what it said to this statement.
+            // The node is well by its own later word, or gives none, or this cannot wait: the client hears what the node said.
             State::AfterRefusal(error) => {
                 let end = End::Err { code: error.code };
                 self.state = State::Ending { error: Some(error) };
@@ -581,6 +587,12 @@ impl Exchange {
                 finish(Finish::Close)
             }
         }
+    }
+
+    /// Refused by a node that does not serve for the moment, the statement has not run, and can be said again on the same link.
+    fn may_wait(&self, session: &mut Session, link: Option<&Standing>, code: u16) -> bool {
+        let Some(link) = link.filter(|link| !link.in_transaction()) else { return false };
+        !self.is_gone && session.refused(link, &self.flight, code) == Verdict::Again
     }
 
     /// The client does not read its result, and the lane is to become quiet: the link is given up, as if the node had been lost.

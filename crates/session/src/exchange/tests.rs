@@ -129,11 +129,6 @@ fn a_refusal_is_believed_when_the_manager_says_so() {
     scene.sent(false);
     assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
     assert_eq!(scene.on_event(Event::Looked(Look::Gone)), Op::Retry);
-    // The node says the same of itself, asked later, though nobody can take its place: the statement waits.
-    let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
-    scene.sent(false);
-    assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
-    assert_eq!(scene.on_event(Event::Looked(Look::Unfit)), Op::Retry);
     for look in [Look::Well, Look::NoWord] {
         let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
         scene.sent(false);
@@ -143,6 +138,29 @@ fn a_refusal_is_believed_when_the_manager_says_so() {
         assert_eq!(error.code, 1047, "the client hears its trigger");
         assert!(scene.link.is_some(), "and goes on where it is");
     }
+}
+
+#[test]
+fn a_node_that_does_not_serve_for_the_moment_keeps_its_sessions() {
+    // Asked later it says the same of itself: the statement waits on its link, whatever ties it there.
+    let sql = "CREATE TEMPORARY TABLE tt (a INT)";
+    let mut link = Standing::default();
+    link.pin(Pins::TEMP_TABLE);
+    for mut scene in
+        [Scene::of("INSERT INTO t VALUES (1)", false), Scene::on(sql, Scene::of(sql, false).session, link)]
+    {
+        scene.sent(false);
+        assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+        assert_eq!(scene.on_event(Event::Looked(Look::Unfit)), Op::Retry);
+        assert!(scene.link.is_some());
+        assert_eq!(scene.on_event(routes(1)), Op::Lease { avoid: true });
+        assert_eq!(scene.on_event(Event::Leased { here: true }), Op::Send);
+    }
+    // A transaction hears its node.
+    let mut scene = Scene::of("INSERT INTO t VALUES (1)", true);
+    scene.sent(true);
+    assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+    assert_eq!(scene.on_event(Event::Looked(Look::Unfit)), Op::Ask(Ask::Status));
 }
 
 #[test]
