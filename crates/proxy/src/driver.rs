@@ -412,11 +412,18 @@ impl Driver {
             retained = command.len;
         } else {
             command.len = 0;
-            let streamed = stream_command(&mut self.client, backend).await;
+            let streamed = stream_command(&mut self.client, backend, &self.card, exchange.flight()).await;
             exchange.is_streamed();
             match streamed {
                 Streamed::Whole => {}
-                Streamed::Lost(how) => return self.lost(how, Loss::unsent()),
+                Streamed::Lost(how, unread) => {
+                    self.client.unread = Some(unread);
+                    return self.lost(how, Loss::unsent());
+                }
+                Streamed::Cut(unread) => {
+                    self.client.unread = Some(unread);
+                    return Event::Lost(Loss { given_up: true, ..Loss::unsent() });
+                }
                 Streamed::ClientGone => return Event::ClientGone,
             }
         }

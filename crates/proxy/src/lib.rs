@@ -17,6 +17,7 @@ mod backend;
 mod door;
 mod driver;
 mod ending;
+mod feed;
 mod frontend;
 mod identity;
 mod kill;

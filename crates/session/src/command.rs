@@ -123,6 +123,11 @@ impl InFlight {
         }
     }
 
+    /// The same as long as its last byte is not sent.
+    pub fn cost_unsent(&self) -> Cost {
+        if self.what.in_transaction { Cost::RolledBack } else { Cost::NotRun }
+    }
+
     pub(crate) fn is(&mut self, scanned: &Statement) {
         self.what.kind = scanned.kind;
         self.what.may_commit = scanned.may_commit;
@@ -175,6 +180,8 @@ pub enum Cost {
     Unknown = 1,
     /// A transaction is rolled back.
     RolledBack = 2,
+    /// A statement that was not wholly sent is not executed.
+    NotRun = 3,
 }
 
 /// What to do with a command.
