@@ -241,7 +241,7 @@ impl Cycle {
                     let name = self.name(node).to_owned();
                     acts.spawn(async move {
                         let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
-                            Ok(Names::Known(names)) => (Fact::Untransactional { node, names }, None),
+                            Ok(Names::Known(catalogue)) => (Fact::Catalogue { node, catalogue }, None),
                             Ok(Names::Hidden) => {
                                 (Fact::Tick, Some(advice::tables_hidden(&name, &login.user)))
                             }

@@ -215,7 +215,6 @@ fn nothing_known(settings: &Settings, term: Term) -> Routes {
         hold_because: Some("no node has been checked yet".into()),
         greeting: None,
         accounts: Arc::default(),
-        untransactional: Arc::default(),
-        untransactional_known: false,
+        catalogue: None,
     }
 }

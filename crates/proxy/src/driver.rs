@@ -229,8 +229,8 @@ impl Driver {
         let payload = &bytes[HEADER_LEN..command.len.min(bytes.len())];
         let door = &self.shared.door;
         let next =
-            self.session.command(payload, command.whole, self.client.caps, self.at.standing(), &|| {
-                door.untransactional()
+            self.session.command(payload, command.whole, self.client.caps, self.at.standing(), &|list| {
+                door.names(list)
             });
         match next {
             Next::Forward(flight) => self.forward(flight, command).await,

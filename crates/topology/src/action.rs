@@ -49,8 +49,7 @@ pub enum Action {
         /// From which node.
         node: NodeId,
     },
-    /// Read which names may not be touched by a statement that is to be rolled back whole; answered by `Untransactional`, or by
-    /// nothing.
+    /// Read which names mean more than a statement's text shows; answered by `Catalogue`, or by nothing.
     ReadTables {
         /// From which node.
         node: NodeId,

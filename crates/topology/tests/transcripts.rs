@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
+use topology::catalogue::Catalogue;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus, SilencePolicy};
@@ -269,8 +270,8 @@ impl Stage {
                     },
                     "cut" => Fact::Cut { node, epoch: self.alarm(node, words)?.0.saturating_sub(1) },
                     "tables" => {
-                        let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into).collect();
-                        Fact::Untransactional { node, names }
+                        let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into);
+                        Fact::Catalogue { node, catalogue: Catalogue::new(names, []) }
                     }
                     "refused" => {
                         let errno = words.get(3).and_then(|errno| errno.parse().ok()).ok_or("errno?")?;
@@ -515,7 +516,8 @@ impl Stage {
                         format!("{}:{}/{}{limit}{looked}{refused}{cut}", l.name, lane(l.state), l.epoch)
                     })
                     .collect();
-                let names: Vec<&str> = routes.untransactional.iter().map(String::as_str).collect();
+                let names = routes.catalogue.iter().flat_map(|catalogue| &catalogue.untransactional);
+                let names: Vec<&str> = names.map(String::as_str).collect();
                 let names = if names.is_empty() {
                     String::new()
                 } else {

@@ -89,10 +89,7 @@ impl<'a> Look<'a> {
                 self.write(true)
             }
             b"ANALYZE" => self.analyze(),
-            b"DROP" => match is(self.next(), "PREPARE") {
-                true => self.session_only(),
-                false => self.write(true),
-            },
+            b"DROP" => self.drop(),
             b"LOCK" => {
                 self.pin(Pins::LOCK_TABLES);
                 self.write(true)
