@@ -27,7 +27,7 @@ fn packet(mut seq: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-async fn cluster() -> Cluster {
+fn cluster() -> Cluster {
     let cluster = Cluster::with(2, bench::settings(), &["--max-allowed-packet=16M", "--local-infile=ON"]);
     cluster.everywhere("CREATE TABLE shop.t (x LONGTEXT)");
     cluster
@@ -68,7 +68,7 @@ async fn told(client: &mut Client, rest: &[u8], seq: u8) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_half_sent_statement_is_given_up_for_a_planned_move() {
-    let mut cluster = cluster().await;
+    let mut cluster = cluster();
     let (mut client, rest) = half_sent(&cluster, &["SET @kept = 7"]).await;
     cluster.drain().await;
     assert!(!cluster.quiet(SECOND / 2).await, "given up before the budget is nearly over");
@@ -81,7 +81,7 @@ async fn a_half_sent_statement_is_given_up_for_a_planned_move() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_transaction_it_is_given_up_by_force_only() {
-    let mut cluster = cluster().await;
+    let mut cluster = cluster();
     let (mut client, rest) = half_sent(&cluster, &["BEGIN", "INSERT INTO t VALUES ('a')"]).await;
     cluster.drain().await;
     cluster.cut(Cut::Stalled).await;
@@ -95,7 +95,7 @@ async fn in_a_transaction_it_is_given_up_by_force_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_stops_is_given_up_by_force() {
-    let mut cluster = cluster().await;
+    let mut cluster = cluster();
     let options =
         ClientOptions { caps: ClientOptions::default().caps | Caps::LOCAL_FILES, ..ClientOptions::default() };
     let mut client = cluster.client_as(&options).await;
@@ -120,7 +120,7 @@ async fn a_file_that_stops_is_given_up_by_force() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_under_a_client_that_stopped_is_let_go() {
-    let mut cluster = cluster().await;
+    let mut cluster = cluster();
     let (mut client, rest) = half_sent(&cluster, &[]).await;
     let (node, epoch) = (cluster.routes().lanes[0].node, cluster.routes().lanes[0].epoch);
     cluster.kill_here().await;
