@@ -83,6 +83,15 @@ struct Desk {
     viewed: Option<Instant>,
 }
 
+impl Desk {
+    /// What a node of that configured address may be called among the members.
+    fn names_of(&self, address: &str) -> Vec<String> {
+        let aliases =
+            self.aliases.iter().filter(|(_, known)| *known == address).map(|(alias, _)| alias.clone());
+        aliases.chain([address.to_owned()]).collect()
+    }
+}
+
 impl Cycle {
     pub async fn run(mut self) {
         let mut desk = Desk::default();
@@ -213,10 +222,11 @@ impl Cycle {
                     self.persist(number, term, writer, &sessions_max);
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
-                Action::Barrier { node, term, within } => {
+                Action::Barrier { node, term, lost, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
+                    let lost = lost.map(|lost| desk.names_of(&self.address(lost)));
                     acts.spawn(async move {
-                        let outcome = match act::barrier(&address, &login, within).await {
+                        let outcome = match act::barrier(&address, &login, lost.as_deref(), within).await {
                             Ok(()) => Outcome::BarrierPassed { node, term },
                             Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
                         };

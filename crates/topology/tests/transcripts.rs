@@ -482,8 +482,9 @@ impl Stage {
             Action::Galera(galera::Action::Pace { node, brisk }) => {
                 format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
             }
-            Action::Barrier { node, term, .. } => {
-                let line = format!("barrier {} term {term}", name(node));
+            Action::Barrier { node, term, lost, .. } => {
+                let lost = lost.map(|lost| format!(" without {}", name(lost))).unwrap_or_default();
+                let line = format!("barrier {} term {term}{lost}", name(node));
                 if auto("barrier") {
                     answer = Some(Fact::Outcome(Outcome::BarrierPassed { node, term }));
                 } else {

@@ -172,7 +172,7 @@ impl Manager {
             Action::Confirm { node } => self.wish(node, Wish::Confirm),
             Action::Probe { node } => self.wish(node, Wish::Probe),
             Action::Persist { number, term, .. } => self.persist(number, term),
-            Action::Barrier { node, term, within } => {
+            Action::Barrier { node, term, within, .. } => {
                 self.check_barrier(node);
                 self.barrier(node, term, within);
             }
