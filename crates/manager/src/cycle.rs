@@ -21,6 +21,7 @@ use topology::{NodeId, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
+use crate::loans::Loans;
 use crate::probe::{Note, Wish};
 use crate::store::JournalRow;
 use crate::store::{Saved, Store, Work};
@@ -59,6 +60,8 @@ pub(crate) struct Cycle {
     pub notes_in: mpsc::Sender<Note>,
     /// Questions to the group wait here for one another.
     pub questions: Arc<Semaphore>,
+    /// What of the nodes' own settings is changed for a while.
+    pub loans: Arc<Loans>,
     /// The tasks that watch, pace and hurry the nodes.
     pub watched: Watched,
     pub store_thread: JoinHandle<()>,
@@ -141,6 +144,9 @@ impl Cycle {
                     Fact::Tick
                 }
             };
+            if let Fact::LinkUp { node, .. } = &fact {
+                self.meet(&mut acts, *node);
+            }
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
             let busy = !actions.is_empty();
@@ -273,15 +279,29 @@ impl Cycle {
         }
     }
 
+    /// Puts on disk what of the node's own settings may be changed for a moment.
+    fn meet(&self, acts: &mut JoinSet<Done>, node: NodeId) {
+        let (address, login) = (self.address(node), self.login.clone());
+        let (loans, turn, notes) =
+            (Arc::clone(&self.loans), Arc::clone(&self.questions), self.notes_in.clone());
+        acts.spawn(async move {
+            if let Some(sentence) = loans.meet(&address, &login, &turn).await {
+                // A closed queue means that all of this ends.
+                let _ = notes.send(Note::Say(sentence)).await;
+            }
+            (Fact::Tick, None)
+        });
+    }
+
     /// What only a Galera cluster needs.
     fn tend_group(&self, acts: &mut JoinSet<Done>, action: galera::Action) {
         match action {
             galera::Action::Evict { victim, gcomm_uuid, via, view, within } => {
                 let (address, login) = (self.address(via), self.login.clone());
-                let turn = Arc::clone(&self.questions);
+                let (turn, loans) = (Arc::clone(&self.questions), Arc::clone(&self.loans));
                 let forbidden = advice::evict(self.name(via), &self.login.user);
                 acts.spawn(async move {
-                    match evict::evict(&address, &login, &turn, &gcomm_uuid, view, within).await {
+                    match evict::evict(&address, &login, (&turn, &loans), &gcomm_uuid, view, within).await {
                         Ok(done) => {
                             let outcome = match done {
                                 evict::Done::Evicted => galera::Outcome::Evicted { victim, via },
