@@ -12,7 +12,7 @@
 
 pub mod account;
 mod config;
-mod grastate;
+mod galera;
 mod guard;
 mod links;
 mod network;

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use super::galera::grastate;
 use super::place::NodeRecord;
 use super::process::{self, Identity, Keeper, Owned};
-use super::{Stage, StageNode, grastate};
+use super::{Stage, StageNode};
 
 /// How long a node may take to start and be Synced.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(120);

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 
+use super::galera::grastate;
 use super::process::{Identity, Keeper, Owned};
 use super::tools::Tools;
-use super::{account, config, error_log_tail, grastate, place, sql};
+use super::{account, config, error_log_tail, place, sql};
 
 /// To be raised when what goes into a template changes.
 const EDITION: u32 = 2;

@@ -1,0 +1,3 @@
+//! What of a stage is Galera's.
+
+pub(super) mod grastate;
