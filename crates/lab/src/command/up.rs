@@ -166,3 +166,47 @@ fn what_is_up(stage: &Stage) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    fn plan(line: &str) -> Result<StagePlan, String> {
+        let line =
+            Line::try_parse_from(format!("up {line}").split(' ')).map_err(|error| error.to_string())?;
+        line.up.plan().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_kind_has_its_own_number_of_nodes() {
+        let given = |line| plan(line).map(|plan| (plan.kind, plan.nodes));
+        let replication = |semi_sync| Kind::Replication { semi_sync };
+        assert_eq!(given("galera"), Ok((Kind::Galera, 3)));
+        assert_eq!(given("galera --nodes 5"), Ok((Kind::Galera, 5)));
+        assert_eq!(given("replication"), Ok((replication(false), 3)));
+        assert_eq!(given("replication --semi-sync --replicas 4"), Ok((replication(true), 5)));
+        assert_eq!(given("replication --replicas 0"), Ok((replication(false), 1)));
+        assert!(given("replication --replicas 5").is_err() && given("galera --nodes 0").is_err());
+    }
+
+    #[test]
+    fn what_is_of_the_other_kind_is_refused() {
+        for (line, error) in [
+            ("galera --replicas 2", "--replicas is for replication: a Galera cluster has --nodes"),
+            ("galera --semi-sync", "--semi-sync is for replication: a Galera cluster has --nodes"),
+            ("replication --nodes 3", "--nodes is for Galera: a primary has --replicas"),
+            ("replication --advised", "--advised is for Galera: a primary has --replicas"),
+            ("replication --galera-option a=b", "--galera-option is for Galera: a primary has --replicas"),
+        ] {
+            assert_eq!(plan(line).unwrap_err(), error, "{line}");
+        }
+    }
+}

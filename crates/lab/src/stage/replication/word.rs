@@ -98,7 +98,9 @@ impl fmt::Display for Source {
             ("No", "No", _) if self.error.is_empty() => formatter.write_str("stopped"),
             (receiving, applying, _) => {
                 write!(formatter, "receiving: {receiving}, applying: {applying}")?;
-                if self.error.is_empty() { Ok(()) } else { write!(formatter, " ({})", self.error) }
+                // "error connecting to master ... retry-time: 1  maximum-retries: 100000  message: Can't connect ..."
+                let why = self.error.rsplit_once("message: ").map_or(self.error.as_str(), |(_, why)| why);
+                if why.is_empty() { Ok(()) } else { write!(formatter, " ({why})") }
             }
         }
     }
@@ -206,7 +208,7 @@ mod tests {
             (replica("Yes", "Yes", ""), "replica of 10.77.0.1, read-only, at 0-1-7, 0 s behind"),
             (replica("No", "No", ""), "replica of 10.77.0.1, read-only, at 0-1-7, stopped"),
             (
-                replica("Connecting", "Yes", "no route"),
+                replica("Connecting", "Yes", "error connecting - retry-time: 1  message: no route"),
                 "replica of 10.77.0.1, read-only, at 0-1-7, receiving: Connecting, applying: Yes (no route)",
             ),
         ] {
