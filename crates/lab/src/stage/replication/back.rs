@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::super::wait::{PACE, error_log_tail};
 use super::super::{Stage, StageNode};
-use super::word::ask;
+use super::word::{ReplicationWord, ask};
 
 impl Stage {
     /// A server that does not run is started. A replica is told to follow again whom it followed, and is back when it has applied
@@ -21,24 +21,7 @@ impl Stage {
         within: Duration,
     ) -> anyhow::Result<Instant> {
         let deadline = Instant::now() + within;
-        // A process that was just killed may still hold its files.
-        let mut restarted = false;
-        let word = loop {
-            if self.alive(node)?.is_none() {
-                if restarted {
-                    bail!("{} does not stay up:\n{}", node.name, error_log_tail(&node.error_log));
-                }
-                self.start(&node.name).await?;
-                restarted = true;
-            }
-            match ask(node).await {
-                Ok(word) => break word,
-                Err(error) if Instant::now() > deadline => {
-                    return Err(error.context(format!("{} does not answer after it was mended", node.name)));
-                }
-                Err(_) => tokio::time::sleep(PACE).await,
-            }
-        };
+        let (word, restarted) = self.bring_up(node, deadline).await?;
         let Some(source) = word.source else { return Ok(Instant::now()) };
         let followed = self.nodes.iter().find(|other| other.address.ip().to_string() == source.host);
         if restarted {
@@ -47,15 +30,51 @@ impl Stage {
             }
             self.run_in(&node.name, "START SLAVE").await?;
         }
+        self.wait_follows_again(node, followed, restarted, deadline).await
+    }
+
+    /// Waits until the server answers, and starts it when it does not run; its word, and whether it was started.
+    async fn bring_up(&self, node: &StageNode, deadline: Instant) -> anyhow::Result<(ReplicationWord, bool)> {
+        // A process that was just killed may still hold its files.
+        let mut restarted = false;
+        loop {
+            if self.alive(node)?.is_none() {
+                if restarted {
+                    bail!("{} does not stay up:\n{}", node.name, error_log_tail(&node.error_log));
+                }
+                self.start(&node.name).await?;
+                restarted = true;
+            }
+            match ask(node).await {
+                Ok(word) => return Ok((word, restarted)),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(error.context(format!("{} does not answer after it was mended", node.name)));
+                }
+                Err(_) => tokio::time::sleep(PACE).await,
+            }
+        }
+    }
+
+    /// Waits until a replica has what its source has, or until it is clear that it will not come to that by itself.
+    async fn wait_follows_again(
+        &self,
+        node: &StageNode,
+        followed: Option<&StageNode>,
+        restarted: bool,
+        deadline: Instant,
+    ) -> anyhow::Result<Instant> {
         loop {
             let word = ask(node).await;
             if let Ok(word) = &word
                 && let Some(source) = &word.source
             {
-                if !source.error.is_empty() && source.applying == "No" {
+                let stopped = [source.receiving.as_str(), source.applying.as_str()];
+                if stopped.contains(&"No") && !source.error.is_empty() {
                     bail!("{} is back, and does not replicate: {}", node.name, source.error);
                 }
-                if !self.can_be_followed(followed)? || source.receiving == "No" {
+                // Somebody stopped it before: that is no fault of ours to undo.
+                let was_stopped = !restarted && stopped == ["No", "No"];
+                if was_stopped || !self.can_be_followed(followed)? {
                     return Ok(Instant::now());
                 }
                 if let (true, Some(followed)) = (source.is_running(), followed) {
@@ -69,11 +88,7 @@ impl Stage {
             }
             if Instant::now() > deadline {
                 let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
-                bail!(
-                    "{} does not replicate {:.0} s after it was mended ({last})",
-                    node.name,
-                    within.as_secs_f64()
-                );
+                bail!("{} was mended and does not replicate in time ({last})", node.name);
             }
             tokio::time::sleep(PACE).await;
         }
