@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
-use super::{Stage, StageNode, report};
+use super::{Stage, StageNode};
 
 /// Between two looks at a condition.
-const PACE: Duration = Duration::from_millis(20);
+pub(super) const PACE: Duration = Duration::from_millis(20);
 
 impl Stage {
     /// Waits until a stop (or continue) signal has reached the process.
@@ -24,31 +24,12 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until the node itself says that it is Synced and ready.
-    ///
-    /// # Errors
-    /// When it dies or the time is over, with its last state and the end of its log.
-    pub async fn wait_synced(&self, name: &str, within: Duration) -> anyhow::Result<()> {
-        let node = self.node(name)?;
-        let deadline = Instant::now() + within;
-        loop {
-            let word = report::word(node).await;
-            if word.as_ref().is_ok_and(report::Word::is_synced) {
-                return Ok(());
-            }
-            if self.alive(node)?.is_none() {
-                bail!("{name} is not running. The end of its log:\n{}", error_log_tail(&node.error_log));
-            }
-            if Instant::now() > deadline {
-                let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
-                let tail = error_log_tail(&node.error_log);
-                bail!(
-                    "{name} is not Synced after {:.0} s ({last}). The end of its log:\n{tail}",
-                    within.as_secs_f64()
-                );
-            }
-            tokio::time::sleep(PACE).await;
-        }
+    /// Makes sure that a node that answers through its socket can be reached at its address, too.
+    pub(super) async fn check_reachable(&self, node: &StageNode) -> anyhow::Result<()> {
+        tokio::net::TcpStream::connect(node.address)
+            .await
+            .with_context(|| format!("{} is up but cannot be reached at {}", node.name, node.address))?;
+        Ok(())
     }
 
     /// Waits until the node's process has ended and its files are free.
