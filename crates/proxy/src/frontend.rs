@@ -71,6 +71,8 @@ pub struct Client {
     pub login_seq: u8,
     /// How many packets of the present command came behind its first.
     pub continued: u8,
+    /// Changes of the session that it asked to be told, and that no EOF packet can tell: they go with the next OK.
+    pub untold: Vec<u8>,
     /// Of an answer that was broken off: whole packets that it has not taken yet.
     left: Vec<u8>,
     /// When it began to log in.
@@ -124,6 +126,7 @@ impl Client {
             caps: Caps::NONE,
             login_seq: 0,
             continued: 0,
+            untold: vec![],
             left: vec![],
             since: Instant::now(),
             salt: new_salt(),

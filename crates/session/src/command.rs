@@ -36,6 +36,8 @@ pub struct InFlight {
     pub(crate) leaves_no_trace: bool,
     /// It draws from a sequence.
     pub(crate) draws: bool,
+    /// Code that is not in its text may run and set variables: a stored function, a view, a trigger.
+    pub(crate) may_run_stored: bool,
 }
 
 impl InFlight {
@@ -61,6 +63,7 @@ impl InFlight {
             changes_tables: false,
             leaves_no_trace: false,
             draws: false,
+            may_run_stored: false,
         }
     }
 
@@ -77,6 +80,16 @@ impl InFlight {
     /// The client asked for a cursor, so that the rows come when they are fetched.
     pub fn asks_cursor(&self) -> bool {
         self.asks_cursor
+    }
+
+    /// It runs code that its text does not show: CALL and the like.
+    pub fn calls(&self) -> bool {
+        self.calls
+    }
+
+    /// Its answer may hold the OUT parameters of a procedure, as a result of one row.
+    pub fn may_give_parameters(&self) -> bool {
+        self.calls && matches!(self.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
     }
 
     /// It is a SET and nothing else, which leaves a ROW_COUNT() of 0.
@@ -132,6 +145,7 @@ impl InFlight {
         self.changes_tables = scanned.touches_engines;
         self.kills_itself = scanned.kills_own;
         self.leaves_no_trace = scanned.leaves_no_trace;
+        self.may_run_stored = scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS);
     }
 
     pub(crate) fn is_harmless(&mut self, kind: Kind) {
@@ -142,9 +156,8 @@ impl InFlight {
     /// What an unnamed change of the session means for this command.
     pub(crate) fn unnamed(&self) -> Unnamed {
         match &self.scanned {
-            _ if self.calls => Unnamed::Never,
             // What sets variables here, it is not the text: a function, a view or a trigger.
-            Some(scanned) if scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS) => Unnamed::Never,
+            _ if self.calls || self.may_run_stored => Unnamed::Never,
             Some(scanned)
                 if !scanned.pins.is_empty()
                     || !scanned.unpins.is_empty()
