@@ -17,6 +17,7 @@
 //!   text --lexer--> tokens --Look (what every statement is searched for)--> first word --> kind
 //! ```
 
+mod assigned;
 mod ddl;
 mod digest;
 mod given;
@@ -33,6 +34,7 @@ mod recalls;
 mod sets;
 mod word;
 
+pub use assigned::assigned_user_variables;
 pub use digest::{digest, digest_text};
 pub use given::may_give;
 pub use insert_id::InsertId;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use protocol::ok::{Change, OkPacket};
 use protocol::statement::{
-    Kind, NamesSaid, Pins, Recalls, Sets, Statement, names_said, unreported_variables,
+    Kind, NamesSaid, Pins, Recalls, Sets, Statement, assigned_user_variables, names_said,
+    unreported_variables,
 };
 
 use crate::bound::{BOUND, Bound, CHARSETS};
@@ -21,8 +22,8 @@ use crate::standing::{Doubt, Standing};
 use crate::value::put_value;
 
 /// User-variable statements kept for replay: beyond this the session is pinned instead.
-const USER_VARIABLE_TEXTS_MAX: usize = 32;
-const USER_VARIABLE_BYTES_MAX: usize = 16 * 1024;
+const USER_VARIABLE_TEXTS_MAX: usize = 128;
+const USER_VARIABLE_BYTES_MAX: usize = 64 * 1024;
 /// The same for texts that set what the server reports.
 const SET_TEXTS_MAX: usize = 8;
 
@@ -35,6 +36,15 @@ const LAST_GTID: &[u8] = b"last_gtid";
 
 /// They follow from the schema, unless the client has set them by themselves, until the next schema.
 const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
+
+/// Setting the first sets the second, too, and the server reports only what was said. The second is set behind the first, in whatever order
+/// they were reported: the values are those at the statement's end.
+const LED: [(&str, &str); 4] = [
+    ("character_set_connection", "collation_connection"),
+    ("character_set_server", "collation_server"),
+    ("character_set_database", "collation_database"),
+    ("max_join_size", "sql_big_selects"),
+];
 
 /// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
 /// statement and is gone when it was used, what each RAND() moves on; the node's number of the connection; and a moment that is told in the
@@ -77,6 +87,24 @@ pub struct Prepared {
     pub types_unseen: bool,
 }
 
+/// A statement that sets user variables to plain values.
+#[derive(Debug)]
+struct UserVariables {
+    text: String,
+    /// Which ones; `None` where their names are not known for certain.
+    names: Option<Vec<String>>,
+}
+
+impl UserVariables {
+    /// Whether nothing is left of what this one set, once `later` has been said.
+    fn is_overruled_by(&self, later: &UserVariables) -> bool {
+        match (&self.names, &later.names) {
+            (Some(own), Some(others)) => own.iter().all(|name| others.contains(name)),
+            _ => self.text == later.text,
+        }
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Wanted {
@@ -87,7 +115,8 @@ pub struct Wanted {
     reports: u64,
     /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
     names: Option<(u64, String)>,
-    user_variables: Vec<String>,
+    /// In the order in which they were said.
+    user_variables: Vec<UserVariables>,
     /// SET TRANSACTION for the next one, as the server reports it: one text, or none.
     next_transaction: String,
     /// SET session_track_..., as the client said them.
@@ -140,7 +169,7 @@ impl Wanted {
 
     /// The values of all user variables, as the node said, in statements that set them.
     pub fn learned_user_variables(&mut self, texts: Vec<String>) {
-        self.user_variables = texts;
+        self.user_variables = texts.into_iter().map(|text| UserVariables { text, names: None }).collect();
     }
 
     /// The value of a variable, as the node said when it was asked.
@@ -199,15 +228,9 @@ impl Wanted {
     pub fn succeeded(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         let mut pins = statement.pins;
         if statement.literal_user_variables {
-            // Said again, it takes the place of what it said before.
-            self.user_variables.retain(|known| known.as_bytes() != text);
-            let used: usize = self.user_variables.iter().map(String::len).sum();
-            if self.user_variables.len() < USER_VARIABLE_TEXTS_MAX
-                && used + text.len() <= USER_VARIABLE_BYTES_MAX
-                && means_the_same_anywhere(text)
-                && let Ok(text) = std::str::from_utf8(text)
-            {
-                self.user_variables.push(text.to_owned());
+            let is_kept = means_the_same_anywhere(text)
+                && std::str::from_utf8(text).is_ok_and(|text| self.keep_user_variables(text));
+            if is_kept {
                 pins = pins.without(Pins::USER_VARIABLE);
             }
         }
@@ -226,6 +249,22 @@ impl Wanted {
                 link.pin(Pins::UNNAMED);
             }
         }
+    }
+
+    /// Keeps a text that sets user variables to plain values, in place of those that set no others; false when there is no more room.
+    fn keep_user_variables(&mut self, text: &str) -> bool {
+        let names = assigned_user_variables(text.as_bytes(), 0);
+        let said = UserVariables { text: text.to_owned(), names };
+        self.user_variables.retain(|known| !known.is_overruled_by(&said));
+        // What was read from a node is one text, as large as it is.
+        let of_client = self.user_variables.iter().filter(|known| known.names.is_some());
+        let used: usize = of_client.map(|known| known.text.len()).sum();
+        let has_room = self.user_variables.len() < USER_VARIABLE_TEXTS_MAX
+            && used + text.len() <= USER_VARIABLE_BYTES_MAX;
+        if has_room {
+            self.user_variables.push(said);
+        }
+        has_room
     }
 
     /// Keeps the texts of what no server reports.
@@ -307,7 +346,7 @@ impl Wanted {
     /// Takes up what an OK packet reports of a statement that sets `sets`.
     pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
         let (mut named, mut unnamed) = (false, false);
-        let (mut charset, mut collation) = (false, false);
+        let (mut leads, mut led) = ([false; LED.len()], [false; LED.len()]);
         let (mut schema, mut of_schema) = (false, vec![]);
         for change in ok.changes() {
             match change {
@@ -321,12 +360,14 @@ impl Wanted {
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
                 Ok(Change::Variable { name, value }) => {
                     named = true;
-                    charset |= name == b"character_set_connection";
+                    for (at, (first, second)) in LED.iter().enumerate() {
+                        leads[at] |= name == first.as_bytes();
+                        led[at] |= name == second.as_bytes();
+                    }
                     if name == b"character_set_results" && meaning == Unnamed::Never {
                         // By a SET NAMES, perhaps with a collation, which the answers' metadata has then.
                         link.pin(Pins::UNNAMED);
                     }
-                    collation |= name == b"collation_connection";
                     match OF_SCHEMA.iter().find(|known| known.as_bytes() == name) {
                         Some(name) => of_schema.push((*name, value)),
                         None => self.variable(name, value, sets, link),
@@ -350,12 +391,15 @@ impl Wanted {
                 self.put(name, value, link);
             }
         }
-        if charset && !collation {
-            // It has changed with its character set, and no server says to which.
-            self.variables.remove("collation_connection");
-            self.bound = None;
-            if sets != Sets::NAMES {
-                link.must_ask("collation_connection");
+        for (at, (first, second)) in LED.iter().enumerate() {
+            if leads[at] && !led[at] && !(schema && OF_SCHEMA.contains(first)) {
+                // It has changed with the first, and no server says to which.
+                self.variables.remove(*second);
+                self.bound = None;
+                // A character set that was named brings its default.
+                if sets != Sets::NAMES || *second != "collation_connection" {
+                    link.must_ask(second);
+                }
             }
         }
         let is_unknown = match meaning {
@@ -429,7 +473,7 @@ impl Wanted {
         if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;
         }
-        if CHARSETS.contains(&name) && self.user_variables.iter().any(|text| text.contains('\'')) {
+        if CHARSETS.contains(&name) && self.user_variables.iter().any(|known| known.text.contains('\'')) {
             // Said again under another character set, their texts would be other texts: the node knows what they are.
             self.user_variables.clear();
             link.pin(Pins::USER_VARIABLE);
@@ -514,7 +558,7 @@ impl Wanted {
             .filter_map(|name| self.variables.get(*name).map(|(at, value)| (*at, *name, value)))
             .filter(|(at, _, _)| *at > names_at)
             .collect();
-        later.sort_unstable_by_key(|(at, _, _)| *at);
+        later.sort_unstable_by_key(|(at, name, _)| (is_led(name), *at));
         let mut statements: Vec<String> = self.names.iter().map(|(_, text)| text.clone()).collect();
         if !later.is_empty() {
             let mut set = String::from("SET ");
@@ -538,7 +582,7 @@ impl Wanted {
             let _ = write!(set, ",last_insert_id={id}");
         }
         let mut variables: Vec<_> = self.variables.iter().collect();
-        variables.sort_by_key(|(_, (report, _))| *report);
+        variables.sort_by_key(|(name, (report, _))| (is_led(name), *report));
         for (name, (_, value)) in variables {
             if !CHARSETS.contains(&name.as_str()) {
                 let _ = write!(set, ",`{name}`=");
@@ -549,11 +593,16 @@ impl Wanted {
         // tracking, with the values that came of it.
         statements.extend(self.charsets());
         statements.push(set);
-        statements.extend(self.user_variables.iter().cloned());
+        statements.extend(self.user_variables.iter().map(|known| known.text.clone()));
         let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
         statements.extend(to_come.map(str::to_owned));
         statements
     }
+}
+
+/// Whether a variable is to be set behind others: see [`LED`].
+fn is_led(name: &str) -> bool {
+    LED.iter().any(|(_, led)| *led == name)
 }
 
 /// Whether a text may say NAMES or CHARACTER SET, which sets everything that the connection has of the kind; one that was not kept may.
