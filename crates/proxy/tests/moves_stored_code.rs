@@ -4,6 +4,7 @@
 
 mod bench;
 
+use bench::cluster::Move;
 use bench::twin::{Ground, MOVES, Told, none_of};
 use fixture::client::{Client, ClientOptions};
 use protocol::capability::Caps;
@@ -23,12 +24,24 @@ fn lay_schemas(ground: &Ground) {
              CREATE TEMPORARY TABLE IF NOT EXISTS shadow (x INT); INSERT INTO shadow VALUES (1); RETURN 1; END//
          CREATE FUNCTION twice() RETURNS INT BEGIN SET time_zone = '+09:00'; SET @a = 'set'; RETURN 1; END//
          CREATE PROCEDURE lists() BEGIN SET @a = 'set'; SELECT x FROM plain; SET time_zone = '+09:00'; SELECT 5; END//
+         CREATE PROCEDURE quiet() BEGIN SET @@sort_buffer_size = 77824; END//
+         CREATE PROCEDURE into_variable() BEGIN SELECT 5 INTO @a; END//
+         CREATE FUNCTION still() RETURNS INT BEGIN SET @@sort_buffer_size = 77824; RETURN 1; END//
          CREATE PROCEDURE gives(OUT x INT) BEGIN SELECT x FROM plain; SET x = 7; END//
          DELIMITER ;
          CREATE VIEW seen AS SELECT sets() AS x; CREATE VIEW shadowing AS SELECT shadows() AS x;
          CREATE VIEW zoned AS SELECT zones() AS x",
     );
 }
+
+/// What no server reports: a planned move reads it back, a lost node takes it along (docs/in-front-of-an-application.md).
+const QUIET: [&str; 5] = [
+    "CALL quiet()",
+    "CALL into_variable()",
+    "SELECT still()",
+    "BEGIN NOT ATOMIC SET @@sort_buffer_size = 77824; END",
+    "EXECUTE IMMEDIATE 'SET @@sort_buffer_size = 77824'",
+];
 
 /// What was done, and what is asked then.
 const DONE: &[(&[&str], &[&str])] = &[
@@ -54,6 +67,14 @@ const DONE: &[(&[&str], &[&str])] = &[
     (&["SET @b = shadows()"], &["SELECT COUNT(*) FROM shadow"]),
     (&["SELECT shadows() INTO @b"], &["SELECT COUNT(*) FROM shadow"]),
     (&["SET time_zone = '+03:00', sql_notes = shadows()"], &["SELECT COUNT(*) FROM shadow"]),
+    (&["CALL quiet()"], &["SELECT @@sort_buffer_size"]),
+    (&["CALL into_variable()"], &["SELECT @a"]),
+    (&["SELECT still()"], &["SELECT @@sort_buffer_size"]),
+    (&["BEGIN NOT ATOMIC SET @@sort_buffer_size = 77824; END"], &["SELECT @@sort_buffer_size"]),
+    (&["EXECUTE IMMEDIATE 'SET @@sort_buffer_size = 77824'"], &["SELECT @@sort_buffer_size"]),
+    (&["EXECUTE IMMEDIATE 'SELECT GET_LOCK(''k1'', 0)'"], &["SELECT IS_USED_LOCK('k1') = CONNECTION_ID()"]),
+    (&["BEGIN NOT ATOMIC DO GET_LOCK('k2', 0); END"], &["SELECT IS_USED_LOCK('k2') = CONNECTION_ID()"]),
+    (&["EXECUTE IMMEDIATE 'HANDLER plain OPEN'"], &["HANDLER plain READ FIRST"]),
     (&["DO RELEASE_ALL_LOCKS(), shadows()"], &["SELECT COUNT(*) FROM shadow"]),
 ];
 
@@ -83,16 +104,19 @@ async fn what_stored_code_set_comes_along_or_ends_the_session() {
                     for sql in *done {
                         let told = match prepared {
                             false => twins.say(sql).await,
-                            true => {
-                                let statement = twins.prepare(sql).await;
-                                twins.execute(statement, &[]).await
-                            }
+                            // Some cannot be prepared.
+                            true => match twins.prepare_each(sql).await {
+                                Ok(statement) => twins.execute(statement, &[]).await,
+                                Err(told) => told,
+                            },
                         };
                         wrong.extend(told.unequal(&format!("before the move: {case}")));
                     }
                     ground.cluster.move_on(how).await;
                     for sql in *asked {
+                        let hidden = how == Move::Shut && QUIET.contains(&done[0]);
                         match twins.say(sql).await {
+                            Told::Differs(_) if hidden => {}
                             Told::Same(_) | Told::Forgotten => {}
                             Told::Ended(_) => break,
                             Told::Differs(found) => wrong.push(format!("{case}: {found}")),

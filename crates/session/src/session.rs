@@ -539,7 +539,7 @@ impl Session {
 
     /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
     pub fn has_to_save(&self, link: &Standing) -> bool {
-        self.has_insert_id_to_save(link) || link.is_in_doubt() || link.pins().has(Pins::USER_VARIABLE)
+        self.has_insert_id_to_save(link) || link.must_ask_all() || link.pins().has(Pins::USER_VARIABLE)
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Standing {
     must_ask: BTreeSet<String>,
     /// What code that the text does not show may have set.
     doubt: Option<Doubt>,
+    /// Code has run that the text called and does not show. It may have set what no server reports, which can be asked for.
+    ran_code: bool,
     /// What the login gave, when it was asked for.
     pub baseline: Option<Baseline>,
 }
@@ -221,6 +223,17 @@ impl Standing {
         self.doubt = self.doubt.max(Some(doubt));
     }
 
+    /// Code that the text does not show has run, and ended well. What it has set without the server's telling (`SET @@x`, `SELECT ... INTO
+    /// @x`) is read before the session leaves in good order; a lost node takes it along.
+    pub fn ran_code(&mut self) {
+        self.ran_code = true;
+    }
+
+    /// The node is to be asked for all variables before the session leaves it.
+    pub fn must_ask_all(&self) -> bool {
+        self.ran_code || self.is_in_doubt()
+    }
+
     /// The server has told what was set, if anything was: code that failed has set nothing else.
     pub fn settle_doubt(&mut self) {
         self.doubt = self.doubt.filter(|doubt| *doubt == Doubt::HasSet);
@@ -229,6 +242,7 @@ impl Standing {
     /// The node has been asked for all that may have been set.
     pub fn has_asked_all(&mut self) {
         self.doubt = None;
+        self.ran_code = false;
     }
 
     /// The node may have variables that it did not report.

@@ -236,6 +236,9 @@ impl Wanted {
         }
         link.pin(pins);
         link.unpin(statement.unpins);
+        if statement.calls || statement.calls_stored {
+            link.ran_code();
+        }
         self.set(text, statement, link);
         if statement.sets.has(Sets::UNREPORTED) {
             for name in unreported_variables(text, 0) {
