@@ -31,6 +31,7 @@ mod names;
 mod names_said;
 mod pins;
 mod recalls;
+mod sequences;
 mod sets;
 mod word;
 
@@ -44,6 +45,7 @@ pub use mentions::{Names, names_any, names_in};
 pub use names_said::{NamesSaid, names_said};
 pub use pins::Pins;
 pub use recalls::Recalls;
+pub use sequences::{asked_sequences, drawn_sequences};
 pub use sets::{Sets, unreported_variables};
 
 /// What a statement text is.

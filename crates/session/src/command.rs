@@ -1,6 +1,8 @@
 //! One command of the client as far as it must be understood before it is sent: what it is, what it may leave behind, and what a loss of
 //! it would mean.
 
+use std::collections::BTreeSet;
+
 use protocol::command::Command;
 use protocol::statement::{Kind, Recalls, Sets, Statement};
 
@@ -34,8 +36,10 @@ pub struct InFlight {
     pub(crate) changes_tables: bool,
     /// It only reads and waits.
     pub(crate) leaves_no_trace: bool,
-    /// It draws from a sequence.
-    pub(crate) draws: bool,
+    /// The sequences that it surely draws from.
+    pub(crate) draws: BTreeSet<String>,
+    /// The sequences whose last value it asks for; `None` where that cannot be told.
+    pub(crate) asks_sequences: Option<BTreeSet<String>>,
     /// Code that is not in its text may run and set variables: a stored function, a view, a trigger.
     pub(crate) may_run_stored: bool,
 }
@@ -62,7 +66,8 @@ impl InFlight {
             kills_itself: false,
             changes_tables: false,
             leaves_no_trace: false,
-            draws: false,
+            draws: BTreeSet::new(),
+            asks_sequences: None,
             may_run_stored: false,
         }
     }

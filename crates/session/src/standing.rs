@@ -18,6 +18,9 @@ const ALL: Recalls = Recalls::INSERT_ID
     .union(Recalls::PROFILE)
     .union(Recalls::LAST_GTID);
 
+/// Sequences remembered of a session that has moved; of more, the last value is not asked of the node.
+const DRAWN_MAX: usize = 64;
+
 /// A prepared statement as it stands on the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnNode {
@@ -71,6 +74,8 @@ pub struct Standing {
     wrote_untransactional: bool,
     /// What earlier statements of the session left behind on another link.
     forgotten: Recalls,
+    /// The sequences that the session has drawn from on this link, as far as they are remembered.
+    drawn: BTreeSet<String>,
     /// The node must be asked to report the session's changes again.
     must_track: bool,
     /// Variables that were changed to what no answer told.
@@ -184,6 +189,19 @@ impl Standing {
     /// The node knows this again.
     pub fn remembers(&mut self, what: Recalls) {
         self.forgotten = self.forgotten.without(what);
+    }
+
+    /// The session has drawn from these sequences here.
+    pub fn drew(&mut self, sequences: &BTreeSet<String>) {
+        // On its first link a session has drawn from no sequence elsewhere.
+        if self.forgotten.has(Recalls::SEQUENCE) && self.drawn.len() < DRAWN_MAX {
+            self.drawn.extend(sequences.iter().cloned());
+        }
+    }
+
+    /// Whether the node knows the last value of each of these.
+    pub fn has_drawn(&self, sequences: &BTreeSet<String>) -> bool {
+        sequences.is_subset(&self.drawn)
     }
 
     // ---- questions to the node that an answer has made necessary
