@@ -36,6 +36,9 @@ const DEPENDENT: &[(&[&str], &str)] = &[
         &["SET character_set_server = utf8mb4", "SET collation_server = latin1_bin"],
         "SELECT @@character_set_server, @@collation_server",
     ),
+    (&["SET CHARACTER SET latin1", "USE latin"], "SELECT 'a' = 'A', COLLATION('x')"),
+    (&["SET CHARACTER SET DEFAULT", "USE latin"], "SELECT 'a' = 'A', COLLATION('x')"),
+    (&["USE latin", "SET CHARACTER SET latin1", "USE shop"], "SELECT 'a' = 'A', COLLATION('x')"),
     (&["SET character_set_database = latin1"], "SELECT @@character_set_database, @@collation_database"),
     (
         &["SET character_set_database = latin1, collation_database = latin1_bin"],
@@ -61,7 +64,7 @@ const DEPENDENT: &[(&[&str], &str)] = &[
 
 fn lay_schemas(ground: &Ground) {
     ground.everywhere(
-        "USE shop; CREATE TABLE plain (x INT);
+        "CREATE DATABASE latin CHARACTER SET latin1 COLLATE latin1_german1_ci; USE shop; CREATE TABLE plain (x INT);
          DELIMITER //
          CREATE PROCEDURE dependent() BEGIN
              SET character_set_server = latin1, collation_server = latin1_bin; SET max_join_size = 100, sql_big_selects = 1; END//

@@ -306,9 +306,11 @@ impl Wanted {
             NamesSaid::Only(said) if statement.alone && statement.kind == Kind::SessionOnly => {
                 self.bound = None;
                 self.reports += 1;
+                // SET CHARACTER SET takes the collation from the schema of the moment: said again, it may be another.
+                if said.starts_with("SET NAMES") {
+                    link.need_not_ask("collation_connection");
+                }
                 self.names = Some((self.reports, said));
-                // The text says it.
-                link.need_not_ask("collation_connection");
             }
             // The answers' metadata has the collation, too, and only this very statement says so.
             _ if statement.sets.has(Sets::COLLATION) && mentions_names(text) => link.pin(Pins::UNNAMED),
