@@ -25,7 +25,7 @@ use topology::routes::Cut;
 use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
 use crate::frontend::Client;
-use older::{Older, Sight, end_in_sight};
+use older::Older;
 
 /// While a client does not read, its node is looked at after this long, and then ever more seldom.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
@@ -182,53 +182,6 @@ impl Relay<'_> {
             });
         }
         self.whole(at, step, len, head, seq).await
-    }
-
-    // ---- the older form of results
-
-    /// Whether an EOF is due whose flags a client needs before the rows, and they are not at hand.
-    fn must_see_more(&self, at: &At) -> bool {
-        let buffer = &self.backend.link.buffer;
-        at.older.as_ref().is_some_and(|older| older.is_due)
-            && self.flight.may_give_parameters()
-            && !buffer.is_large()
-            && end_in_sight(&buffer.bytes()[at.ready..], self.backend.link.caps) == Sight::NotYet
-    }
-
-    /// Puts the EOF that is due before the packet at hand, and numbers that anew; gives its number.
-    fn put_in_older_form(&mut self, at: &mut At, head: Head) -> u8 {
-        let Some(older) = &mut at.older else { return head.seq };
-        let Backend { standing, link, .. } = &mut *self.backend;
-        // Where the client has a cursor, its EOF is the end of the answer.
-        if older.is_due && !at.answer.opened_cursor() {
-            let flags = match end_in_sight(&link.buffer.bytes()[at.ready..], link.caps) {
-                Sight::End(flags) => flags,
-                Sight::Rows | Sight::NotYet => {
-                    let open = if standing.in_transaction() { status::IN_TRANS } else { 0 };
-                    let more = if self.flight.calls() { status::MORE_RESULTS } else { 0 };
-                    self.session.status() | open | more
-                }
-            };
-            at.made.extend_from_slice(&link.buffer.bytes()[..at.ready]);
-            older.put_eof(&mut at.made, head.seq, flags);
-            link.buffer.consume(at.ready);
-            at.ready = 0;
-        }
-        older.is_due = at.answer.leaves_out_eof();
-        let seq = older.number(head.seq);
-        link.buffer.bytes_mut()[at.ready + HEADER_LEN - 1] = seq;
-        seq
-    }
-
-    /// The answer has ended with the packet that the node numbered `seq`: puts in the EOF behind it, if one is due.
-    fn end_older_form(&mut self, at: &mut At, seq: u8) {
-        if let Some(older) = at.older.as_mut().filter(|older| older.is_due) {
-            let buffer = &mut self.backend.link.buffer;
-            at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
-            buffer.consume(at.ready);
-            at.ready = 0;
-            older.put_eof(&mut at.made, seq.wrapping_add(1), self.session.status());
-        }
     }
 
     /// What the client is told in place of the OK packet `payload` with these status flags; `None` when it is told just that.

@@ -13,19 +13,17 @@ use std::sync::Arc;
 
 use protocol::ok::{Change, OkPacket};
 use protocol::statement::{
-    Kind, NamesSaid, Pins, Recalls, Sets, Statement, assigned_user_variables, names_said,
-    unreported_variables,
+    Kind, NamesSaid, Pins, Recalls, Sets, Statement, names_said, unreported_variables,
 };
 
 use crate::bound::{BOUND, Bound, CHARSETS};
 use crate::standing::{Doubt, Standing};
+use crate::user_variables::UserVariables;
 use crate::value::put_value;
 
-/// User-variable statements kept for replay: beyond this the session is pinned instead.
-const USER_VARIABLE_TEXTS_MAX: usize = 128;
-const USER_VARIABLE_BYTES_MAX: usize = 64 * 1024;
-/// The same for texts that set what the server reports.
+/// Of texts that set what the server reports: as many are kept, and each so long. Beyond this the session is pinned instead.
 const SET_TEXTS_MAX: usize = 8;
+const SET_BYTES_MAX: usize = 16 * 1024;
 
 /// Always said first on a node: have it report what the session changes.
 pub const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1,\
@@ -87,24 +85,6 @@ pub struct Prepared {
     pub types_unseen: bool,
 }
 
-/// A statement that sets user variables to plain values.
-#[derive(Debug)]
-struct UserVariables {
-    text: String,
-    /// Which ones; `None` where their names are not known for certain.
-    names: Option<Vec<String>>,
-}
-
-impl UserVariables {
-    /// Whether nothing is left of what this one set, once `later` has been said.
-    fn is_overruled_by(&self, later: &UserVariables) -> bool {
-        match (&self.names, &later.names) {
-            (Some(own), Some(others)) => own.iter().all(|name| others.contains(name)),
-            _ => self.text == later.text,
-        }
-    }
-}
-
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Wanted {
@@ -115,8 +95,7 @@ pub struct Wanted {
     reports: u64,
     /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
     names: Option<(u64, String)>,
-    /// In the order in which they were said.
-    user_variables: Vec<UserVariables>,
+    user_variables: UserVariables,
     /// SET TRANSACTION for the next one, as the server reports it: one text, or none.
     next_transaction: String,
     /// SET session_track_..., as the client said them.
@@ -140,7 +119,7 @@ impl Wanted {
             variables: BTreeMap::new(),
             reports: 0,
             names: None,
-            user_variables: vec![],
+            user_variables: UserVariables::default(),
             next_transaction: String::new(),
             tracking: vec![],
             role: None,
@@ -169,7 +148,7 @@ impl Wanted {
 
     /// The values of all user variables, as the node said, in statements that set them.
     pub fn learned_user_variables(&mut self, texts: Vec<String>) {
-        self.user_variables = texts.into_iter().map(|text| UserVariables { text, names: None }).collect();
+        self.user_variables = UserVariables::read(texts);
     }
 
     /// The value of a variable, as the node said when it was asked.
@@ -229,7 +208,7 @@ impl Wanted {
         let mut pins = statement.pins;
         if statement.literal_user_variables {
             let is_kept = means_the_same_anywhere(text)
-                && std::str::from_utf8(text).is_ok_and(|text| self.keep_user_variables(text));
+                && std::str::from_utf8(text).is_ok_and(|text| self.user_variables.keep(text));
             if is_kept {
                 pins = pins.without(Pins::USER_VARIABLE);
             }
@@ -254,22 +233,6 @@ impl Wanted {
         }
     }
 
-    /// Keeps a text that sets user variables to plain values, in place of those that set no others; false when there is no more room.
-    fn keep_user_variables(&mut self, text: &str) -> bool {
-        let names = assigned_user_variables(text.as_bytes(), 0);
-        let said = UserVariables { text: text.to_owned(), names };
-        self.user_variables.retain(|known| !known.is_overruled_by(&said));
-        // What was read from a node is one text, as large as it is.
-        let of_client = self.user_variables.iter().filter(|known| known.names.is_some());
-        let used: usize = of_client.map(|known| known.text.len()).sum();
-        let has_room = self.user_variables.len() < USER_VARIABLE_TEXTS_MAX
-            && used + text.len() <= USER_VARIABLE_BYTES_MAX;
-        if has_room {
-            self.user_variables.push(said);
-        }
-        has_room
-    }
-
     /// Keeps the texts of what no server reports.
     fn set(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         if statement.sets == Sets::NONE {
@@ -279,7 +242,7 @@ impl Wanted {
         let again = (statement.alone && statement.kind == Kind::SessionOnly && means_the_same_anywhere(text))
             .then(|| std::str::from_utf8(text).ok())
             .flatten()
-            .filter(|text| !text.is_empty() && text.len() <= USER_VARIABLE_BYTES_MAX);
+            .filter(|text| !text.is_empty() && text.len() <= SET_BYTES_MAX);
         if statement.sets.has(Sets::TRACKING) {
             link.must_track();
             if !again.is_some_and(|text| keep(&mut self.tracking, text)) {
@@ -478,9 +441,9 @@ impl Wanted {
         if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;
         }
-        if CHARSETS.contains(&name) && self.user_variables.iter().any(|known| known.text.contains('\'')) {
+        if CHARSETS.contains(&name) && self.user_variables.have_strings() {
             // Said again under another character set, their texts would be other texts: the node knows what they are.
-            self.user_variables.clear();
+            self.user_variables = UserVariables::default();
             link.pin(Pins::USER_VARIABLE);
         }
         self.reports += 1;
@@ -598,7 +561,7 @@ impl Wanted {
         // tracking, with the values that came of it.
         statements.extend(self.charsets());
         statements.push(set);
-        statements.extend(self.user_variables.iter().map(|known| known.text.clone()));
+        statements.extend(self.user_variables.texts().map(str::to_owned));
         let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
         statements.extend(to_come.map(str::to_owned));
         statements

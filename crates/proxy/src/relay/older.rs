@@ -11,6 +11,9 @@ use protocol::capability::Caps;
 use protocol::ok::{EOF, OkPacket, put_eof, status};
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
 
+use super::{At, Relay};
+use crate::backend::Backend;
+
 /// Rows looked through for the end of a result.
 const LOOK_ROWS_MAX: usize = 64;
 /// Flags that belong to the end of the rows alone.
@@ -27,7 +30,7 @@ pub struct Older {
 
 /// What is to be seen of a result's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+enum Sight {
     /// Its status flags.
     End(u16),
     /// More than a row comes before it.
@@ -52,8 +55,55 @@ impl Older {
     }
 }
 
+impl Relay<'_> {
+    /// Whether an EOF is due whose flags a client needs before the rows, and they are not at hand.
+    pub(super) fn must_see_more(&self, at: &At) -> bool {
+        let buffer = &self.backend.link.buffer;
+        at.older.as_ref().is_some_and(|older| older.is_due)
+            && self.flight.may_give_parameters()
+            && !buffer.is_large()
+            && end_in_sight(&buffer.bytes()[at.ready..], self.backend.link.caps) == Sight::NotYet
+    }
+
+    /// Puts the EOF that is due before the packet at hand, and numbers that anew; gives its number.
+    pub(super) fn put_in_older_form(&mut self, at: &mut At, head: Head) -> u8 {
+        let Some(older) = &mut at.older else { return head.seq };
+        let Backend { standing, link, .. } = &mut *self.backend;
+        // Where the client has a cursor, its EOF is the end of the answer.
+        if older.is_due && !at.answer.opened_cursor() {
+            let flags = match end_in_sight(&link.buffer.bytes()[at.ready..], link.caps) {
+                Sight::End(flags) => flags,
+                Sight::Rows | Sight::NotYet => {
+                    let open = if standing.in_transaction() { status::IN_TRANS } else { 0 };
+                    let more = if self.flight.calls() { status::MORE_RESULTS } else { 0 };
+                    self.session.status() | open | more
+                }
+            };
+            at.made.extend_from_slice(&link.buffer.bytes()[..at.ready]);
+            older.put_eof(&mut at.made, head.seq, flags);
+            link.buffer.consume(at.ready);
+            at.ready = 0;
+        }
+        older.is_due = at.answer.leaves_out_eof();
+        let seq = older.number(head.seq);
+        link.buffer.bytes_mut()[at.ready + HEADER_LEN - 1] = seq;
+        seq
+    }
+
+    /// The answer has ended with the packet that the node numbered `seq`: puts in the EOF behind it, if one is due.
+    pub(super) fn end_older_form(&mut self, at: &mut At, seq: u8) {
+        if let Some(older) = at.older.as_mut().filter(|older| older.is_due) {
+            let buffer = &mut self.backend.link.buffer;
+            at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
+            buffer.consume(at.ready);
+            at.ready = 0;
+            older.put_eof(&mut at.made, seq.wrapping_add(1), self.session.status());
+        }
+    }
+}
+
 /// Looks for the end of the rows in `packets`, which stand behind the columns.
-pub fn end_in_sight(mut packets: &[u8], caps: Caps) -> Sight {
+fn end_in_sight(mut packets: &[u8], caps: Caps) -> Sight {
     for row in 0..LOOK_ROWS_MAX {
         let unseen = if row > 1 { Sight::Rows } else { Sight::NotYet };
         let Some(head) = Head::peek(packets) else { return unseen };

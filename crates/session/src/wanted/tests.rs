@@ -125,7 +125,7 @@ fn what_no_server_reports_is_said_again() {
 #[test]
 fn a_user_variable_set_again_takes_no_more_room() {
     let texts: Vec<String> =
-        (0..2 * USER_VARIABLE_TEXTS_MAX).map(|n| format!("SET @a = {n}, @`B` = 1")).collect();
+        (0..2 * crate::user_variables::TEXTS_MAX).map(|n| format!("SET @a = {n}, @`B` = 1")).collect();
     let mut on = On::after(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(on.restore()[1..], texts[texts.len() - 1..]);
     assert_eq!(on.pins(), Pins::NONE);
