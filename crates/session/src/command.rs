@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use protocol::command::Command;
 use protocol::statement::{Kind, Recalls, Sets, Statement};
 
+use crate::names::{List, Lists};
 use crate::retry::Circumstances;
 use crate::wanted::Unnamed;
 
@@ -141,6 +142,11 @@ impl InFlight {
         }
     }
 
+    /// The same as long as its last byte is not sent.
+    pub fn cost_unsent(&self) -> Cost {
+        if self.what.in_transaction { Cost::RolledBack } else { Cost::NotRun }
+    }
+
     pub(crate) fn is(&mut self, scanned: &Statement) {
         self.what.kind = scanned.kind;
         self.what.may_commit = scanned.may_commit;
@@ -151,6 +157,17 @@ impl InFlight {
         self.kills_itself = scanned.kills_own;
         self.leaves_no_trace = scanned.leaves_no_trace;
         self.may_run_stored = scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS);
+    }
+
+    /// What the names in its text tell beyond the text: a read that may write is a write, whatever becomes of it.
+    pub(crate) fn look_up(&mut self, text: &[u8], status: u16, names: Lists<'_>) {
+        let looks_harmless = matches!(self.what.kind, Kind::Read | Kind::SessionOnly) || self.leaves_no_trace;
+        if looks_harmless && names(List::WritingReads).any_read_in(text, status) {
+            self.what.kind = Kind::Write;
+            self.leaves_no_trace = false;
+        }
+        self.what.untransactional =
+            self.what.kind == Kind::Write && names(List::Untransactional).any_in(text, status);
     }
 
     pub(crate) fn is_harmless(&mut self, kind: Kind) {
@@ -193,6 +210,8 @@ pub enum Cost {
     Unknown = 1,
     /// A transaction is rolled back.
     RolledBack = 2,
+    /// A statement that was not wholly sent is not executed.
+    NotRun = 3,
 }
 
 /// What to do with a command.

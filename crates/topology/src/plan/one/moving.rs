@@ -151,7 +151,8 @@ impl One {
         let quiet = !matches!(run.kind, Kind::Handover { quiet: false, .. });
         if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
             run.barrier = Barrier::asked(now, &core.settings);
-            core.barrier(run.to, run.term);
+            let lost = run.from.filter(|from| run.kind == Kind::Failover && core.node(*from).verdict.gone);
+            core.barrier(run.to, run.term, lost);
         }
         let on_disk = core.disk.written >= run.term;
         if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
