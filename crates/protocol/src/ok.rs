@@ -226,6 +226,27 @@ pub fn without_track(payload: &[u8], caps: Caps) -> Result<Vec<u8>, Malformed> {
     Ok(out)
 }
 
+/// The same OK packet with these session changes before its own. `caps` are those under which `payload` came.
+pub fn with_track(payload: &[u8], caps: Caps, before: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let ok = OkPacket::parse(payload, caps)?;
+    let mut out = Vec::with_capacity(payload.len() + before.len() + 9);
+    out.push(payload.first().copied().unwrap_or(OK));
+    put::lenenc_int(&mut out, ok.affected);
+    put::lenenc_int(&mut out, ok.last_insert_id);
+    put::u16(&mut out, ok.status | status::SESSION_STATE_CHANGED);
+    put::u16(&mut out, ok.warnings);
+    put::lenenc_bytes(&mut out, ok.info);
+    put::lenenc_bytes(&mut out, &[before, ok.track].concat());
+    Ok(out)
+}
+
+/// The EOF packet in whose place this OK packet stands, which can carry no session changes.
+pub fn as_eof(ok: &OkPacket<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(5);
+    put_eof(&mut out, ok.warnings, ok.status);
+    out
+}
+
 /// An ERR packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrPacket<'a> {
@@ -316,6 +337,11 @@ mod tests {
                 Change::Other(9),
             ]
         );
+        let ok = OkPacket::parse(&payload, TRACKING).unwrap();
+        let twice = with_track(&payload, TRACKING, ok.track).unwrap();
+        let twice = OkPacket::parse(&twice, TRACKING).unwrap();
+        assert_eq!(twice, OkPacket { track: &[ok.track, ok.track].concat(), ..ok });
+        assert_eq!(as_eof(&ok), b"\xfe\x00\x00\x02\x00");
         let bare = without_track(&payload, TRACKING).unwrap();
         assert_eq!(bare, b"\x00\x00\x00\x02\x00\x00\x00");
     }

@@ -402,16 +402,16 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
     {
         session.wanted.learned_insert_id(id);
     }
-    let is_in_doubt = backend.standing.is_in_doubt();
-    if is_in_doubt {
+    let asks_all = backend.standing.must_ask_all();
+    if asks_all {
         variables(backend, session).await?;
     }
-    if (is_in_doubt || backend.standing.pins().has(Pins::USER_VARIABLE))
+    if (asks_all || backend.standing.pins().has(Pins::USER_VARIABLE))
         && let Some(texts) = user_variables(backend).await?
     {
         session.wanted.learned_user_variables(texts);
         backend.standing.unpin(Pins::USER_VARIABLE);
-    } else if is_in_doubt {
+    } else if asks_all {
         backend.standing.pin(Pins::USER_VARIABLE);
     }
     Ok(())
@@ -421,6 +421,8 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
 async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
     use protocol::statement::Pins;
     backend.flush_reports(session).await?;
+    // A temporary table or a statement of stored code would have been told.
+    let is_in_doubt = backend.standing.is_in_doubt();
     let question = saving::variables_of(session.wanted.variable_names());
     let values = backend.query(&question, SAVE_TIME).await?;
     let role = backend.query(saving::ROLE, SAVE_TIME).await?;
@@ -438,7 +440,9 @@ async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), C
         }
     }
     session.wanted.learned_role(role.text(0, 0), &mut backend.standing);
-    if ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0"))) {
+    if is_in_doubt
+        && ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0")))
+    {
         // Perhaps a temporary table, or a statement.
         backend.standing.pin(Pins::UNNAMED);
     }

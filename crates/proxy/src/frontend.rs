@@ -72,6 +72,8 @@ pub struct Client {
     pub login_seq: u8,
     /// How many packets of the present command came behind its first.
     pub continued: u8,
+    /// Changes of the session that it asked to be told, and that no EOF packet can tell: they go with the next OK.
+    pub untold: Vec<u8>,
     /// What it has still to send of a command, or of a file, that was broken off.
     pub unread: Option<Unread>,
     /// The sequence number that follows a file which was broken off.
@@ -129,6 +131,7 @@ impl Client {
             caps: Caps::NONE,
             login_seq: 0,
             continued: 0,
+            untold: vec![],
             unread: None,
             after_file: None,
             left: vec![],
