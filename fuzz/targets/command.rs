@@ -57,7 +57,7 @@ impl Scene {
     fn command<'a>(&mut self, payload: &'a [u8], is_whole: bool, caps: Caps) -> Option<Sent<'a>> {
         let Scene { session, link } = self;
         let owed = session.owed().cloned();
-        let flight = match session.command(payload, is_whole, caps, Some(link), &|| None) {
+        let flight = match session.command(payload, is_whole, caps, Some(link), &|_| None) {
             Next::Forward(flight) | Next::Kill { otherwise: flight, .. } => flight,
             Next::Tell(told) => {
                 assert!(owed == Some(told) && session.owed().is_none(), "told once, and only when it is so");
