@@ -389,8 +389,9 @@ impl Wanted {
         self.next_transaction.clear();
         match std::str::from_utf8(text) {
             Ok(text) if text.contains("START TRANSACTION") || text.contains("XA START") => {}
-            Ok(text) => self.next_transaction.push_str(text),
-            Err(_) => link.pin(Pins::UNNAMED),
+            Ok(text) if is_set_transaction(text) => self.next_transaction.push_str(text),
+            // It would be said on another node: nothing else is.
+            _ => link.pin(Pins::UNNAMED),
         }
     }
 
@@ -566,6 +567,14 @@ impl Wanted {
         statements.extend(to_come.map(str::to_owned));
         statements
     }
+}
+
+/// Whether it is one SET TRANSACTION behind the other, and nothing else.
+fn is_set_transaction(text: &str) -> bool {
+    text.split(';').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        let seen = Statement::of(part.as_bytes());
+        seen.alone && seen.kind == Kind::SessionOnly && seen.sets == Sets::TRANSACTION && part.is_ascii()
+    })
 }
 
 /// Whether a variable is to be set behind others: see [`LED`].

@@ -298,3 +298,23 @@ fn an_insert_id_is_known_or_it_is_said_not_to_be() {
     assert_eq!(on.wanted.insert_id(), None);
     assert!(on.link.forgotten(Recalls::INSERT_ID).has(Recalls::INSERT_ID));
 }
+
+#[test]
+fn of_what_the_server_would_have_said_elsewhere_only_set_transaction_is() {
+    for text in [
+        "",
+        "SET TRANSACTION READ ONLY;",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET TRANSACTION READ WRITE;",
+    ] {
+        assert!(is_set_transaction(text), "{text}");
+    }
+    for text in [
+        "DELETE FROM t",
+        "SET TRANSACTION READ ONLY; DELETE FROM t",
+        "SET GLOBAL read_only = 1",
+        "SET autocommit = 1",
+        "x",
+    ] {
+        assert!(!is_set_transaction(text), "{text}");
+    }
+}
