@@ -108,7 +108,9 @@ impl Relay<'_> {
         };
         let is_older = caps.has(Caps::DEPRECATE_EOF) && !self.client.caps.has(Caps::DEPRECATE_EOF);
         let older = is_older.then(Older::default);
-        let mut at = At { answer, delivered: Delivered::Nothing, made: vec![], ready: 0, older };
+        // Most answers in the older form fit.
+        let made = if older.is_some() { Vec::with_capacity(512) } else { vec![] };
+        let mut at = At { answer, delivered: Delivered::Nothing, made, ready: 0, older };
         loop {
             match self.packet(&mut at).await {
                 Ok(None) => {}

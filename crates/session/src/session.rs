@@ -194,11 +194,15 @@ impl Session {
 
     /// Which sequences a text draws from, and asks for.
     fn note_sequences(&self, flight: &mut InFlight, text: &[u8], kind: Kind) {
+        let (draws, asks) = (kind == Kind::Write && draws(text), flight.recalls.has(Recalls::SEQUENCE));
+        if !draws && !asks {
+            return;
+        }
         let schema = String::from_utf8_lossy(self.wanted.schema().unwrap_or_default());
-        if kind == Kind::Write && draws(text) {
+        if draws {
             flight.draws = drawn_sequences(text, self.status, &schema);
         }
-        if flight.recalls.has(Recalls::SEQUENCE) {
+        if asks {
             flight.asks_sequences = asked_sequences(text, self.status, &schema);
         }
     }
