@@ -80,6 +80,8 @@ pub struct Standing {
     must_track: bool,
     /// Variables that were changed to what no answer told.
     must_ask: BTreeSet<String>,
+    /// The node has been asked for some, and has not answered yet.
+    is_asked: bool,
     /// What code that the text does not show may have set.
     doubt: Option<Doubt>,
     /// Code has run that the text called and does not show. It may have set what no server reports, which can be asked for.
@@ -157,7 +159,8 @@ impl Standing {
 
     /// What stands in the way of moving the session, by name; empty when it can move.
     pub fn pins(&self) -> Pins {
-        let own = if self.doubt.is_some() { self.pins.union(Pins::UNNAMED) } else { self.pins };
+        let is_untold = self.doubt.is_some() || self.is_asked || self.has_to_ask();
+        let own = if is_untold { self.pins.union(Pins::UNNAMED) } else { self.pins };
         self.tied
             .iter()
             .filter_map(|id| self.statement(*id))
@@ -221,9 +224,16 @@ impl Standing {
         self.must_ask.insert(name.to_owned());
     }
 
-    /// The variables that the node is to be asked for.
+    /// The variables that the node is to be asked for. Until it has answered ([`Standing::has_told`]) nobody else knows them: a client that has
+    /// its answer already, and loses the node now, is told so.
     pub fn take_must_ask(&mut self) -> BTreeSet<String> {
+        self.is_asked = true;
         std::mem::take(&mut self.must_ask)
+    }
+
+    /// It has answered.
+    pub fn has_told(&mut self) {
+        self.is_asked = false;
     }
 
     /// The node is to be asked for variables.
@@ -284,6 +294,17 @@ mod tests {
         link.change(1, |statement| statement.long_data = false);
         link.closed(2);
         assert!(link.pins().is_empty() && link.tied.is_empty());
+    }
+
+    #[test]
+    fn a_variable_that_was_not_told_yet_ties_the_session() {
+        let mut link = Standing::default();
+        link.must_ask("sql_mode");
+        assert!(link.pins().has(Pins::UNNAMED));
+        assert_eq!(link.take_must_ask().len(), 1);
+        assert!(link.pins().has(Pins::UNNAMED), "asked for, and not answered");
+        link.has_told();
+        assert!(link.pins().is_empty());
     }
 
     #[test]
