@@ -3,16 +3,18 @@
 //! As root in network namespaces; without the right to make those, the same on loopback addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod clients;
 mod leftovers;
 
 use std::time::{Duration, Instant};
 
+use clients::{application, client};
 use lab::fault::Fault;
 use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{Form, Kind, ReplicationWord, Stage, StagePlan, Word, account};
 use leftovers::{directory, network, nothing_left};
+use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 
 /// One stage at a time: two cores do not carry two without each waiting for the other.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -22,21 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn plan(purpose: &str, semi_sync: bool) -> StagePlan {
     let name = format!("t{}-{purpose}", std::process::id());
     StagePlan { name, kind: Kind::Replication { semi_sync }, ..StagePlan::default() }
-}
-
-async fn client(stage: &Stage, node: &str, user: &str, password: &str) -> Conn {
-    let address = stage.node(node).unwrap().address;
-    let options = OptsBuilder::default()
-        .ip_or_hostname(address.ip().to_string())
-        .tcp_port(address.port())
-        .user(Some(user))
-        .pass(Some(password))
-        .prefer_socket(false);
-    tokio::time::timeout(PATIENCE, Conn::new(options)).await.expect("login takes too long").unwrap()
-}
-
-async fn application(stage: &Stage, node: &str) -> Conn {
-    client(stage, node, account::APP_USER, account::APP_PASSWORD).await
 }
 
 async fn monitor(stage: &Stage, node: &str) -> Conn {

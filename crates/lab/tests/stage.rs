@@ -3,6 +3,7 @@
 //! As root in network namespaces; without the right to make those, the same on loopback addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod clients;
 mod leftovers;
 
 use std::io::{BufRead, BufReader};
@@ -10,12 +11,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use clients::{application, client};
 use lab::fault::Fault;
 use lab::stage::process::{MARK, marked};
 use lab::stage::{Form, Stage, StagePlan, account, guard};
 use leftovers::{directory, network, nothing_left};
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 
 /// One stage at a time: two cores do not carry two without each waiting for the other.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -28,21 +29,6 @@ const CHILD: &str = "UNDERSTUDY_STAGE_TEST_CHILD";
 
 fn plan(purpose: &str) -> StagePlan {
     StagePlan { name: format!("t{}-{purpose}", std::process::id()), ..StagePlan::default() }
-}
-
-async fn client(stage: &Stage, node: &str, user: &str, password: &str) -> Conn {
-    let address = stage.node(node).unwrap().address;
-    let options = OptsBuilder::default()
-        .ip_or_hostname(address.ip().to_string())
-        .tcp_port(address.port())
-        .user(Some(user))
-        .pass(Some(password))
-        .prefer_socket(false);
-    tokio::time::timeout(PATIENCE, Conn::new(options)).await.expect("login takes too long").unwrap()
-}
-
-async fn application(stage: &Stage, node: &str) -> Conn {
-    client(stage, node, account::APP_USER, account::APP_PASSWORD).await
 }
 
 /// The write may wait for the group to agree who is left.

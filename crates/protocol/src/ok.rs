@@ -199,14 +199,19 @@ pub fn put_ok(
     warnings: u16,
     info: &[u8],
 ) {
-    out.push(header);
-    put::lenenc_int(out, affected);
-    put::lenenc_int(out, last_insert_id);
-    put::u16(out, status & !status::SESSION_STATE_CHANGED);
-    put::u16(out, warnings);
+    put_numbers(out, header, (affected, last_insert_id), status & !status::SESSION_STATE_CHANGED, warnings);
     if !info.is_empty() {
         put::lenenc_bytes(out, info);
     }
+}
+
+/// What every OK packet begins with; `counts`: the affected rows, and the last insert id.
+fn put_numbers(out: &mut Vec<u8>, header: u8, counts: (u64, u64), status: u16, warnings: u16) {
+    out.push(header);
+    put::lenenc_int(out, counts.0);
+    put::lenenc_int(out, counts.1);
+    put::u16(out, status);
+    put::u16(out, warnings);
 }
 
 /// Appends an EOF packet's payload.
@@ -230,11 +235,9 @@ pub fn without_track(payload: &[u8], caps: Caps) -> Result<Vec<u8>, Malformed> {
 pub fn with_track(payload: &[u8], caps: Caps, before: &[u8]) -> Result<Vec<u8>, Malformed> {
     let ok = OkPacket::parse(payload, caps)?;
     let mut out = Vec::with_capacity(payload.len() + before.len() + 9);
-    out.push(payload.first().copied().unwrap_or(OK));
-    put::lenenc_int(&mut out, ok.affected);
-    put::lenenc_int(&mut out, ok.last_insert_id);
-    put::u16(&mut out, ok.status | status::SESSION_STATE_CHANGED);
-    put::u16(&mut out, ok.warnings);
+    let header = payload.first().copied().unwrap_or(OK);
+    let status = ok.status | status::SESSION_STATE_CHANGED;
+    put_numbers(&mut out, header, (ok.affected, ok.last_insert_id), status, ok.warnings);
     put::lenenc_bytes(&mut out, ok.info);
     put::lenenc_bytes(&mut out, &[before, ok.track].concat());
     Ok(out)

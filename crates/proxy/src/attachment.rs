@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
+use protocol::statement::Pins;
 use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
 use session::saving;
 use session::session::Session;
@@ -395,7 +396,6 @@ impl Attachment {
 }
 
 async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
-    use protocol::statement::Pins;
     if session.has_insert_id_to_save(&backend.standing)
         && let Some(rows) = backend.query(saving::INSERT_ID, SAVE_TIME).await?
         && let Some(id) = rows.text(0, 0).and_then(|id| id.parse().ok())
@@ -419,7 +419,6 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
 
 /// Reads what code that no text shows may have changed of the session, but for user variables.
 async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
-    use protocol::statement::Pins;
     backend.flush_reports(session).await?;
     // A temporary table or a statement of stored code would have been told.
     let is_in_doubt = backend.standing.is_in_doubt();

@@ -24,8 +24,9 @@ use topology::routes::Cut;
 
 use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
-use crate::feed::{self, Unfed, Unread};
+use crate::feed::{self, Unfed};
 use crate::frontend::Client;
+use crate::unread::Unread;
 use older::Older;
 
 /// While a client does not read, its node is looked at after this long, and then ever more seldom.

@@ -1,8 +1,8 @@
 //! Waiting for what a node is to become, each with a deadline.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use anyhow::{Context, bail};
 
@@ -22,6 +22,40 @@ impl Stage {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         Ok(())
+    }
+
+    /// Waits until the node's word, got by `ask`, is as wanted. `late`: how the error begins, after so many seconds.
+    ///
+    /// # Errors
+    /// When the node dies or the time is over, with its last word and the end of its log.
+    pub(super) async fn wait_for_word<W: fmt::Display>(
+        &self,
+        node: &StageNode,
+        within: Duration,
+        ask: impl AsyncFn(&StageNode) -> anyhow::Result<W>,
+        fits: impl Fn(&W) -> bool,
+        late: impl FnOnce(f64) -> String,
+    ) -> anyhow::Result<W> {
+        let deadline = Instant::now() + within;
+        loop {
+            let word = match ask(node).await {
+                Ok(word) if fits(&word) => return Ok(word),
+                word => word,
+            };
+            if self.alive(node)?.is_none() {
+                bail!(
+                    "{} is not running. The end of its log:\n{}",
+                    node.name,
+                    error_log_tail(&node.error_log)
+                );
+            }
+            if Instant::now() > deadline {
+                let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
+                let tail = error_log_tail(&node.error_log);
+                bail!("{} ({last}). The end of its log:\n{tail}", late(within.as_secs_f64()));
+            }
+            tokio::time::sleep(PACE).await;
+        }
     }
 
     /// Makes sure that a node that answers through its socket can be reached at its address, too.

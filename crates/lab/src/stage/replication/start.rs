@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::super::servers::START_LIMIT;
-use super::super::wait::{PACE, error_log_tail};
 use super::super::{Kind, Stage, StageNode, sql};
 use super::account::{REPLICATION_PASSWORD, REPLICATION_USER};
 use super::config::PRIMARY_WAITS;
@@ -96,26 +95,8 @@ impl Stage {
         within: Duration,
         fits: impl Fn(&ReplicationWord) -> bool,
     ) -> anyhow::Result<ReplicationWord> {
-        let name = &node.name;
-        let deadline = Instant::now() + within;
-        loop {
-            let word = match ask(node).await {
-                Ok(word) if fits(&word) => return Ok(word),
-                word => word,
-            };
-            if self.alive(node)?.is_none() {
-                bail!("{name} is not running. The end of its log:\n{}", error_log_tail(&node.error_log));
-            }
-            if Instant::now() > deadline {
-                let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
-                let tail = error_log_tail(&node.error_log);
-                bail!(
-                    "not so after {:.0} s: {name} {wanted} ({last}). The end of its log:\n{tail}",
-                    within.as_secs_f64()
-                );
-            }
-            tokio::time::sleep(PACE).await;
-        }
+        let late = |seconds| format!("not so after {seconds:.0} s: {} {wanted}", node.name);
+        self.wait_for_word(node, within, ask, fits, late).await
     }
 }
 
