@@ -216,9 +216,9 @@ fn put_numbers(out: &mut Vec<u8>, header: u8, counts: (u64, u64), status: u16, w
 
 /// Appends an EOF packet's payload.
 pub fn put_eof(out: &mut Vec<u8>, warnings: u16, status: u16) {
-    out.push(EOF);
-    put::u16(out, warnings);
-    put::u16(out, status & !status::SESSION_STATE_CHANGED);
+    let [few, many] = warnings.to_le_bytes();
+    let [low, high] = (status & !status::SESSION_STATE_CHANGED).to_le_bytes();
+    out.extend_from_slice(&[EOF, few, many, low, high]);
 }
 
 /// The same OK packet without its session changes, for a client that did not ask for them.
@@ -241,13 +241,6 @@ pub fn with_track(payload: &[u8], caps: Caps, before: &[u8]) -> Result<Vec<u8>, 
     put::lenenc_bytes(&mut out, ok.info);
     put::lenenc_bytes(&mut out, &[before, ok.track].concat());
     Ok(out)
-}
-
-/// The EOF packet in whose place this OK packet stands, which can carry no session changes.
-pub fn as_eof(ok: &OkPacket<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(5);
-    put_eof(&mut out, ok.warnings, ok.status);
-    out
 }
 
 /// An ERR packet.
@@ -344,7 +337,6 @@ mod tests {
         let twice = with_track(&payload, TRACKING, ok.track).unwrap();
         let twice = OkPacket::parse(&twice, TRACKING).unwrap();
         assert_eq!(twice, OkPacket { track: &[ok.track, ok.track].concat(), ..ok });
-        assert_eq!(as_eof(&ok), b"\xfe\x00\x00\x02\x00");
         let bare = without_track(&payload, TRACKING).unwrap();
         assert_eq!(bare, b"\x00\x00\x00\x02\x00\x00\x00");
     }

@@ -98,29 +98,33 @@ impl Attachment {
         self.lease.is_some()
     }
 
-    /// A lease on an open lane: the session's own if it can, else another, else after the hold. Tells whether it is on the link's lane.
-    pub async fn lease(
+    /// A lease on an open lane, the session's own if it can, else another: whether it is on the link's lane. `avoid`: not on the lane that this
+    /// command was last tried on, if another is open. `None` when it has to wait.
+    pub fn lease_at_once(&mut self, avoid: bool) -> Option<bool> {
+        let avoid = self.tried.take().filter(|_| avoid).map(|(lane, _)| lane);
+        let own = self.backend.as_ref().map(Backend::lane);
+        let lease = self.any_lease(own, avoid.as_ref())?;
+        let here = own.is_some_and(|own| Arc::ptr_eq(own, lease.lane()));
+        self.lease = Some(lease);
+        Some(here)
+    }
+
+    /// The same when the hold has ended.
+    pub async fn lease_after_hold(
         &mut self,
         bytes: usize,
-        avoid: bool,
         client: &mut Client,
         waiting: &mut Waiting,
     ) -> Result<bool, NoLease> {
-        let avoid = self.tried.take().filter(|_| avoid).map(|(lane, _)| lane);
+        self.card.set(Doing::Held, Instant::now());
         let own = self.backend.as_ref().map(Backend::lane).cloned();
-        let lease = match self.lease_at_once(own.as_ref(), avoid.as_ref()) {
-            Some(lease) => lease,
-            None => {
-                self.card.set(Doing::Held, Instant::now());
-                self.lease_after_hold(bytes, own.as_ref(), client, waiting).await?
-            }
-        };
+        let lease = self.hold(bytes, own.as_ref(), client, waiting).await?;
         let here = own.is_some_and(|own| Arc::ptr_eq(&own, lease.lane()));
         self.lease = Some(lease);
         Ok(here)
     }
 
-    fn lease_at_once(&self, own: Option<&Arc<Lane>>, avoid: Option<&Arc<Lane>>) -> Option<Lease> {
+    fn any_lease(&self, own: Option<&Arc<Lane>>, avoid: Option<&Arc<Lane>>) -> Option<Lease> {
         if let Some(lane) = own
             && !lane.is_crowded()
             && let Some(lease) = lane.lease()
@@ -142,7 +146,7 @@ impl Attachment {
             && self.backend.as_ref().is_some_and(|backend| !backend.standing.pins().is_empty())
     }
 
-    async fn lease_after_hold(
+    async fn hold(
         &mut self,
         bytes: usize,
         own: Option<&Arc<Lane>>,
@@ -403,6 +407,9 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
         session.wanted.learned_insert_id(id);
     }
     let asks_all = backend.standing.must_ask_all();
+    if asks_all || backend.standing.pins().has(Pins::GET_LOCK) {
+        locks(backend).await?;
+    }
     if asks_all {
         variables(backend, session).await?;
     }
@@ -444,6 +451,17 @@ async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), C
     {
         // Perhaps a temporary table, or a statement.
         backend.standing.pin(Pins::UNNAMED);
+    }
+    Ok(())
+}
+
+/// Stored code may have taken locks by name; and those of the session's own statements may have been released by now.
+async fn locks(backend: &mut Backend) -> Result<(), ConnectFailure> {
+    if let Some(held) = backend.query(saving::LOCKS, SAVE_TIME).await? {
+        match held.text(0, 0) {
+            Some("0") => backend.standing.unpin(Pins::GET_LOCK),
+            _ => backend.standing.pin(Pins::GET_LOCK),
+        }
     }
     Ok(())
 }

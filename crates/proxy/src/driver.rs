@@ -13,6 +13,7 @@
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,7 +29,6 @@ use session::exchange::{
 };
 use session::session::Session;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
@@ -81,7 +81,6 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     let mut driver = Driver {
         session: Session::new(who.schema.clone()),
         seq: who.seq,
-        stopped: shared.stopped.clone(),
         at: Attachment::new(shared.clone(), card.clone()),
         card,
         client,
@@ -139,7 +138,6 @@ struct Driver {
     lost_statement: Option<(Arc<Lane>, Vec<u8>)>,
     /// Sequence number of the packet that ends a login.
     seq: u8,
-    stopped: watch::Receiver<bool>,
 }
 
 impl Driver {
@@ -148,6 +146,10 @@ impl Driver {
             return;
         }
         let retain = self.shared.settings.retain_bytes_max.min(PAYLOAD_MAX - 1);
+        let mut stopped = self.shared.stopped.clone();
+        // One for all moments in which it is waited for: to begin to wait takes a lock that all sessions share.
+        let stopped = stopped.wait_for(|stopped| *stopped);
+        tokio::pin!(stopped);
         loop {
             self.client.buffer.rest();
             let in_transaction = self.at.in_transaction();
@@ -158,7 +160,7 @@ impl Driver {
                     Stirred::NodeEnded => Woke::NodeEnded,
                     Stirred::Save => Woke::Save,
                 },
-                _ = self.stopped.wait_for(|stopped| *stopped), if !in_transaction => Woke::Stopped,
+                _ = &mut stopped, if !in_transaction => Woke::Stopped,
             };
             let command = match woke {
                 Woke::Command(command) => command,
@@ -313,37 +315,65 @@ impl Driver {
         waiting: &mut Waiting,
     ) -> Event {
         match op {
-            Op::Lease { avoid } => match self.lease(avoid, *command, waiting).await {
-                // Killed while it waited: it was still on its old link.
-                Ok(_) if self.at.was_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
-                Ok(here) => Event::Leased { here },
-                Err(why) => Event::NotLeased(why),
-            },
-            Op::Attach => match self.attach().await {
-                Ok(()) => Event::Attached,
-                Err(error) => Event::NotAttached(Attachment::no_link(error)),
-            },
-            Op::Prepare => self.prepare(exchange.flight()).await,
             Op::Send => self.send(exchange, command).await,
-            Op::AwaitLook => match self.at.look(&mut self.client).await {
-                Ok(look) => {
-                    if look == Look::Well {
-                        self.lost_statement = None; // only its connection was ended
-                    }
-                    Event::Looked(look)
+            Op::Lease { avoid } if !self.at.has_to_save_now() => match self.at.lease_at_once(avoid) {
+                Some(here) => self.leased(Ok(here)),
+                None => self.perform_seldom(Op::Lease { avoid: false }, exchange, *command, waiting).await,
+            },
+            op => self.perform_seldom(op, exchange, *command, waiting).await,
+        }
+    }
+
+    /// What most statements need not have done. Its futures are large: they are made only when they are needed, and their code stands apart
+    /// from what runs for each statement.
+    fn perform_seldom<'a>(
+        &'a mut self,
+        op: Op,
+        exchange: &'a Exchange,
+        command: AtHand,
+        waiting: &'a mut Waiting,
+    ) -> Pin<Box<dyn Future<Output = Event> + Send + 'a>> {
+        Box::pin(async move {
+            match op {
+                Op::Lease { avoid } => {
+                    let leased = self.lease(avoid, command, waiting).await;
+                    self.leased(leased)
                 }
-                Err(()) => Event::ClientGone,
-            },
-            Op::Ask(ask) => self.ask(ask, exchange.flight()).await,
-            Op::Retry => {
-                self.shared.counts.sent_again();
-                Event::Routes(self.at.routes(waiting))
+                Op::Attach => match self.attach().await {
+                    Ok(()) => Event::Attached,
+                    Err(error) => Event::NotAttached(Attachment::no_link(error)),
+                },
+                Op::Prepare => self.prepare(exchange.flight()).await,
+                Op::AwaitLook => match self.at.look(&mut self.client).await {
+                    Ok(look) => {
+                        if look == Look::Well {
+                            self.lost_statement = None; // only its connection was ended
+                        }
+                        Event::Looked(look)
+                    }
+                    Err(()) => Event::ClientGone,
+                },
+                Op::Ask(ask) => self.ask(ask, exchange.flight()).await,
+                Op::Retry => {
+                    self.shared.counts.sent_again();
+                    Event::Routes(self.at.routes(waiting))
+                }
+                Op::Pause(time) => match self.at.pause(time, &mut self.client).await {
+                    Ok(()) => Event::Paused,
+                    Err(()) => Event::ClientGone,
+                },
+                // Done, or ended, before it comes here.
+                Op::Send | Op::Finish(_) => Event::ClientGone,
             }
-            Op::Pause(time) => match self.at.pause(time, &mut self.client).await {
-                Ok(()) => Event::Paused,
-                Err(()) => Event::ClientGone,
-            },
-            Op::Finish(_) => Event::ClientGone, // ended before it comes here
+        })
+    }
+
+    fn leased(&self, leased: Result<bool, NoLease>) -> Event {
+        match leased {
+            // Killed while it waited: it was still on its old link.
+            Ok(_) if self.at.was_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
+            Ok(here) => Event::Leased { here },
+            Err(why) => Event::NotLeased(why),
         }
     }
 
@@ -352,7 +382,10 @@ impl Driver {
         if self.at.has_to_save_now() && self.at.save(&mut self.session).await.is_err() {
             self.lost_idle();
         }
-        self.at.lease(command.len, avoid, &mut self.client, waiting).await
+        match self.at.lease_at_once(avoid) {
+            Some(here) => Ok(here),
+            None => self.at.lease_after_hold(command.len, &mut self.client, waiting).await,
+        }
     }
 
     /// Prepares the statement at hand on the present node, under what it was bound to.

@@ -74,6 +74,8 @@ pub struct Client {
     pub continued: u8,
     /// Changes of the session that it asked to be told, and that no EOF packet can tell: they go with the next OK.
     pub untold: Vec<u8>,
+    /// Room for what is made for it in place of its node's packets, kept from one answer to the next.
+    pub made: Vec<u8>,
     /// What it has still to send of a command, or of a file, that was broken off.
     pub unread: Option<Unread>,
     /// The sequence number that follows a file which was broken off.
@@ -132,6 +134,7 @@ impl Client {
             login_seq: 0,
             continued: 0,
             untold: vec![],
+            made: vec![],
             unread: None,
             after_file: None,
             left: vec![],

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
-use protocol::ok::{EOF, ERR, ErrPacket, OK, OkPacket, as_eof, status, with_track, without_track};
+use protocol::ok::{EOF, ERR, ErrPacket, OK, OkPacket, status, with_track, without_track};
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::command::InFlight;
@@ -27,7 +27,7 @@ use crate::backend::{Backend, of_io};
 use crate::feed::{self, Unfed};
 use crate::frontend::Client;
 use crate::unread::Unread;
-use older::Older;
+use older::{Older, put_eof_packet};
 
 /// While a client does not read, its node is looked at after this long, and then ever more seldom.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
@@ -39,6 +39,8 @@ const SHOWN: usize = 4;
 const UNTOLD_BYTES_MAX: usize = 64 * 1024;
 /// An EOF packet is shorter than this; an OK packet in its place may be longer.
 const EOF_BELOW: usize = 6;
+/// A buffer of this many bytes at the most is kept from one answer to the next.
+const MADE_KEPT_MAX: usize = 4 * 1024;
 
 /// How a relay ended.
 pub enum Relayed {
@@ -95,6 +97,30 @@ struct At {
     older: Option<Older>,
 }
 
+/// What a client is told in place of an OK packet.
+enum Instead {
+    /// Just that.
+    AsItIs,
+    /// An EOF packet.
+    Eof,
+    /// A packet with this payload.
+    Packet(Vec<u8>),
+}
+
+/// What an answer cannot go on without.
+enum Wants {
+    /// More bytes from the node.
+    More,
+    /// All of a packet of so many bytes.
+    Whole { len: usize },
+    /// A packet of `len` bytes, at the front of what is ready, is to be passed on in pieces. It may be the answer's `end`.
+    Large { len: usize, end: Option<End>, seq: u8 },
+    /// The client's file for the node.
+    File,
+    /// Nothing: it has ended.
+    End(End),
+}
+
 type Passed = Result<(), Relayed>;
 
 impl Relay<'_> {
@@ -109,154 +135,163 @@ impl Relay<'_> {
         };
         let is_older = caps.has(Caps::DEPRECATE_EOF) && !self.client.caps.has(Caps::DEPRECATE_EOF);
         let older = is_older.then(Older::default);
-        // Most answers in the older form fit.
-        let made = if older.is_some() { Vec::with_capacity(512) } else { vec![] };
+        let made = std::mem::take(&mut self.client.made);
         let mut at = At { answer, delivered: Delivered::Nothing, made, ready: 0, older };
+        let relayed = self.pass(&mut at).await.map_or_else(|ended| ended, Relayed::Ended);
+        if at.made.capacity() <= MADE_KEPT_MAX {
+            at.made.clear();
+            self.client.made = at.made;
+        }
+        relayed
+    }
+
+    async fn pass(&mut self, at: &mut At) -> Result<End, Relayed> {
         loop {
-            match self.packet(&mut at).await {
-                Ok(None) => {}
-                Ok(Some(end)) => return Relayed::Ended(end),
-                Err(relayed) => return relayed,
-            }
-        }
-    }
-
-    /// Deals with the next packet, or with as much of it as is there.
-    async fn packet(&mut self, at: &mut At) -> Result<Option<End>, Relayed> {
-        let bytes = self.backend.link.buffer.bytes();
-        let Some(head) = Head::peek(&bytes[at.ready..]) else {
-            self.more(at).await?;
-            return Ok(None);
-        };
-        let len = HEADER_LEN + head.len;
-        let at_hand = bytes.len() - at.ready;
-        let first = bytes.get(at.ready + HEADER_LEN).copied();
-        if head.len > 0 && first.is_none() {
-            self.more(at).await?;
-            return Ok(None);
-        }
-        let need_whole = at.answer.need(head.len, first) == Need::Whole;
-        if at_hand < len && (need_whole || !self.backend.link.buffer.is_large()) {
-            // A part of a packet: wait for the rest, having passed on what stands before it.
-            self.flush(at).await?;
-            if need_whole {
-                self.backend.link.buffer.reserve(len);
-            }
-            self.fill(at.delivered).await?;
-            return Ok(None);
-        }
-        if self.must_see_more(at) {
-            self.more(at).await?;
-            return Ok(None);
-        }
-        let payload = &bytes[at.ready + HEADER_LEN..at.ready + len.min(at_hand)];
-        let is_first = at.delivered == Delivered::Nothing && at.ready == 0 && at.made.is_empty();
-        if is_first
-            && first == Some(ERR)
-            && let Some(error) = node_refused(payload)
-        {
-            self.backend.link.buffer.consume(len);
-            return Err(Relayed::Refused(error));
-        }
-        let step = match at.answer.step(head.len, payload) {
-            Ok(step) => step,
-            Err(malformed) => {
-                tell_shape(self.flight.command, &malformed, head.len, payload);
-                return Err(Relayed::NotFollowed { delivered: at.delivered });
-            }
-        };
-        if is_first && first == Some(OK) && self.flight.command == Command::STMT_PREPARE {
-            // The node's number for the statement becomes the session's own, which stays when the node does not.
-            let id = self.session.wanted.next_statement().to_le_bytes();
-            self.backend.link.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
-        }
-        let seq = self.put_in_older_form(at, head);
-        if at_hand < len {
-            // Larger than the buffer: in pieces.
-            self.pass_large(at, len).await?;
-            // The last column of a prepared statement, or a long text: neither says anything of the session.
-            return Ok(match step {
-                Step::End(end) => {
-                    self.ended(&end, 0..0);
-                    self.end_older_form(at, head.seq);
+            match self.packets(at)? {
+                Wants::More => {
                     self.flush(at).await?;
-                    Some(end)
+                    self.fill(at.delivered).await?;
                 }
-                _ => None,
-            });
+                Wants::Whole { len } => {
+                    self.flush(at).await?;
+                    self.backend.link.buffer.reserve(len);
+                    self.fill(at.delivered).await?;
+                }
+                Wants::Large { len, end, seq } => {
+                    self.pass_large(at, len).await?;
+                    // The last column of a prepared statement, or a long text: neither says anything of the session.
+                    if let Some(end) = end {
+                        self.ended(&end, 0..0);
+                        self.end_older_form(at, seq);
+                        self.flush(at).await?;
+                        return Ok(end);
+                    }
+                }
+                Wants::File => {
+                    self.flush(at).await?;
+                    self.client.buffer.consume(self.retained);
+                    self.retained = 0;
+                    at.delivered = Delivered::Packets { next_seq: self.pass_file().await? };
+                }
+                Wants::End(end) => {
+                    self.write(at, false).await?;
+                    return Ok(end);
+                }
+            }
         }
-        self.whole(at, step, len, head, seq).await
     }
 
-    /// What the client is told in place of the OK packet `payload` with these status flags; `None` when it is told just that.
+    /// Deals with the packets that are there, up to what it cannot go on without.
+    fn packets(&mut self, at: &mut At) -> Result<Wants, Relayed> {
+        loop {
+            let bytes = self.backend.link.buffer.bytes();
+            let Some(head) = Head::peek(&bytes[at.ready..]) else { return Ok(Wants::More) };
+            let len = HEADER_LEN + head.len;
+            let at_hand = bytes.len() - at.ready;
+            let first = bytes.get(at.ready + HEADER_LEN).copied();
+            if head.len > 0 && first.is_none() {
+                return Ok(Wants::More);
+            }
+            if at_hand < len {
+                if at.answer.need(head.len, first) == Need::Whole {
+                    return Ok(Wants::Whole { len });
+                }
+                // What is larger than the buffer is not waited for.
+                if !self.backend.link.buffer.is_large() {
+                    return Ok(Wants::More);
+                }
+            }
+            if self.must_see_more(at) {
+                return Ok(Wants::More);
+            }
+            let payload = &bytes[at.ready + HEADER_LEN..at.ready + len.min(at_hand)];
+            let is_first = at.delivered == Delivered::Nothing && at.ready == 0 && at.made.is_empty();
+            if is_first
+                && first == Some(ERR)
+                && let Some(error) = node_refused(payload)
+            {
+                self.backend.link.buffer.consume(len);
+                return Err(Relayed::Refused(error));
+            }
+            let step = match at.answer.step(head.len, payload) {
+                Ok(step) => step,
+                Err(malformed) => {
+                    tell_shape(self.flight.command, &malformed, head.len, payload);
+                    return Err(Relayed::NotFollowed { delivered: at.delivered });
+                }
+            };
+            if is_first && first == Some(OK) && self.flight.command == Command::STMT_PREPARE {
+                // The node's number for the statement becomes the session's own, which stays when the node does not.
+                let id = self.session.wanted.next_statement().to_le_bytes();
+                self.backend.link.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
+            }
+            let seq = self.put_in_older_form(at, head);
+            let payload = at.ready + HEADER_LEN..at.ready + len;
+            match step {
+                _ if at_hand < len => {
+                    let end = if let Step::End(end) = step { Some(end) } else { None };
+                    return Ok(Wants::Large { len, end, seq: head.seq });
+                }
+                Step::More | Step::Auth => at.ready += len,
+                Step::Part { status, warnings, .. } => {
+                    // Of each part, since the last one may be an error, which carries no status.
+                    let Backend { standing, link, .. } = &mut *self.backend;
+                    self.session.server_status(standing, status);
+                    self.session.part(standing, self.flight, &link.buffer.bytes()[payload], link.caps);
+                    self.pass_or_replace(at, len, (status, warnings), seq)?;
+                }
+                Step::LocalInfile => {
+                    at.ready += len;
+                    return Ok(Wants::File);
+                }
+                Step::End(end) => {
+                    self.ended(&end, payload);
+                    if let End::Ok { status, warnings, .. } = end {
+                        self.pass_or_replace(at, len, (status, warnings), seq)?;
+                    } else {
+                        at.ready += len;
+                    }
+                    self.end_older_form(at, head.seq);
+                    return Ok(Wants::End(end));
+                }
+            }
+        }
+    }
+
+    /// What the client is told in place of the OK packet `payload` with these status flags.
     fn instead(
         &mut self,
         payload: std::ops::Range<usize>,
         flags: u16,
         is_older: bool,
-    ) -> Result<Option<Vec<u8>>, Malformed> {
+    ) -> Result<Instead, Malformed> {
         let link = &self.backend.link;
         let payload = &link.buffer.bytes()[payload];
-        let ends_rows = payload.first() == Some(&EOF);
-        if ends_rows && payload.len() < EOF_BELOW {
-            return Ok(None);
-        }
         let tracks = self.client.caps.has(Caps::SESSION_TRACK);
-        if ends_rows && is_older {
-            let ok = OkPacket::parse(payload, link.caps)?;
-            if tracks && self.client.untold.len() + ok.track.len() <= UNTOLD_BYTES_MAX {
-                self.client.untold.extend_from_slice(ok.track);
+        if payload.first() == Some(&EOF) {
+            if payload.len() < EOF_BELOW {
+                return Ok(Instead::AsItIs);
             }
-            return Ok(Some(as_eof(&ok)));
+            if is_older {
+                if tracks && flags & status::SESSION_STATE_CHANGED != 0 {
+                    let track = OkPacket::parse(payload, link.caps)?.track;
+                    if self.client.untold.len() + track.len() <= UNTOLD_BYTES_MAX {
+                        self.client.untold.extend_from_slice(track);
+                    }
+                }
+                return Ok(Instead::Eof);
+            }
         }
         Ok(match tracks {
-            false if flags & status::SESSION_STATE_CHANGED != 0 => Some(without_track(payload, link.caps)?),
+            false if flags & status::SESSION_STATE_CHANGED != 0 => {
+                Instead::Packet(without_track(payload, link.caps)?)
+            }
             true if !self.client.untold.is_empty() => {
-                Some(with_track(payload, link.caps, &std::mem::take(&mut self.client.untold))?)
+                let untold = std::mem::take(&mut self.client.untold);
+                Instead::Packet(with_track(payload, link.caps, &untold)?)
             }
-            _ => None,
+            _ => Instead::AsItIs,
         })
-    }
-
-    /// A packet that is wholly at hand: counts it, and passes on what must not wait. `seq`: its number for the client.
-    async fn whole(
-        &mut self,
-        at: &mut At,
-        step: Step,
-        len: usize,
-        head: Head,
-        seq: u8,
-    ) -> Result<Option<End>, Relayed> {
-        let payload = at.ready + HEADER_LEN..at.ready + len;
-        match step {
-            Step::More | Step::Auth => at.ready += len,
-            Step::Part { status, .. } => {
-                // Of each part, since the last one may be an error, which carries no status.
-                let Backend { standing, link, .. } = &mut *self.backend;
-                self.session.server_status(standing, status);
-                self.session.part(standing, self.flight, &link.buffer.bytes()[payload], link.caps);
-                self.pass_or_replace(at, len, status, seq)?;
-            }
-            Step::LocalInfile => {
-                at.ready += len;
-                self.flush(at).await?;
-                self.client.buffer.consume(self.retained);
-                self.retained = 0;
-                at.delivered = Delivered::Packets { next_seq: self.pass_file().await? };
-            }
-            Step::End(end) => {
-                self.ended(&end, payload);
-                if let End::Ok { status, .. } = end {
-                    self.pass_or_replace(at, len, status, seq)?;
-                } else {
-                    at.ready += len;
-                }
-                self.end_older_form(at, head.seq);
-                self.flush(at).await?;
-                return Ok(Some(end));
-            }
-        }
-        Ok(None)
     }
 
     fn ended(&mut self, end: &End, payload: std::ops::Range<usize>) {
@@ -271,12 +306,6 @@ impl Relay<'_> {
     }
 
     // ---- from the node
-
-    /// Passes on what is ready, then reads more.
-    async fn more(&mut self, at: &mut At) -> Passed {
-        self.flush(at).await?;
-        self.fill(at.delivered).await
-    }
 
     /// Reads more from the node, and watches the client meanwhile.
     async fn fill(&mut self, delivered: Delivered) -> Passed {
@@ -294,8 +323,13 @@ impl Relay<'_> {
 
     // ---- to the client
 
-    /// Writes the ready packets to the client.
+    /// Writes the ready packets to the client, and notes what it has then.
     async fn flush(&mut self, at: &mut At) -> Passed {
+        self.write(at, true).await
+    }
+
+    /// Writes the ready packets to the client; `goes_on`: more may follow.
+    async fn write(&mut self, at: &mut At, goes_on: bool) -> Passed {
         let ready = &self.backend.link.buffer.bytes()[..at.ready];
         if at.made.is_empty() && ready.is_empty() {
             return Ok(());
@@ -308,7 +342,9 @@ impl Relay<'_> {
         };
         let cut = self.cut_at();
         write(self.client, self.backend, self.card, bytes, at.delivered, cut).await?;
-        at.delivered = after(bytes, at.delivered);
+        if goes_on {
+            at.delivered = after(bytes, at.delivered);
+        }
         at.made.clear();
         self.backend.link.buffer.consume(at.ready);
         at.ready = 0;
@@ -316,25 +352,38 @@ impl Relay<'_> {
     }
 
     /// Makes the OK packet at hand (of `len` bytes) ready, or what the client is told instead of it: without what only the proxy asked for,
-    /// or as an EOF.
-    fn pass_or_replace(&mut self, at: &mut At, len: usize, flags: u16, seq: u8) -> Passed {
+    /// or as an EOF. `told`: its status flags, and how many warnings.
+    fn pass_or_replace(&mut self, at: &mut At, len: usize, told: (u16, u16), seq: u8) -> Passed {
+        let (flags, warnings) = told;
         let payload = at.ready + HEADER_LEN..at.ready + len;
-        match self.instead(payload.clone(), flags, at.older.is_some()) {
-            Ok(None) => at.ready += len,
-            Ok(Some(instead)) => {
-                let buffer = &mut self.backend.link.buffer;
-                at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
-                put_packet(&mut at.made, &mut { seq }, &instead);
-                buffer.consume(at.ready + len);
-                at.ready = 0;
+        let instead = match self.instead(payload.clone(), flags, at.older.is_some()) {
+            Ok(Instead::AsItIs) => {
+                at.ready += len;
+                return Ok(());
             }
+            Ok(instead) => instead,
             Err(malformed) => {
                 let payload = &self.backend.link.buffer.bytes()[payload];
                 tell_shape(self.flight.command, &malformed, payload.len(), payload);
                 return Err(Relayed::NotFollowed { delivered: at.delivered });
             }
+        };
+        self.make_ready(at);
+        match instead {
+            Instead::AsItIs => {}
+            Instead::Eof => put_eof_packet(&mut at.made, seq, warnings, flags),
+            Instead::Packet(payload) => put_packet(&mut at.made, &mut { seq }, &payload),
         }
+        self.backend.link.buffer.consume(len);
         Ok(())
+    }
+
+    /// What is ready in the backend's buffer goes behind what was made, before something else that is made.
+    fn make_ready(&mut self, at: &mut At) {
+        let buffer = &mut self.backend.link.buffer;
+        at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
+        buffer.consume(at.ready);
+        at.ready = 0;
     }
 
     /// Passes on what is ready, and behind it a packet (of `len` bytes) that does not fit the buffer, piece by piece.

@@ -79,8 +79,10 @@ impl Session {
     ) -> Next {
         let Some(command) = Command::of(payload) else { return Next::Refuse("an empty command packet") };
         self.saw_part = false;
-        let mut none = Standing::default();
-        let next = self.plan(command, payload, whole, caps, link.unwrap_or(&mut none), names);
+        let next = match link {
+            Some(link) => self.plan(command, payload, whole, caps, link, names),
+            None => self.plan(command, payload, whole, caps, &mut Standing::default(), names),
+        };
         if self.owed.is_some() { self.tell(next) } else { next }
     }
 
@@ -544,7 +546,11 @@ impl Session {
 
     /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
     pub fn has_to_save(&self, link: &Standing) -> bool {
-        self.has_insert_id_to_save(link) || link.must_ask_all() || link.pins().has(Pins::USER_VARIABLE)
+        let is_asked_for = |pin| link.pins().has(pin);
+        self.has_insert_id_to_save(link)
+            || link.must_ask_all()
+            || is_asked_for(Pins::USER_VARIABLE)
+            || is_asked_for(Pins::GET_LOCK)
     }
 }
 

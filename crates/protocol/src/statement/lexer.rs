@@ -51,6 +51,10 @@ impl<'a> Lexer<'a> {
         self.had_gap = self.skip_gap();
         self.from = self.left;
         let (&first, rest) = self.left.split_first()?;
+        // Most tokens by far.
+        if class(first) & (WORD | DIGIT) == WORD {
+            return Some(Token::Word(self.take_while(is_in_word)));
+        }
         Some(match first {
             b'\'' => self.quoted(first),
             b'"' => self.quoted(first),
@@ -64,7 +68,6 @@ impl<'a> Lexer<'a> {
                 Token::Assign
             }
             b'0'..=b'9' => Token::Number(self.take_while(is_in_word)),
-            _ if is_in_word(first) => Token::Word(self.take_while(is_in_word)),
             _ => {
                 if first == 0 {
                     self.is_doubtful = true;
@@ -84,8 +87,12 @@ impl<'a> Lexer<'a> {
     fn skip_gap(&mut self) -> bool {
         let before = self.left.len();
         loop {
+            let spaces = self.left.iter().position(|&b| class(b) & SPACE == 0).unwrap_or(self.left.len());
+            self.left = &self.left[spaces..];
+            if self.left.first().is_none_or(|&b| class(b) & COMMENT == 0) {
+                return self.left.len() != before;
+            }
             match *self.left {
-                [b' ' | b'\t'..=b'\r', ref rest @ ..] => self.left = rest,
                 [b'#', ..] => self.skip_line(),
                 [b'-', b'-', next, ..] if next <= b' ' => self.skip_line(),
                 [b'-', b'-'] => self.left = &[],
@@ -208,7 +215,34 @@ impl<'a> Lexer<'a> {
 }
 
 fn is_in_word(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
+    class(b) & WORD != 0
+}
+
+/// What a byte may be: a part of a word, a digit, space, the beginning (or the end) of a comment.
+const WORD: u8 = 1;
+const DIGIT: u8 = 2;
+const SPACE: u8 = 4;
+const COMMENT: u8 = 8;
+
+/// Of each byte.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut b = 0;
+    while b < 256 {
+        classes[b] = match b as u8 {
+            b'0'..=b'9' => WORD | DIGIT,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80.. => WORD,
+            b' ' | b'\t'..=b'\r' => SPACE,
+            b'#' | b'-' | b'/' | b'*' => COMMENT,
+            _ => 0,
+        };
+        b += 1;
+    }
+    classes
+};
+
+fn class(b: u8) -> u8 {
+    CLASSES[usize::from(b)]
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl<'a> Look<'a> {
         self.has_ended = false;
         loop {
             let token = self.lexer.next()?;
-            if token != Token::Punct(b';') {
+            if !matches!(token, Token::Punct(b';')) {
                 self.note(token);
                 return Some(token);
             }
@@ -134,32 +134,29 @@ impl<'a> Look<'a> {
             Token::UserVariable if is(self.prev, "INTO") => self.pin(Pins::USER_VARIABLE),
             Token::Assign => {
                 self.is_harmful = true;
-                if self.prev == Some(Token::UserVariable) {
+                if matches!(self.prev, Some(Token::UserVariable)) {
                     self.pin(Pins::USER_VARIABLE);
                 }
             }
             Token::SystemVariable(name) => self.note_variable(name),
             _ => {}
         }
-        self.note_argument(token);
-        // INSERT( and REPLACE( are functions; without the parenthesis they write.
-        if token != Token::Punct(b'(')
-            && let Some(Token::Word(word)) = self.prev
-            && (word.eq_ignore_ascii_case(b"INSERT") || word.eq_ignore_ascii_case(b"REPLACE"))
-        {
-            self.is_harmful = true;
+        match self.prev {
+            Some(Token::Punct(b'(')) => self.note_argument(token),
+            // INSERT( and REPLACE( are functions; without the parenthesis they write.
+            Some(Token::Word(word)) if (6..=7).contains(&word.len()) => {
+                let may_write = word.eq_ignore_ascii_case(b"INSERT") || word.eq_ignore_ascii_case(b"REPLACE");
+                self.is_harmful |= may_write && !matches!(token, Token::Punct(b'('));
+            }
+            _ => {}
         }
         self.before = self.prev;
         self.prev = Some(token);
     }
 
-    /// Behind `LAST_INSERT_ID(`: an argument makes it the setting of a number instead of the asking for one.
+    /// Behind a parenthesis. Behind `LAST_INSERT_ID(` an argument makes it the setting of a number instead of the asking for one.
     fn note_argument(&mut self, token: Token<'a>) {
-        let (Some(Token::Punct(b'(')), Some(Token::Word(name) | Token::Quoted(name))) =
-            (self.prev, self.before)
-        else {
-            return;
-        };
+        let Some(Token::Word(name) | Token::Quoted(name)) = self.before else { return };
         if name.eq_ignore_ascii_case(b"LAST_INSERT_ID") {
             match token {
                 Token::Punct(b')') => self.recalls(Recalls::INSERT_ID),
@@ -241,7 +238,7 @@ impl<'a> Look<'a> {
         ) {
             return;
         }
-        let is_behind_dot = self.prev == Some(Token::Punct(b'.'));
+        let is_behind_dot = matches!(self.prev, Some(Token::Punct(b'.')));
         let upper = Upper::of(word);
         match upper.as_bytes() {
             b"FROM" if self.depth == 0 => self.has_from = true,
@@ -270,7 +267,7 @@ impl<'a> Look<'a> {
 
     /// Behind `@@scope.`
     fn is_behind_scope(&self) -> bool {
-        self.prev == Some(Token::Punct(b'.')) && matches!(self.before, Some(Token::SystemVariable(_)))
+        matches!((self.prev, self.before), (Some(Token::Punct(b'.')), Some(Token::SystemVariable(_))))
     }
 
     fn note_variable(&mut self, name: &[u8]) {

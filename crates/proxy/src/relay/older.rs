@@ -9,11 +9,13 @@
 
 use protocol::capability::Caps;
 use protocol::ok::{EOF, OkPacket, put_eof, status};
-use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
+use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX};
 
 use super::{At, Relay};
 use crate::backend::Backend;
 
+/// Bytes of an EOF packet's payload.
+const EOF_LEN: usize = 5;
 /// Rows looked through for the end of a result.
 const LOOK_ROWS_MAX: usize = 64;
 /// Flags that belong to the end of the rows alone.
@@ -42,9 +44,7 @@ enum Sight {
 impl Older {
     /// Appends the EOF that is due, before a packet that the node numbered `seq`.
     pub fn put_eof(&mut self, out: &mut Vec<u8>, seq: u8, status: u16) {
-        let mut payload = Vec::with_capacity(5);
-        put_eof(&mut payload, 0, status & !OF_THE_END);
-        put_packet(out, &mut self.number(seq), &payload);
+        put_eof_packet(out, self.number(seq), 0, status & !OF_THE_END);
         self.inserted = self.inserted.wrapping_add(1);
         self.is_due = false;
     }
@@ -80,9 +80,9 @@ impl Relay<'_> {
                 }
             };
             at.made.extend_from_slice(&link.buffer.bytes()[..at.ready]);
-            older.put_eof(&mut at.made, head.seq, flags);
             link.buffer.consume(at.ready);
             at.ready = 0;
+            older.put_eof(&mut at.made, head.seq, flags);
         }
         older.is_due = at.answer.leaves_out_eof();
         let seq = older.number(head.seq);
@@ -92,14 +92,19 @@ impl Relay<'_> {
 
     /// The answer has ended with the packet that the node numbered `seq`: puts in the EOF behind it, if one is due.
     pub(super) fn end_older_form(&mut self, at: &mut At, seq: u8) {
-        if let Some(older) = at.older.as_mut().filter(|older| older.is_due) {
-            let buffer = &mut self.backend.link.buffer;
-            at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
-            buffer.consume(at.ready);
-            at.ready = 0;
-            older.put_eof(&mut at.made, seq.wrapping_add(1), self.session.status());
+        if at.older.as_ref().is_some_and(|older| older.is_due) {
+            self.make_ready(at);
+            if let Some(older) = &mut at.older {
+                older.put_eof(&mut at.made, seq.wrapping_add(1), self.session.status());
+            }
         }
     }
+}
+
+/// Appends an EOF packet.
+pub fn put_eof_packet(out: &mut Vec<u8>, seq: u8, warnings: u16, status: u16) {
+    out.extend_from_slice(&Head { len: EOF_LEN, seq }.to_bytes());
+    put_eof(out, warnings, status);
 }
 
 /// Looks for the end of the rows in `packets`, which stand behind the columns.
@@ -119,6 +124,7 @@ fn end_in_sight(mut packets: &[u8], caps: Caps) -> Sight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::packet::put_packet;
 
     const NEW: Caps = Caps(Caps::PROTOCOL_41.0 | Caps::DEPRECATE_EOF.0);
 
