@@ -139,6 +139,31 @@ const PLAIN: &[&str] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_stored_code_took_is_known_where_the_server_can_tell() {
+    let mut ground = Ground::lay_with(&["--plugin-load-add=metadata_lock_info"]);
+    ground.everywhere(
+        "USE shop; CREATE PROCEDURE locks() SELECT GET_LOCK('hidden', 0);
+         CREATE PROCEDURE unlocks() SELECT RELEASE_LOCK('hidden')",
+    );
+    for (done, is_held) in [
+        (&["CALL locks()"][..], true),
+        (&["CALL locks()", "CALL unlocks()"], false),
+        (&["SELECT GET_LOCK('hidden', 0)"], true),
+        (&["SELECT GET_LOCK('hidden', 0)", "SELECT RELEASE_LOCK('hidden')"], false),
+        (&["CALL locks()", "DO RELEASE_ALL_LOCKS()"], false),
+    ] {
+        ground.begin(&[]).await;
+        let mut client = ground.cluster.client().await;
+        for sql in done {
+            client.run(sql).await;
+        }
+        ground.cluster.move_on(Move::HandedOver).await;
+        let told = client.query("SELECT 1").await.error();
+        assert_eq!(told, is_held.then_some(9104), "{done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_reads_tie_nobody() {
     let mut ground = Ground::lay();
     lay_schemas(&ground);

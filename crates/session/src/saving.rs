@@ -1,5 +1,5 @@
 //! What only the node knows of a session, read from it before the session leaves it in good order: the values of user variables that were
-//! set by expressions, the id of the last insert, and the variables that code may have changed before it failed.
+//! set by expressions, the id of the last insert, the variables that code may have changed before it failed, and whether it holds locks.
 //!
 //! Enters: the node's answers as rows of text. Leaves: statements that set the same on another node. Where that cannot be said for certain
 //! (a name that is not ASCII, too much of it), nothing is said, and the session stays tied to its node.
@@ -29,6 +29,11 @@ pub const ROLE: &str = "SELECT CURRENT_ROLE() LIMIT 1";
 /// How often the session has done what ties it to its node; in a procedure, too. Other than 0, it may have such a thing.
 pub const TIES: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS \
     WHERE VARIABLE_NAME IN ('Com_create_temporary_table','Com_prepare_sql') LIMIT 18446744073709551615";
+
+/// How many locks by name (GET_LOCK) the session holds: one row, one column. MariaDB says so where its plugin metadata_lock_info is loaded;
+/// without it the server refuses, and nobody can tell.
+pub const LOCKS: &str = "SELECT COUNT(*) FROM information_schema.METADATA_LOCK_INFO \
+    WHERE THREAD_ID = CONNECTION_ID() AND LOCK_TYPE = 'User lock' LIMIT 1";
 
 /// Asks for the variables that are other than a fresh session's would be, by name and value, and for those of `names` in any case. MariaDB has
 /// the table since 10.1. Not the character sets: of a login that is no default of the server's, they are other than a global value, and no SET
