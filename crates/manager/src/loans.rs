@@ -49,6 +49,13 @@ pub(crate) struct Brief {
     usual: &'static str,
 }
 
+impl Brief {
+    /// The member says that the option is its owner's again. One that has no such option does not.
+    pub fn is_given_back(self, options: &str) -> bool {
+        sql::option(options, self.option).is_some() && !is_set(options, self.option, self.lent)
+    }
+}
+
 pub(crate) struct Loans {
     store: Store,
     /// Name and address of each node.

@@ -94,9 +94,9 @@ async fn wait(
             biased;
             read = &mut read => {
                 read?;
-                // It may have passed since the one asked about is gone.
+                let options = beside.query(sql::PROVIDER_OPTIONS, STEP).await?;
                 let view = look(beside).await?.view;
-                return Ok(if view == before.view { Answer::Acknowledged } else { Answer::Moved });
+                return Ok(passed(before.view, view, options.text(0, 0).unwrap_or_default()));
             }
             seen = next => {
                 let (sent, look) = seen?;
@@ -108,7 +108,33 @@ async fn wait(
     }
 }
 
+/// What a read means that passed; `options`: the member's, afterwards.
+fn passed(view_before: u64, view: u64, options: &str) -> Answer {
+    if view != view_before {
+        // It may have passed since the one asked about is gone.
+        Answer::Moved
+    } else if ASKS.is_given_back(options) {
+        // Another program that asks the same member has put the option back meanwhile: the read may have been answered from memory.
+        Answer::Unclear
+    } else {
+        Answer::Acknowledged
+    }
+}
+
 async fn look(link: &mut Link) -> Result<Look, Failed> {
     let rows = link.query(sql::DELIVERED, STEP).await?;
     Ok(Look::read(|name| rows.value_of(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_passed_counts_only_if_it_had_to_ask() {
+        assert_eq!(passed(7, 7, "evs.causal_keepalive_period = P; evs.x = 1"), Answer::Acknowledged);
+        assert_eq!(passed(7, 7, "evs.x = 1"), Answer::Acknowledged, "there is no such option");
+        assert_eq!(passed(7, 7, "evs.causal_keepalive_period = PT1S"), Answer::Unclear);
+        assert_eq!(passed(7, 8, "evs.causal_keepalive_period = PT1S"), Answer::Moved);
+    }
 }
