@@ -15,13 +15,15 @@ use crate::failover::{Baseline, Driver, FailoverPlan, table};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::Protocol;
 use crate::stage::process::Identity;
-use crate::stage::{ADVISED_EVS, Stage, StagePlan};
+use crate::stage::{ADVISED_EVS, Kind, Stage, StagePlan};
 
 /// The kinds of cluster there are
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Cluster {
     /// Three MariaDB Galera nodes
     Galera,
+    /// A MariaDB primary with two replicas
+    Replication,
 }
 
 /// Who is evicted
@@ -50,10 +52,13 @@ pub struct FailoverArgs {
     /// Which kind of cluster
     #[arg(long, value_enum, default_value = "galera")]
     pub cluster: Cluster,
+    /// Replication: a commit returns before a replica has it [default: semi-synchronous]
+    #[arg(long)]
+    pub asynchronous: bool,
     /// Only these rows [default: all five]
     #[arg(long = "case", value_enum, value_delimiter = ',')]
     pub cases: Vec<Case>,
-    /// Only these columns [default: all three]
+    /// Only these columns [default: all three; of replication, active (the primary) and passive (a replica)]
     #[arg(long = "scope", value_enum, value_delimiter = ',')]
     pub scopes: Vec<Scope>,
     /// How often each cell
@@ -161,6 +166,7 @@ impl DemoArgs {
     fn as_failover(&self) -> FailoverArgs {
         FailoverArgs {
             cluster: Cluster::Galera,
+            asynchronous: false,
             cases: vec![Case::NonGraceful],
             scopes: vec![Scope::Active],
             repetitions: 1,
@@ -196,6 +202,35 @@ impl DemoArgs {
 }
 
 impl FailoverArgs {
+    fn kind(&self) -> Kind {
+        match self.cluster {
+            Cluster::Galera => Kind::Galera,
+            Cluster::Replication => Kind::Replication { semi_sync: !self.asynchronous },
+        }
+    }
+
+    /// What cannot be asked for together.
+    fn check(&self) -> anyhow::Result<()> {
+        let is_galera = self.cluster == Cluster::Galera;
+        if is_galera && self.asynchronous {
+            bail!(
+                "--asynchronous is for --cluster replication: a Galera commit is always certified by the group"
+            );
+        }
+        if !is_galera
+            && (self.advised
+                || !self.galera_options.is_empty()
+                || self.evict.is_some()
+                || self.silent.is_some())
+        {
+            bail!("--advised, --galera-option, --evict and --silent are for --cluster galera");
+        }
+        if !is_galera && !self.baseline.is_empty() {
+            bail!("--baseline is for --cluster galera: a load balancer does not make a replica the primary");
+        }
+        Ok(())
+    }
+
     fn galera_options(&self) -> anyhow::Result<String> {
         for option in &self.galera_options {
             if !option.contains('=') || option.contains(['"', '\n']) {
@@ -209,9 +244,11 @@ impl FailoverArgs {
     fn plan(&self, dir: &Path) -> anyhow::Result<FailoverPlan> {
         let or_all = |given: &[Case]| if given.is_empty() { Case::ALL.to_vec() } else { given.to_vec() };
         let evict = self.evict.map(|evict| format!("{evict:?}").to_lowercase());
+        let cluster = self.kind();
         Ok(FailoverPlan {
+            cluster,
             cases: or_all(&self.cases),
-            scopes: if self.scopes.is_empty() { Scope::ALL.to_vec() } else { self.scopes.clone() },
+            scopes: if self.scopes.is_empty() { Scope::of(cluster).to_vec() } else { self.scopes.clone() },
             repetitions: self.repetitions,
             baseline_repetitions: self.baseline_repetitions.unwrap_or(self.repetitions),
             rate: self.rate,
@@ -249,13 +286,21 @@ impl FailoverArgs {
 /// Measures, prints the table, writes what was asked for. Exit code 1 when a ledger contradicts what clients
 /// were told, when a client did not read its own write, or when a cell broke off.
 pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
+    args.check()?;
     let work = WorkDir::new()?;
     let plan = args.plan(&work.path)?;
     let progress = Progress::new(plan.steps());
     let ground = match &args.stage {
-        Some(name) => Ground::Attached(Box::new(Stage::attach(name)?)),
+        Some(name) => {
+            let stage = Stage::attach(name)?;
+            if stage.kind().name() != plan.cluster.name() {
+                bail!("stage {name} is of the kind {0}: say --cluster {0}", stage.kind().name());
+            }
+            Ground::Attached(Box::new(stage))
+        }
         None => Ground::Own(StagePlan {
             name: format!("fo{}", std::process::id()),
+            kind: plan.cluster,
             galera_options: plan.galera_options.clone(),
             ..StagePlan::default()
         }),

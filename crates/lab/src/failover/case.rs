@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::stage::Kind;
+
 /// What is done to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -73,6 +75,14 @@ impl Scope {
         }
     }
 
+    /// The columns that a kind of cluster has: of a primary and its replicas only one is written.
+    pub const fn of(cluster: Kind) -> &'static [Self] {
+        match cluster {
+            Kind::Galera => &Self::ALL,
+            Kind::Replication { .. } => &[Self::Active, Self::Passive],
+        }
+    }
+
     /// `writers` of the configuration that gives this scope.
     pub const fn writers(self) -> Writers {
         match self {
@@ -101,8 +111,19 @@ impl fmt::Display for Writers {
     }
 }
 
-/// The seed's own cell, in its own words; `None` for the rows that it does not have.
-pub const fn seed_says(case: Case, scope: Scope) -> Option<&'static str> {
+/// The seed's own cell, in its own words; `None` for those that it does not have.
+pub const fn seed_says(cluster: Kind, case: Case, scope: Scope) -> Option<&'static str> {
+    match cluster {
+        Kind::Galera => seed_says_of_galera(case, scope),
+        Kind::Replication { .. } => match (case, scope) {
+            (Case::Graceful, Scope::Active) => Some("sub-second (no errors)"),
+            (Case::NonGraceful, Scope::Active) => Some("18 seconds (errors)"),
+            _ => None,
+        },
+    }
+}
+
+const fn seed_says_of_galera(case: Case, scope: Scope) -> Option<&'static str> {
     Some(match (case, scope) {
         (Case::Graceful, Scope::Active | Scope::All) => "sub-second (no errors)",
         (Case::Graceful | Case::SemiGraceful, Scope::Passive) => "no effect at all",
@@ -124,7 +145,9 @@ mod tests {
 
     #[test]
     fn the_seed_has_nine_cells() {
-        let cells = Case::ALL.into_iter().flat_map(|case| Scope::ALL.map(|scope| seed_says(case, scope)));
+        let cells = Case::ALL
+            .into_iter()
+            .flat_map(|case| Scope::ALL.map(|scope| seed_says(Kind::Galera, case, scope)));
         assert_eq!(cells.flatten().count(), 9);
     }
 }

@@ -21,8 +21,8 @@ use crate::ledger::{Client, NodeRows, Op, Outcome, Trouble};
 use crate::load::session::Target;
 use crate::load::sysbench::{Sysbench, SysbenchPlan};
 use crate::load::{ClientPlan, Load, LoadPlan, Run};
-use crate::stage::Stage;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use crate::stage::{Kind, Stage, StageNode};
 use crate::trace::Trace;
 
 /// The first second of a load is not judged: caches and connections warm up.
@@ -35,6 +35,8 @@ const DRAIN: Duration = Duration::from_secs(30);
 const OPS: u64 = 1_000_000;
 /// Of these, the probe's begin here; it writes some 20 a second.
 const PROBE_FROM: u64 = 900_000;
+/// After a fault was undone, the cluster is to be whole again within this.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// A node may take so long to give its ledger, with a pause after each refusal.
 const LEDGER_WITHIN: Duration = Duration::from_secs(60);
 const LEDGER_PAUSE: Duration = Duration::from_millis(500);
@@ -81,7 +83,7 @@ pub async fn measure(
     let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000 + number * OPS;
     let load = Load::start(load_plan(front, plan, op_first, at, progress)?).await?;
     let (began, began_wall) = (load.began(), SystemTime::now());
-    let watch = NodeWatch::start(nodes, began);
+    let watch = NodeWatch::start(stage.kind(), nodes, began);
     let sysbench = match plan.driver {
         Driver::Builtin => None,
         Driver::Sysbench => Some(Sysbench::start(sysbench_plan(front, plan), plan.tell(progress))),
@@ -105,6 +107,8 @@ pub async fn measure(
 
     let healing = Instant::now();
     stage.fault(&victim, Fault::Heal).await.with_context(|| format!("cannot heal {victim}"))?;
+    // Of a primary and its replicas: whoever decides there has to make the one that came back follow.
+    stage.settled(SETTLED_WITHIN).await?;
     let heal_ms = ms(healing.elapsed());
     if case == Case::Graceful {
         front.restore(&victim).await.with_context(|| format!("cannot let {victim} take traffic again"))?;
@@ -262,8 +266,10 @@ async fn read_ledgers(stage: &Stage, plan: &FailoverPlan, op_first: u64) -> anyh
         APP_SCHEMA.clone_into(&mut target.schema);
         let deadline = Instant::now() + LEDGER_WITHIN;
         let rows = loop {
-            let read =
-                tokio::time::timeout_at(deadline, read_ledger(&node.name, &target, plan.tables, op_first));
+            let read = tokio::time::timeout_at(
+                deadline,
+                read_ledger(stage.kind(), node, &target, plan.tables, op_first),
+            );
             let read = read.await.with_context(|| {
                 format!("{} did not give its ledger within {} s", node.name, LEDGER_WITHIN.as_secs())
             })?;
@@ -283,20 +289,23 @@ async fn read_ledgers(stage: &Stage, plan: &FailoverPlan, op_first: u64) -> anyh
 }
 
 async fn read_ledger(
-    node: &str,
+    kind: Kind,
+    node: &StageNode,
     target: &Target,
     tables: u32,
     op_first: u64,
 ) -> mysql_async::Result<NodeRows> {
     let mut conn = Conn::new(target.opts()).await?;
-    conn.query_drop("SET SESSION wsrep_sync_wait=1").await?;
+    if let Some(causal) = kind.causal() {
+        conn.query_drop(causal).await?;
+    }
     let sql = format!("SELECT op FROM ledger WHERE op BETWEEN {op_first} AND {}", op_first + OPS - 1);
     let ops: Vec<u64> = conn.query(sql).await?;
     let tables: Vec<String> = (1..=tables).map(|t| format!("sbtest{t}")).collect();
     let sums: Vec<(String, Option<u64>)> =
         conn.query(format!("CHECKSUM TABLE {}", tables.join(", "))).await?;
     conn.disconnect().await?;
-    Ok(NodeRows { node: node.to_owned(), ops, checksum: format!("{sums:?}") })
+    Ok(NodeRows { node: node.name.clone(), ops, checksum: format!("{sums:?}") })
 }
 
 #[expect(clippy::too_many_arguments, reason = "one record put together from its parts, in one place")]

@@ -18,9 +18,9 @@ use super::result::Who;
 use super::understudy::{Api, Knobs, Ordered, Place, program};
 use crate::figures::ms;
 use crate::load::session::Target;
-use crate::stage::Stage;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Keeper, Owned};
+use crate::stage::{Kind as Cluster, Stage};
 
 /// How long a proxy may take until it serves.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -53,6 +53,7 @@ enum Kind {
 pub struct Front {
     /// Where clients go.
     pub target: Target,
+    cluster: Cluster,
     nodes: Vec<(String, String)>,
     writers: Writers,
     kind: Kind,
@@ -65,14 +66,15 @@ pub struct Front {
 impl Front {
     /// Understudy on `nodes`, its files in `dir`.
     pub async fn understudy(
+        cluster: Cluster,
         nodes: &[(String, String)],
         writers: Writers,
         knobs: &Knobs,
         dir: &Path,
     ) -> anyhow::Result<Self> {
         let mysql = free_address()?;
-        let (api, command) = serve(nodes, writers, &mysql, None, knobs, dir)?;
-        let mut front = Self::of(&mysql.to_string(), nodes, writers, Kind::Understudy(api))?;
+        let (api, command) = serve(cluster, nodes, writers, &mysql, None, knobs, dir)?;
+        let mut front = Self::of(cluster, &mysql.to_string(), nodes, writers, Kind::Understudy(api))?;
         front.run(&command, &dir.join("understudy.log"))?;
         front.wait_ready("Understudy").await?;
         Ok(front)
@@ -104,7 +106,8 @@ impl Front {
         dir: &Path,
     ) -> anyhow::Result<Self> {
         let (health, agent) = (free_address()?, free_address()?);
-        let (api, command) = serve(nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
+        let (api, command) =
+            serve(Cluster::Galera, nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
         let asked = Asked::Understudy { health, agent };
         let mut front = Self::in_front(nodes, writers, asked, Some(api), dir)?;
         front.run(&command, &dir.join("understudy.log"))?;
@@ -125,7 +128,8 @@ impl Front {
         let (socket, config) = (dir.join("haproxy.sock"), dir.join("haproxy.cfg"));
         std::fs::write(&config, haproxy::config(nodes, writers, asked, &listen, &socket))
             .with_context(|| format!("cannot write {}", config.display()))?;
-        let mut front = Self::of(&listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
+        let mut front =
+            Self::of(Cluster::Galera, &listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
         let mut command = Command::new("haproxy");
         command.args(["-db", "-f"]).arg(&config);
         let started = front.run(&command, &dir.join("haproxy.log"));
@@ -134,25 +138,36 @@ impl Front {
     }
 
     /// Somebody else's proxy; whether it writes to one node or to all is found out by looking.
-    pub async fn external(nodes: &[(String, String)], external: External) -> anyhow::Result<Self> {
+    pub async fn external(
+        cluster: Cluster,
+        nodes: &[(String, String)],
+        external: External,
+    ) -> anyhow::Result<Self> {
         let address = external.address.clone();
-        let mut front = Self::of(&address, nodes, Writers::One, Kind::External(external))?;
+        let mut front = Self::of(cluster, &address, nodes, Writers::One, Kind::External(external))?;
         front.wait_ready(&address).await?;
         let mut seen = std::collections::BTreeSet::new();
         let mut open = Vec::new();
         for _ in 0..nodes.len() * 2 {
             let mut conn = Conn::new(front.target.opts()).await?;
-            seen.insert(writing_node(&mut conn, nodes).await?);
+            seen.insert(writing_node(cluster, &mut conn, nodes).await?);
             open.push(conn);
         }
         front.writers = if seen.len() > 1 { Writers::All } else { Writers::One };
         Ok(front)
     }
 
-    fn of(address: &str, nodes: &[(String, String)], writers: Writers, kind: Kind) -> anyhow::Result<Self> {
+    fn of(
+        cluster: Cluster,
+        address: &str,
+        nodes: &[(String, String)],
+        writers: Writers,
+        kind: Kind,
+    ) -> anyhow::Result<Self> {
         let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
         Ok(Self {
             target,
+            cluster,
             nodes: nodes.to_vec(),
             writers,
             kind,
@@ -230,7 +245,7 @@ impl Front {
     pub async fn active(&self) -> anyhow::Result<String> {
         let ask = async {
             let mut conn = Conn::new(self.target.opts()).await?;
-            let name = writing_node(&mut conn, &self.nodes).await?;
+            let name = writing_node(self.cluster, &mut conn, &self.nodes).await?;
             conn.disconnect().await?;
             Ok(name)
         };
@@ -334,9 +349,13 @@ impl Front {
 }
 
 /// Asks inside a transaction, so that a proxy that splits reads from writes answers for its writer.
-async fn writing_node(conn: &mut Conn, nodes: &[(String, String)]) -> anyhow::Result<String> {
+async fn writing_node(
+    cluster: Cluster,
+    conn: &mut Conn,
+    nodes: &[(String, String)],
+) -> anyhow::Result<String> {
     conn.query_drop("BEGIN").await?;
-    let name: Option<String> = conn.query_first("SELECT @@wsrep_node_name").await?;
+    let name: Option<String> = conn.query_first(cluster.own_name()).await?;
     conn.query_drop("ROLLBACK").await?;
     let name = name.unwrap_or_default();
     if nodes.iter().all(|(known, _)| *known != name) {
@@ -347,6 +366,7 @@ async fn writing_node(conn: &mut Conn, nodes: &[(String, String)]) -> anyhow::Re
 
 /// Writes the files of an `understudy serve`; its API, and the command that starts it.
 fn serve(
+    kind: Cluster,
     nodes: &[(String, String)],
     writers: Writers,
     mysql: &SocketAddr,
@@ -356,7 +376,8 @@ fn serve(
 ) -> anyhow::Result<(Api, Command)> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let (mysql, http) = (mysql.to_string(), free_address()?.to_string());
-    let place = Place { nodes, writers, mysql: &mysql, http: &http, health, dir, monitor_user: MONITOR_USER };
+    let place =
+        Place { kind, nodes, writers, mysql: &mysql, http: &http, health, dir, monitor_user: MONITOR_USER };
     let (config, key) = place.write(knobs, MONITOR_PASSWORD)?;
     let mut command = Command::new(program()?);
     command.args(["serve", "--config"]).arg(&config).env("UNDERSTUDY_RUN_DIR", dir);

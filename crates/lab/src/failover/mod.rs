@@ -31,6 +31,7 @@ use self::understudy::Knobs;
 use crate::load::arrivals::Arrivals;
 use crate::load::second::Tell;
 use crate::load::session::Protocol;
+use crate::stage::Kind;
 
 /// What makes the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -53,6 +54,8 @@ pub enum Baseline {
 /// A run, as asked for.
 #[derive(Clone, Debug)]
 pub struct FailoverPlan {
+    /// On which kind of cluster.
+    pub cluster: Kind,
     /// Rows.
     pub cases: Vec<Case>,
     /// Columns.
@@ -128,6 +131,7 @@ pub(crate) mod tests {
     /// All cells through Understudy, once.
     pub fn plan() -> FailoverPlan {
         FailoverPlan {
+            cluster: Kind::Galera,
             cases: Case::ALL.to_vec(),
             scopes: Scope::ALL.to_vec(),
             repetitions: 1,

@@ -12,6 +12,7 @@ use crate::checker::Verdict;
 use crate::figures::{Bucket, Effect, quantile};
 use crate::ledger::Trouble;
 use crate::load::pinned::PinnedReport;
+use crate::stage::Kind;
 
 /// Who stands between the clients and the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -316,6 +317,8 @@ pub struct Machine {
 /// The settings of the run, for the report's foot.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Conditions {
+    /// Which kind of cluster.
+    pub kind: Kind,
     /// Which cells share a cluster.
     pub cluster: String,
     /// Transactions a second of each client.
@@ -404,8 +407,8 @@ impl Report {
                 let (base, agent) = (by(Who::Haproxy), by(Who::HaproxyAgent));
                 let Some(head) = main.or(base).or(agent) else { continue };
                 let mut object = serde_json::json!({
-                    "cluster": "galera", "case": case, "scope": scope, "writers": scope.writers(), "who": head.who,
-                    "seed_says": seed_says(case, scope), "skipped": head.skipped, "broke": head.broke,
+                    "cluster": self.conditions.kind.name(), "case": case, "scope": scope, "writers": scope.writers(), "who": head.who,
+                    "seed_says": seed_says(self.conditions.kind, case, scope), "skipped": head.skipped, "broke": head.broke,
                     "figures": head.summary(), "runs": head.repetitions,
                 });
                 lift(&mut object);

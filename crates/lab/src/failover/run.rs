@@ -5,6 +5,7 @@
 //! to the next.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use mysql_async::Conn;
@@ -21,7 +22,10 @@ use crate::load::prepare;
 use crate::load::session::Target;
 use crate::load::sysbench::SysbenchPlan;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
-use crate::stage::{Stage, StagePlan};
+use crate::stage::{Kind, Stage, StagePlan};
+
+/// From the load's tables made to every node having them.
+const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Where it is measured.
 pub enum Ground {
@@ -127,8 +131,10 @@ impl Setup {
             Self::Baseline(Baseline::HaproxyAgent, writers) => {
                 Front::haproxy_agent(nodes, *writers, &plan.knobs, dir).await
             }
-            Self::Understudy(writers) => Front::understudy(nodes, *writers, &plan.knobs, dir).await,
-            Self::External(external) => Front::external(nodes, external.clone()).await,
+            Self::Understudy(writers) => {
+                Front::understudy(stage.kind(), nodes, *writers, &plan.knobs, dir).await
+            }
+            Self::External(external) => Front::external(stage.kind(), nodes, external.clone()).await,
         }
     }
 }
@@ -255,6 +261,7 @@ impl Runner<'_> {
 /// Why a cell cannot be measured, if so.
 fn cannot(stage: &Stage, front: &Front, case: Case, scope: Scope) -> Option<String> {
     match (case, front.writers()) {
+        _ if !Scope::of(stage.kind()).contains(&scope) => Some("only one server is written".to_owned()),
         (_, Writers::One) if scope.writers() == Writers::All => Some("it writes to one node".to_owned()),
         (_, Writers::All) if scope.writers() == Writers::One => Some("it writes to all nodes".to_owned()),
         (Case::Graceful, _) => front.cannot_remove(),
@@ -291,11 +298,14 @@ async fn prepare_stage(
         let sql = format!("CREATE USER IF NOT EXISTS '{}'@'localhost'", haproxy::CHECK_USER);
         stage.run_in(first, &sql).await.context("cannot make the account of the nodes' checks")?;
     }
+    stage.settled(SETTLED_WITHIN).await?;
     // Every node must have applied all of it before the first connection prepares its statements there.
     for (name, address) in nodes {
         let target = Target::parse(address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
         let mut conn = Conn::new(target.opts()).await.with_context(|| format!("cannot log in to {name}"))?;
-        conn.query_drop("SET SESSION wsrep_sync_wait=15").await?;
+        if let Some(causal) = stage.kind().causal() {
+            conn.query_drop(causal).await?;
+        }
         let _: Option<u64> = conn.query_first("SELECT COUNT(*) FROM ledger").await?;
         conn.disconnect().await?;
     }
@@ -306,12 +316,17 @@ async fn look_around(stage: &Stage) -> Machine {
     let mut machine =
         machine::look(&[("HAProxy", "haproxy", &["-v"]), ("sysbench", "sysbench", &["--version"])]).await;
     if let Some(node) = stage.nodes().first() {
-        let sql = "SELECT @@version, (SELECT variable_value FROM information_schema.global_status \
-                   WHERE variable_name = 'wsrep_provider_version')";
-        if let Ok(rows) = stage.run_in(&node.name, sql).await
-            && let Some([server, galera]) = rows.first().map(Vec::as_slice)
+        if let Ok(rows) = stage.run_in(&node.name, "SELECT @@version").await
+            && let Some([server]) = rows.first().map(Vec::as_slice)
         {
             machine.versions.insert("MariaDB".into(), server.clone());
+        }
+        let sql = "SELECT variable_value FROM information_schema.global_status \
+                   WHERE variable_name = 'wsrep_provider_version'";
+        if stage.kind() == Kind::Galera
+            && let Ok(rows) = stage.run_in(&node.name, sql).await
+            && let Some([galera]) = rows.first().map(Vec::as_slice)
+        {
             machine.versions.insert("Galera".into(), galera.clone());
         }
     }
@@ -339,6 +354,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
         Ground::Own(_) => "a fresh cluster for each proxy and writers setting",
     };
     Conditions {
+        kind: plan.cluster,
         cluster: cluster.into(),
         rate: plan.rate,
         threads: plan.threads,

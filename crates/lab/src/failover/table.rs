@@ -104,6 +104,7 @@ pub fn draw(report: &Report) -> String {
         line + "\n"
     };
     let mut out = rule("┌", "┬", "┐");
+    let kind = report.conditions.kind;
     let titles = Scope::ALL.map(Scope::title);
     out += &row(["Failover type", titles[0], titles[1], titles[2]]);
     for case in Case::ALL {
@@ -111,7 +112,7 @@ pub fn draw(report: &Report) -> String {
             continue;
         }
         out += &rule("├", "┼", "┤");
-        let seed = Scope::ALL.map(|scope| seed_says(case, scope).unwrap_or("-"));
+        let seed = Scope::ALL.map(|scope| seed_says(kind, case, scope).unwrap_or("-"));
         out += &row([case.title(), "", "", ""]);
         out += &row(["  the seed", seed[0], seed[1], seed[2]]);
         let mut whos: Vec<&Who> = report.cells.iter().filter(|c| c.case == case).map(|c| &c.who).collect();

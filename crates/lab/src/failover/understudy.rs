@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use super::case::Writers;
 use super::http;
+use crate::stage::Kind;
+use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 
 /// `/api/cluster/<id>/...`.
 const CLUSTER_ID: u32 = 5;
@@ -34,6 +36,8 @@ pub struct Knobs {
 /// What a configuration needs.
 #[derive(Debug)]
 pub struct Place<'a> {
+    /// Of which kind the cluster is.
+    pub kind: Kind,
     /// Name and `host:port` of each node.
     pub nodes: &'a [(String, String)],
     /// How many take traffic.
@@ -65,7 +69,8 @@ impl Place<'_> {
         use std::fmt::Write;
         let quoted = |path: &Path| json!(path.display().to_string()).to_string();
         let mut text = format!(
-            "[cluster]\nname = \"lab\"\nid = {CLUSTER_ID}\nkind = \"galera\"\nwriters = \"{}\"\n",
+            "[cluster]\nname = \"lab\"\nid = {CLUSTER_ID}\nkind = \"{}\"\nwriters = \"{}\"\n",
+            self.kind.name(),
             self.writers
         );
         // Writing to a String cannot fail.
@@ -92,6 +97,12 @@ impl Place<'_> {
         }
         if let Some(misses) = knobs.misses_max {
             let _ = writeln!(text, "misses_max = {misses}");
+        }
+        if let Kind::Replication { .. } = self.kind {
+            let account = format!(
+                "\n[cluster.replication]\nuser = \"{REPLICATION_USER}\"\npassword = \"{REPLICATION_PASSWORD}\"\n"
+            );
+            text.push_str(&account);
         }
         let _ = write!(text, "\n[listen]\nmysql = \"{}\"\nhttp = \"{}\"\n", self.mysql, self.http);
         if let Some((health, agent)) = self.health {
@@ -262,6 +273,7 @@ mod tests {
 
     fn place(nodes: &[(String, String)]) -> Place<'_> {
         Place {
+            kind: Kind::Galera,
             nodes,
             writers: Writers::One,
             mysql: "127.0.0.1:6033",

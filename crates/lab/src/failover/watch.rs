@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, Row};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::load::session::Target;
+use crate::stage::Kind;
 
 const PACE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -28,6 +29,14 @@ pub enum Word {
     Joining,
     /// Answers, but has lost the primary component.
     NonPrimary,
+    /// May be written, and follows nobody.
+    Primary,
+    /// Read only, and follows another.
+    Replica,
+    /// Read only, and follows nobody.
+    ReadOnly,
+    /// May be written though it follows another.
+    Writable,
     /// Refuses connections, or resets them.
     Down,
     /// Does not answer.
@@ -35,6 +44,20 @@ pub enum Word {
 }
 
 impl Word {
+    /// In the order of legends.
+    pub const ALL: [Self; 10] = [
+        Self::Synced,
+        Self::Donor,
+        Self::Joining,
+        Self::NonPrimary,
+        Self::Primary,
+        Self::Replica,
+        Self::ReadOnly,
+        Self::Writable,
+        Self::Down,
+        Self::Silent,
+    ];
+
     /// For legends.
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,6 +65,10 @@ impl Word {
             Self::Donor => "donor",
             Self::Joining => "joining",
             Self::NonPrimary => "non-primary",
+            Self::Primary => "primary",
+            Self::Replica => "replica",
+            Self::ReadOnly => "read-only",
+            Self::Writable => "writable",
             Self::Down => "down",
             Self::Silent => "silent",
         }
@@ -58,8 +85,8 @@ pub struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// `nodes`: name and where to ask.
-    pub fn start(nodes: Vec<(String, Target)>, began: Instant) -> Self {
+    /// `nodes`, of a cluster of this kind: name and where to ask.
+    pub fn start(kind: Kind, nodes: Vec<(String, Target)>, began: Instant) -> Self {
         let words: Arc<Mutex<BTreeMap<String, Words>>> = Arc::default();
         let mut tasks = JoinSet::new();
         for (name, target) in nodes {
@@ -68,7 +95,7 @@ impl NodeWatch {
                 let mut conn = None;
                 loop {
                     let asked = began.elapsed();
-                    let word = match tokio::time::timeout(PATIENCE, ask(&mut conn, &target)).await {
+                    let word = match tokio::time::timeout(PATIENCE, ask(kind, &mut conn, &target)).await {
                         Ok(Ok(word)) => word,
                         Ok(Err(_)) => {
                             conn = None;
@@ -100,11 +127,29 @@ impl NodeWatch {
     }
 }
 
-async fn ask(conn: &mut Option<Conn>, target: &Target) -> mysql_async::Result<Word> {
+async fn ask(kind: Kind, conn: &mut Option<Conn>, target: &Target) -> mysql_async::Result<Word> {
     let open = match conn {
         Some(open) => open,
         None => conn.insert(Conn::new(target.opts()).await?),
     };
+    match kind {
+        Kind::Galera => ask_member(open).await,
+        Kind::Replication { .. } => ask_server(open).await,
+    }
+}
+
+async fn ask_server(open: &mut Conn) -> mysql_async::Result<Word> {
+    let read_only: Option<bool> = open.query_first("SELECT @@GLOBAL.read_only").await?;
+    let follows: Option<Row> = open.query_first("SHOW SLAVE STATUS").await?;
+    Ok(match (read_only.unwrap_or_default(), follows.is_some()) {
+        (false, false) => Word::Primary,
+        (true, true) => Word::Replica,
+        (true, false) => Word::ReadOnly,
+        (false, true) => Word::Writable,
+    })
+}
+
+async fn ask_member(open: &mut Conn) -> mysql_async::Result<Word> {
     let rows: Vec<(String, String)> = open
         .query("SHOW STATUS WHERE Variable_name IN ('wsrep_local_state', 'wsrep_cluster_status')")
         .await?;

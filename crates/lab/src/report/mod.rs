@@ -11,6 +11,7 @@ use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
 use crate::failover::result::{Cell, Repetition, Report, Who};
 use crate::failover::table::{errors, hold, name_of, time};
 use crate::failover::watch::Word;
+use crate::stage::Kind;
 
 /// For text and attribute values alike.
 pub(crate) fn escape(text: &str) -> String {
@@ -49,8 +50,9 @@ fn head(out: &mut String, report: &Report) {
     put(
         out,
         format_args!(
-            "<p class=\"soft\">A real three-node Galera cluster on one machine, measured {}. Open-loop load: {} transactions a second \
+            "<p class=\"soft\">{} on one machine, measured {}. Open-loop load: {} transactions a second \
          ({} arrivals, {} statements) from {} threads that never retry, and as much again from {} that do.</p>",
+            conditions.kind.in_words(),
             escape(&moment(&conditions.at)),
             conditions.rate,
             escape(&conditions.arrivals),
@@ -79,7 +81,8 @@ fn seed_ms(says: &str) -> Option<f64> {
 }
 
 fn table(out: &mut String, report: &Report) {
-    let seeds = Case::ALL.into_iter().flat_map(|case| Scope::ALL.map(|scope| seed_says(case, scope)));
+    let kind = report.conditions.kind;
+    let seeds = Case::ALL.into_iter().flat_map(|case| Scope::ALL.map(|scope| seed_says(kind, case, scope)));
     let seeds = seeds.flatten().filter_map(seed_ms);
     let measured = report.cells.iter().map(|cell| cell.summary().outage_ms);
     let most = seeds.chain(measured).fold(1.0, f64::max);
@@ -93,7 +96,7 @@ fn table(out: &mut String, report: &Report) {
         put(out, format_args!("<tr><th>{}<small>{}</small></th>", case.title(), escape(case.means())));
         for scope in Scope::ALL {
             put(out, format_args!("<td data-column=\"{}\">", scope.title()));
-            let says = seed_says(case, scope);
+            let says = seed_says(kind, case, scope);
             let bar = says.and_then(seed_ms).map(|ms| bar(ms, most)).unwrap_or_default();
             voice(out, "seed", "the seed", says.unwrap_or("not measured"), &bar, "");
             let mut cells: Vec<&Cell> = report.at(case, scope).collect();
@@ -179,7 +182,7 @@ fn section(out: &mut String, report: &Report, case: Case, scope: Scope) {
     drawn.sort_by_key(|(cell, _)| cell.who.rank());
     put(out, format_args!("<h2>{}, {}</h2>", case.title(), scope.title()));
     put(out, format_args!("<p class=\"soft\">{}", escape(case.means())));
-    if let Some(says) = seed_says(case, scope) {
+    if let Some(says) = seed_says(report.conditions.kind, case, scope) {
         put(out, format_args!("; the seed measured: {}", escape(says)));
     }
     out.push_str("</p>");
@@ -307,7 +310,7 @@ fn key(out: &mut String, rep: &Repetition) {
     entry("style=\"fill:var(--busy)\"", "threads busy");
     entry("style=\"fill:var(--bad)\"", "ended badly");
     entry("style=\"fill:var(--repeat)\"", "tried again by the retrying client");
-    for word in [Word::Synced, Word::Donor, Word::Joining, Word::NonPrimary, Word::Down, Word::Silent] {
+    for word in Word::ALL {
         if !rep.timeline.nodes.values().flatten().any(|(_, said)| *said == word) {
             continue;
         }
@@ -344,9 +347,14 @@ fn conditions(out: &mut String, report: &Report) {
         "Phases",
         format!("{} s quiet, then at least {} s from the fault on", conditions.warm_s, conditions.after_s),
     );
-    let options =
-        if conditions.galera_options.is_empty() { "Galera's defaults" } else { &conditions.galera_options };
-    row("wsrep_provider_options", options.to_owned());
+    if conditions.kind == Kind::Galera {
+        let options = if conditions.galera_options.is_empty() {
+            "Galera's defaults"
+        } else {
+            &conditions.galera_options
+        };
+        row("wsrep_provider_options", options.to_owned());
+    }
     let knobs = &conditions.knobs;
     let mut said = Vec::new();
     said.extend(knobs.checks_only.then(|| "monitor.detect = checks".to_owned()));

@@ -81,6 +81,41 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Galera => "galera",
+            Self::Replication { .. } => "replication",
+        }
+    }
+
+    /// What it is, at the beginning of a sentence.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Galera => "A real three-node Galera cluster",
+            Self::Replication { semi_sync: true } => "A real primary with two semi-synchronous replicas",
+            Self::Replication { semi_sync: false } => "A real primary with two asynchronous replicas",
+        }
+    }
+
+    /// A `SELECT` of one value: the name of the node that runs it.
+    pub fn own_name(self) -> &'static str {
+        match self {
+            Self::Galera => "SELECT @@wsrep_node_name",
+            Self::Replication { .. } => "SELECT CONCAT('db', @@server_id)",
+        }
+    }
+
+    /// What makes the reads of a session see all that was committed before, on whatever node; none where the nodes cannot do that.
+    pub fn causal(self) -> Option<&'static str> {
+        match self {
+            Self::Galera => Some("SET SESSION wsrep_sync_wait=15"),
+            Self::Replication { .. } => None,
+        }
+    }
+}
+
 impl Stage {
     /// The lines of a node's my.cnf beyond those of every server.
     pub(super) fn kind_lines(&self, node: &StageNode, galera_options: &str) -> anyhow::Result<Vec<String>> {
@@ -110,6 +145,18 @@ impl Stage {
         match self.kind {
             Kind::Galera => self.start_in_group(node).await,
             Kind::Replication { .. } => self.launch(node, &[]),
+        }
+    }
+
+    /// Waits until the cluster is whole again, and every node has what was written before this was called.
+    ///
+    /// # Errors
+    /// When the time is over, with what is missing.
+    pub async fn settled(&self, within: Duration) -> anyhow::Result<()> {
+        match self.kind {
+            // A node that is back has all, or waits for it at a causal read.
+            Kind::Galera => Ok(()),
+            Kind::Replication { .. } => self.settled_replication(within).await,
         }
     }
 

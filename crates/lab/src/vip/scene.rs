@@ -24,7 +24,7 @@ use crate::failover::case::Writers;
 use crate::failover::understudy::{Knobs, Place, program};
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use crate::stage::process::{Keeper, Owned};
-use crate::stage::{ADVISED_EVS, Stage, StagePlan, tools};
+use crate::stage::{ADVISED_EVS, Kind, Stage, StagePlan, tools};
 
 /// The node that has the address when a scenario begins, as in the seed.
 pub const VICTIM: &str = "db2";
@@ -365,6 +365,7 @@ impl Scene {
         let nodes: Vec<(String, String)> =
             self.stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
         let place = Place {
+            kind: Kind::Galera,
             nodes: &nodes,
             writers: Writers::One,
             mysql: &format!(

@@ -94,6 +94,53 @@ impl Stage {
         }
     }
 
+    /// Waits until one server is the primary and all others follow it and have what it had when that was so.
+    pub(in super::super) async fn settled_replication(&self, within: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            let missing = match self.primary().await {
+                Ok(primary) => {
+                    let replicas = self.nodes.iter().filter(|node| node.name != primary.name);
+                    let mut missing = None;
+                    for replica in replicas {
+                        let left = deadline.saturating_duration_since(Instant::now());
+                        if let Err(error) = self.wait_follows(replica, primary, left).await {
+                            missing = Some(error);
+                            break;
+                        }
+                    }
+                    match missing {
+                        None => return Ok(()),
+                        Some(missing) => missing,
+                    }
+                }
+                Err(error) => error,
+            };
+            if Instant::now() > deadline {
+                return Err(missing.context("the servers are not one primary and its replicas again"));
+            }
+            tokio::time::sleep(PACE).await;
+        }
+    }
+
+    /// The one server that may be written and follows nobody.
+    async fn primary(&self) -> anyhow::Result<&StageNode> {
+        let mut primaries = Vec::new();
+        for node in &self.nodes {
+            if ask(node).await.is_ok_and(|word| word.is_primary()) {
+                primaries.push(node);
+            }
+        }
+        match primaries.as_slice() {
+            [one] => Ok(one),
+            [] => bail!("no server is writable and follows nobody"),
+            several => {
+                let names: Vec<&str> = several.iter().map(|node| node.name.as_str()).collect();
+                bail!("{} are all writable and follow nobody", names.join(" and "))
+            }
+        }
+    }
+
     /// Whether whom it follows is of this stage and up.
     fn can_be_followed(&self, followed: Option<&StageNode>) -> anyhow::Result<bool> {
         let Some(node) = followed else { return Ok(false) };
