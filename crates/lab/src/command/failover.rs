@@ -165,10 +165,24 @@ impl DemoArgs {
     /// The demo is one cell of the table.
     fn as_failover(&self) -> FailoverArgs {
         FailoverArgs {
-            cluster: Cluster::Galera,
-            asynchronous: false,
             cases: vec![Case::NonGraceful],
             scopes: vec![Scope::Active],
+            baseline: self.baseline.clone(),
+            json: self.json.clone(),
+            html: Some(self.html.clone()),
+            ..FailoverArgs::default()
+        }
+    }
+}
+
+impl Default for FailoverArgs {
+    /// What the command line gives without any option.
+    fn default() -> Self {
+        Self {
+            cluster: Cluster::Galera,
+            asynchronous: false,
+            cases: Vec::new(),
+            scopes: Vec::new(),
             repetitions: 1,
             rate: 30.0,
             threads: 4,
@@ -182,7 +196,7 @@ impl DemoArgs {
             through: None,
             graceful_command: None,
             restore_command: None,
-            baseline: self.baseline.clone(),
+            baseline: Vec::new(),
             baseline_repetitions: None,
             baseline_only: false,
             fresh_cells: false,
@@ -194,8 +208,8 @@ impl DemoArgs {
             advised: false,
             galera_options: Vec::new(),
             stage: None,
-            json: self.json.clone(),
-            html: Some(self.html.clone()),
+            json: None,
+            html: None,
             out_dir: None,
         }
     }
@@ -210,7 +224,7 @@ impl FailoverArgs {
     }
 
     /// What cannot be asked for together.
-    fn check(&self) -> anyhow::Result<()> {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
         let is_galera = self.cluster == Cluster::Galera;
         if is_galera && self.asynchronous {
             bail!(
@@ -241,7 +255,24 @@ impl FailoverArgs {
         Ok(advised.into_iter().chain(self.galera_options.clone()).collect::<Vec<_>>().join("; "))
     }
 
-    fn plan(&self, dir: &Path) -> anyhow::Result<FailoverPlan> {
+    /// A running stage, or fresh ones.
+    pub(super) fn ground(&self, plan: &FailoverPlan) -> anyhow::Result<Ground> {
+        let Some(name) = &self.stage else {
+            return Ok(Ground::Own(StagePlan {
+                name: format!("fo{}", std::process::id()),
+                kind: plan.cluster,
+                galera_options: plan.galera_options.clone(),
+                ..StagePlan::default()
+            }));
+        };
+        let stage = Stage::attach(name)?;
+        if stage.kind().name() != plan.cluster.name() {
+            bail!("stage {name} is of the kind {0}: say --cluster {0}", stage.kind().name());
+        }
+        Ok(Ground::Attached(Box::new(stage)))
+    }
+
+    pub(super) fn plan(&self, dir: &Path) -> anyhow::Result<FailoverPlan> {
         let or_all = |given: &[Case]| if given.is_empty() { Case::ALL.to_vec() } else { given.to_vec() };
         let evict = self.evict.map(|evict| format!("{evict:?}").to_lowercase());
         let cluster = self.kind();
@@ -290,21 +321,7 @@ pub async fn run(args: &FailoverArgs) -> anyhow::Result<ExitCode> {
     let work = WorkDir::new()?;
     let plan = args.plan(&work.path)?;
     let progress = Progress::new(plan.steps());
-    let ground = match &args.stage {
-        Some(name) => {
-            let stage = Stage::attach(name)?;
-            if stage.kind().name() != plan.cluster.name() {
-                bail!("stage {name} is of the kind {0}: say --cluster {0}", stage.kind().name());
-            }
-            Ground::Attached(Box::new(stage))
-        }
-        None => Ground::Own(StagePlan {
-            name: format!("fo{}", std::process::id()),
-            kind: plan.cluster,
-            galera_options: plan.galera_options.clone(),
-            ..StagePlan::default()
-        }),
-    };
+    let ground = args.ground(&plan)?;
     let report = run::run(&ground, &plan, &progress).await;
     progress.end();
     if let Some(dir) = &args.out_dir {
@@ -355,12 +372,12 @@ fn write_all(args: &FailoverArgs, report: &Report, drawn: &str) -> anyhow::Resul
 const WORK_DIR: &str = "understudy-failover-";
 
 /// Where configurations, keys and state lie while the run lasts; removed at its end, whatever that end is.
-struct WorkDir {
-    path: PathBuf,
+pub(super) struct WorkDir {
+    pub path: PathBuf,
 }
 
 impl WorkDir {
-    fn new() -> anyhow::Result<Self> {
+    pub fn new() -> anyhow::Result<Self> {
         Self::sweep();
         let path = std::env::temp_dir().join(format!("{WORK_DIR}{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();

@@ -6,6 +6,7 @@ pub mod failover;
 pub mod fault;
 pub mod load;
 pub mod output;
+pub mod rolling_restart;
 pub mod status;
 pub mod trace;
 pub mod up;
@@ -33,6 +34,8 @@ pub enum Lab {
     Failover(failover::FailoverArgs),
     /// One cell of it, with a picture: the active node is killed under load
     Demo(failover::DemoArgs),
+    /// Restart every node in turn under load: zero-downtime maintenance
+    RollingRestart(rolling_restart::RollingRestartArgs),
     /// Move an address with three real keepaliveds, and watch that it never has two holders
     Vip(vip::VipArgs),
     /// Drive the seed's load against a database or a proxy
@@ -66,6 +69,7 @@ async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
         Lab::Fault(args) => fault::run(&args).await,
         Lab::Failover(args) => failover::run(&args).await,
         Lab::Demo(args) => failover::demo(&args).await,
+        Lab::RollingRestart(args) => rolling_restart::run(&args).await,
         Lab::Vip(args) => vip::run(&args).await,
         Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),
         Lab::Bench(bench) => bench::run(&bench).await,

@@ -26,17 +26,17 @@ use crate::stage::{Kind, Stage, StageNode};
 use crate::trace::Trace;
 
 /// The first second of a load is not judged: caches and connections warm up.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
 /// After `after_s`, wait this long at most for commits to flow again.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// At the end, what is due may take this long.
 const DRAIN: Duration = Duration::from_secs(30);
 /// Ledger keys of one repetition.
-const OPS: u64 = 1_000_000;
+pub(super) const OPS: u64 = 1_000_000;
 /// Of these, the probe's begin here; it writes some 20 a second.
 const PROBE_FROM: u64 = 900_000;
 /// After a fault was undone, the cluster is to be whole again within this.
-const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const SETTLED_WITHIN: Duration = Duration::from_secs(60);
 /// A node may take so long to give its ledger, with a pause after each refusal.
 const LEDGER_WITHIN: Duration = Duration::from_secs(60);
 const LEDGER_PAUSE: Duration = Duration::from_millis(500);
@@ -206,11 +206,11 @@ fn clients(plan: &FailoverPlan) -> &'static [Client] {
 }
 
 /// Transactions a second of all of them together.
-fn rate_of_all(plan: &FailoverPlan) -> f64 {
+pub(super) fn rate_of_all(plan: &FailoverPlan) -> f64 {
     plan.rate * clients(plan).len() as f64
 }
 
-fn load_plan(
+pub(super) fn load_plan(
     front: &Front,
     plan: &FailoverPlan,
     op_first: u64,
@@ -259,7 +259,11 @@ pub fn sysbench_plan(front: &Front, plan: &FailoverPlan) -> SysbenchPlan {
 }
 
 /// Reads this repetition's rows from every node, each after a causal read, past the proxy.
-async fn read_ledgers(stage: &Stage, plan: &FailoverPlan, op_first: u64) -> anyhow::Result<Vec<NodeRows>> {
+pub(super) async fn read_ledgers(
+    stage: &Stage,
+    plan: &FailoverPlan,
+    op_first: u64,
+) -> anyhow::Result<Vec<NodeRows>> {
     let mut all = Vec::new();
     for node in stage.nodes() {
         let mut target = node_target(&node.address.to_string(), APP_USER, APP_PASSWORD)?;

@@ -16,6 +16,7 @@ pub mod http;
 pub mod machine;
 pub mod progress;
 pub mod result;
+pub mod rolling;
 pub mod run;
 pub mod table;
 pub mod understudy;

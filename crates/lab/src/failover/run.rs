@@ -16,6 +16,7 @@ use super::cell;
 use super::front::{External, Front};
 use super::progress::Progress;
 use super::result::{Cell, Conditions, Machine, Report, Who};
+use super::rolling::{self, RollingRestart};
 use super::{Baseline, Driver, FailoverPlan, haproxy, machine, table};
 use crate::fault::Fault;
 use crate::load::prepare;
@@ -47,6 +48,32 @@ enum Setup {
 struct Part {
     setup: Setup,
     cells: Vec<(Case, Scope)>,
+}
+
+/// Every node restarted in turn, behind Understudy.
+pub async fn rolling_restart(
+    ground: &Ground,
+    plan: &FailoverPlan,
+    writers: Writers,
+    progress: &Progress,
+) -> anyhow::Result<RollingRestart> {
+    let on = async |stage: &Stage| {
+        prepare_stage(stage, plan, &names_of(stage), progress).await?;
+        let dir = plan.dir.join("understudy");
+        let front = Front::understudy(stage.kind(), &names_of(stage), writers, &plan.knobs, &dir).await?;
+        rolling::run(stage, &front, plan, conditions(ground, plan), progress).await
+    };
+    match ground {
+        Ground::Attached(stage) => on(stage).await,
+        Ground::Own(wanted) => {
+            let teller = progress.clone();
+            let stage = Stage::up_telling(wanted.clone(), move |step| teller.now(step)).await?;
+            let done = on(&stage).await;
+            progress.now("ending the cluster");
+            let ended = stage.down().await;
+            done.and_then(|done| ended.map(|()| done))
+        }
+    }
 }
 
 /// Runs all of it. A cell that cannot be measured, or breaks off, says why in the report.

@@ -1,0 +1,221 @@
+//! Every node restarted in turn under load: what a maintenance window costs the application.
+//!
+//! Those that stand by come first, the one that takes the traffic last. Each is taken out as an operator would (a switchover, or a drain),
+//! stopped in good order, started again, and put back when the cluster is whole and Understudy counts it in. The load never stops.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::FailoverPlan;
+use super::case::{Case, Scope, Writers};
+use super::cell::{self, At, OPS, SETTLE, SETTLED_WITHIN};
+use super::front::Front;
+use super::progress::Progress;
+use super::result::Conditions;
+use super::table::time;
+use super::understudy::Ordered;
+use crate::checker::{self, Verdict};
+use crate::fault::Fault;
+use crate::figures::{Effect, effect, errors_by_code, ms};
+use crate::ledger::{Client, Op, Outcome};
+use crate::load::Load;
+use crate::stage::{STOP_LIMIT, Stage};
+
+/// What is left of a load may take this long.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// One node's turn.
+#[derive(Clone, Debug, Serialize)]
+pub struct Turn {
+    /// Which node.
+    pub node: String,
+    /// It was the one that took the traffic.
+    pub was_active: bool,
+    /// The order that took it out.
+    pub order: Ordered,
+    /// From stopped to counted in again, ms.
+    pub away_ms: f64,
+    /// What the clients saw from the order on until the next node's.
+    pub effect: Effect,
+    /// Transactions of the naive client that ended badly in that time.
+    pub errors_naive: u64,
+    /// And of the retrying client.
+    pub errors_retrying: u64,
+}
+
+/// The whole.
+#[derive(Clone, Debug, Serialize)]
+pub struct RollingRestart {
+    /// How it was measured.
+    pub conditions: Conditions,
+    /// Node by node.
+    pub turns: Vec<Turn>,
+    /// Of the naive client, from the first order on.
+    pub errors_naive_by_code: BTreeMap<String, u64>,
+    /// Of the retrying client.
+    pub errors_retrying_by_code: BTreeMap<String, u64>,
+    /// All that fell due.
+    pub transactions: u64,
+    /// Reads that did not see the own write before them.
+    pub stale_reads: u64,
+    /// The ledgers against what the clients were told.
+    pub verdict: Verdict,
+}
+
+impl RollingRestart {
+    /// Nobody saw an error, and what clients were told holds.
+    pub fn is_good(&self) -> bool {
+        self.errors_naive_by_code.is_empty()
+            && self.errors_retrying_by_code.is_empty()
+            && self.stale_reads == 0
+            && self.verdict.is_good()
+    }
+
+    /// A line for each node, and one for the whole.
+    pub fn table(&self) -> String {
+        let mut out = format!(
+            "{:<6} {:<10} {:>11} {:>8} {:>14} {:>12} {:>7}\n",
+            "node", "was", "taken out", "away", "worst latency", "longest gap", "errors"
+        );
+        for turn in &self.turns {
+            let was = if turn.was_active { "active" } else { "standing by" };
+            let worst = turn.effect.hold_ms_max.map_or("-".to_owned(), |worst| format!("+{}", time(worst)));
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                out,
+                "{:<6} {was:<11} {:>10} {:>8} {worst:>14} {:>12} {:>7}",
+                turn.node,
+                time(turn.order.took_ms),
+                time(turn.away_ms),
+                time(turn.effect.gap_ms),
+                turn.errors_naive + turn.errors_retrying,
+            );
+        }
+        let errors = |codes: &BTreeMap<String, u64>| codes.values().sum::<u64>();
+        let verdict = &self.verdict;
+        let _ = writeln!(
+            out,
+            "{} transactions: {} errors (naive client), {} (retrying), lost {}, doubled {}, phantom {}, stale reads {}",
+            self.transactions,
+            errors(&self.errors_naive_by_code),
+            errors(&self.errors_retrying_by_code),
+            verdict.lost.len(),
+            verdict.doubled.len(),
+            verdict.phantom.len(),
+            self.stale_reads,
+        );
+        out
+    }
+}
+
+/// A turn as it is being measured.
+struct Begun {
+    node: String,
+    was_active: bool,
+    order: Ordered,
+    away_ms: f64,
+    from: Duration,
+}
+
+/// Restarts each node of `stage` in turn, behind `front`.
+pub async fn run(
+    stage: &Stage,
+    front: &Front,
+    plan: &FailoverPlan,
+    conditions: Conditions,
+    progress: &Progress,
+) -> anyhow::Result<RollingRestart> {
+    front.wait_ready("the proxy").await?;
+    let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000;
+    let at = At { case: Case::Graceful, scope: scope(front), repetition: 0, number: 0 };
+    let load = Load::start(cell::load_plan(front, plan, op_first, at, progress)?).await?;
+    let began = load.began();
+    tokio::time::sleep_until(began + SETTLE + Duration::from_secs_f64(plan.warm_s)).await;
+
+    let mut begun = Vec::new();
+    for node in in_order(stage, front).await? {
+        progress.now(&format!("restarting {node}"));
+        begun.push(restart(stage, front, &node, began).await?);
+        progress.step();
+    }
+    tokio::time::sleep(Duration::from_secs_f64(plan.warm_s)).await;
+    let run = load.stop(DRAIN).await;
+
+    stage.settled(SETTLED_WITHIN).await?;
+    let rows = cell::read_ledgers(stage, plan, op_first).await?;
+    let probe = run.probe.clone().unwrap_or_default();
+    let history: Vec<Op> = run.ops.iter().cloned().chain(probe.writes.clone()).collect();
+    let first = begun.first().map_or(Duration::ZERO, |turn| turn.from);
+    let ends: Vec<Duration> =
+        begun.iter().skip(1).map(|turn| turn.from).chain([run.arrivals_ended]).collect();
+    let rate = cell::rate_of_all(plan);
+    let turns = begun.into_iter().zip(ends).map(|(turn, until)| turn.measured(&run.ops, until, rate));
+    Ok(RollingRestart {
+        turns: turns.collect(),
+        conditions,
+        errors_naive_by_code: errors_by_code(&run.ops, Client::Naive, first),
+        errors_retrying_by_code: errors_by_code(&run.ops, Client::Retrying, first),
+        transactions: run.ops.len() as u64,
+        stale_reads: probe.stale_reads,
+        verdict: checker::check(&history, &rows),
+    })
+}
+
+fn scope(front: &Front) -> Scope {
+    match front.writers() {
+        Writers::One => Scope::Active,
+        Writers::All => Scope::All,
+    }
+}
+
+/// Those that stand by, then the active one.
+async fn in_order(stage: &Stage, front: &Front) -> anyhow::Result<Vec<String>> {
+    let active = front.active().await?;
+    let mut names: Vec<String> = stage.nodes().iter().map(|node| node.name.clone()).collect();
+    names.sort_by_key(|name| *name == active);
+    Ok(names)
+}
+
+async fn restart(stage: &Stage, front: &Front, node: &str, began: Instant) -> anyhow::Result<Begun> {
+    let was_active = front.active().await? == node;
+    let from = began.elapsed();
+    let scope = if was_active && front.writers() == Writers::One { Scope::Active } else { Scope::Passive };
+    let order = front
+        .remove(node, scope)
+        .await
+        .with_context(|| format!("the proxy would not take the traffic off {node}{}", front.last_words()))?;
+    let stopped = Instant::now();
+    stage.fault(node, Fault::Stop).await.with_context(|| format!("cannot stop {node}"))?;
+    stage.wait_gone(node, STOP_LIMIT).await?;
+    stage.fault(node, Fault::Heal).await.with_context(|| format!("cannot start {node} again"))?;
+    stage.settled(SETTLED_WITHIN).await?;
+    front.restore(node).await.with_context(|| format!("cannot let {node} take traffic again"))?;
+    front.wait_ready("the proxy").await?;
+    let away_ms = ms(stopped.elapsed());
+    Ok(Begun { node: node.to_owned(), was_active, order, away_ms, from })
+}
+
+impl Begun {
+    fn measured(self, ops: &[Op], until: Duration, rate: f64) -> Turn {
+        // What was due before the next node's turn, and the quiet phase.
+        let of_turn: Vec<Op> = ops.iter().filter(|op| op.due < until).cloned().collect();
+        let bad = |client| {
+            let due = |op: &&Op| op.client == client && op.due >= self.from && op.outcome != Outcome::Ok;
+            of_turn.iter().filter(due).count() as u64
+        };
+        Turn {
+            effect: effect(&of_turn, SETTLE, self.from, until, rate),
+            errors_naive: bad(Client::Naive),
+            errors_retrying: bad(Client::Retrying),
+            node: self.node,
+            was_active: self.was_active,
+            order: self.order,
+            away_ms: self.away_ms,
+        }
+    }
+}
