@@ -1,4 +1,4 @@
-//! The MySQL client/server protocol as MariaDB and MySQL speak it: packets, the login, commands, where an answer ends, and a
+//! The MySQL client/server protocol as MariaDB and MySQL speak it: packets, the login, commands, where an answer ends, GTIDs, and a
 //! light look at SQL text.
 //!
 //! A core: bytes in, facts out. Nothing here reads a socket, and nothing here trusts a length that came from outside.
@@ -6,6 +6,7 @@
 pub mod capability;
 pub mod command;
 pub mod errno;
+pub mod gtid;
 pub mod handshake;
 pub mod native;
 pub mod ok;

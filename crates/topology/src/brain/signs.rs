@@ -164,7 +164,7 @@ impl Brain {
 
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
-        self.group.heard(&self.core, id, &status);
+        self.group.heard(&self.core, id, &status, asked);
         let now = self.core.now;
         let node = self.core.node_mut(id);
         let was_whole = node.status.as_ref().is_some_and(Status::is_whole);

@@ -13,7 +13,7 @@ use crate::disk::{Ticket, Written};
 use crate::election::{elect_any, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{Group, Way};
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
@@ -97,7 +97,7 @@ impl One {
         }
         if let Kind::Handover { budget, quiet, .. } = run.kind {
             if now >= budget.over() {
-                return self.undo(core, *run, "over_budget", None);
+                return self.undo(core, group, *run, "over_budget", None);
             }
             if let Some(from) = run.from.filter(|_| !quiet) {
                 cut(core, from, budget, run.since);
@@ -121,7 +121,7 @@ impl One {
                 self.phase = Phase::Moving(run);
                 return false;
             }
-            return self.next_candidate(core, *run, &why);
+            return self.next_candidate(core, group, *run, &why);
         }
         // A failed write: tried again, and without it nothing opens.
         if let Some(ticket) = run.ticket {
@@ -130,7 +130,7 @@ impl One {
                 let why = why.to_owned();
                 if matches!(run.kind, Kind::Handover { .. }) {
                     core.say(Level::Error, format!("the decision could not be written to disk: {why}"));
-                    return self.undo(core, *run, "store", None);
+                    return self.undo(core, group, *run, "store", None);
                 }
                 let text = format!(
                     "{} cannot write yet, the decision could not be written to disk: {why}",
@@ -146,15 +146,25 @@ impl One {
         }
         if let Barrier::Failed { why } = &run.barrier {
             let why = why.clone();
-            return self.next_candidate(core, *run, &format!("did not pass the barrier: {why}"));
+            return self.next_candidate(core, group, *run, &format!("did not pass the barrier: {why}"));
         }
         let quiet = !matches!(run.kind, Kind::Handover { quiet: false, .. });
         if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
-            run.barrier = Barrier::asked(now, &core.settings);
-            core.barrier(run.to, run.term);
+            match group.clear_the_way(core, run.from, run.to, run.term) {
+                Way::Clear => {
+                    run.barrier = Barrier::asked(now, &core.settings);
+                    group.take_over(core, run.to, run.term);
+                }
+                Way::Wait => {}
+                Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {
+                    return self.undo(core, group, *run, "not_fenced", Some(&why));
+                }
+                Way::Blocked(why) => core.hold(Level::Error, why),
+            }
         }
         let on_disk = core.disk.written >= run.term;
         if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
+            group.taken_over();
             self.finish(core, *run);
             return true;
         }
@@ -194,12 +204,12 @@ impl One {
     }
 
     /// The chosen one cannot: another, or the same one later, or (in a handover) back.
-    fn next_candidate(&mut self, core: &mut Core, mut run: Move, why: &str) -> bool {
+    fn next_candidate(&mut self, core: &mut Core, group: &mut Group, mut run: Move, why: &str) -> bool {
         let name = core.name(run.to).to_owned();
         let failed = run.to;
         if matches!(run.kind, Kind::Handover { .. }) {
             core.say(Level::Warn, format!("{name} cannot take over, it {why}"));
-            return self.undo(core, run, "not_writable", Some(why));
+            return self.undo(core, group, run, "not_writable", Some(why));
         }
         let from = run.from;
         let other = elect_any(&core.nodes, |id| id != failed && Some(id) != from)
@@ -235,7 +245,14 @@ impl One {
     }
 
     /// A handover that must not go on: the old writer goes on, and nobody sees an error.
-    fn undo(&mut self, core: &mut Core, run: Move, code: &'static str, why: Option<&str>) -> bool {
+    fn undo(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        run: Move,
+        code: &'static str,
+        why: Option<&str>,
+    ) -> bool {
         let Some(from) = run.from else {
             self.phase = Phase::Starting { until: core.now };
             return true;
@@ -254,6 +271,7 @@ impl One {
             }
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
+            "not_fenced" => why.unwrap_or_default().to_owned(),
             _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).verdict.reason)),
         };
         let text = format!(
@@ -263,9 +281,16 @@ impl One {
         );
         core.say(Level::Warn, text.clone());
         self.not_before = core.now + HANDOVER_GAP;
-        self.phase = Phase::Settled;
-        if core.node(from).doubt.is_none() && core.node(from).verdict.serves != Serves::No {
-            self.open(core, from);
+        if group.is_fenced() {
+            // It may have been made read only: it takes over from itself, under the new term.
+            let mut back = Move::new(core, Some(run.to), from, term, Kind::Start);
+            back.ticket = self.going_on.take();
+            self.phase = Phase::Moving(Box::new(back));
+        } else {
+            self.phase = Phase::Settled;
+            if core.node(from).doubt.is_none() && core.node(from).verdict.serves != Serves::No {
+                self.open(core, from);
+            }
         }
         if let Some(order) = &run.order {
             core.refuse(order.id, code, text);

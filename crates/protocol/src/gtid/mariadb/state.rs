@@ -1,0 +1,175 @@
+//! What a server holds: the newest transaction of every server in every domain, as `gtid_binlog_state` says.
+//!
+//! With `gtid_strict_mode` a server that holds one transaction of another server holds every earlier one of that server in that
+//! domain. So these numbers are an upper bound for each server, and comparing two states tells which transactions only one has.
+//!
+//! The order within a domain is not relied upon: a server's text means its newest transaction to come last, but its sort keeps
+//! that only in short lists.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use super::super::scan::ParseError;
+use super::{Gtid, Position, each, list};
+
+/// A server's binlog state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct State {
+    newest: BTreeMap<(u32, u32), u64>,
+}
+
+impl State {
+    /// The newest transaction of each server in each domain: by domain, then by number.
+    pub fn gtids(&self) -> impl Iterator<Item = Gtid> + '_ {
+        let gtid = |(&(domain, server), &sequence): (&(u32, u32), &u64)| Gtid { domain, server, sequence };
+        let mut gtids: Vec<Gtid> = self.newest.iter().map(gtid).collect();
+        gtids.sort_unstable_by_key(|gtid| (gtid.domain, gtid.sequence, gtid.server));
+        gtids.into_iter()
+    }
+
+    /// Nothing was written, or nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.newest.is_empty()
+    }
+
+    /// Whether it is certain that this server has the transaction.
+    pub fn contains_gtid(&self, gtid: Gtid) -> bool {
+        self.newest.get(&(gtid.domain, gtid.server)).is_some_and(|newest| gtid.sequence <= *newest)
+    }
+
+    /// Whether it is certain that this server has all that the other has.
+    pub fn contains(&self, other: &Self) -> bool {
+        other.minus(self).is_empty()
+    }
+
+    /// The highest number of each domain, which with `gtid_strict_mode` is the server's `gtid_binlog_pos`.
+    pub fn position(&self) -> Position {
+        let mut newest = BTreeMap::new();
+        // In the order of numbers, so that the highest stays.
+        for gtid in self.gtids() {
+            newest.insert(gtid.domain, (gtid.sequence, gtid.server));
+        }
+        Position { newest }
+    }
+
+    /// Adds what a server executed as a replica. A server cloned from a backup has an empty state and a `gtid_slave_pos`.
+    pub fn add_position(&mut self, position: &Position) {
+        for gtid in position.gtids() {
+            self.add(gtid);
+        }
+    }
+
+    /// What either has.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let mut all = self.clone();
+        for (&(domain, server), &sequence) in &other.newest {
+            all.add(Gtid { domain, server, sequence });
+        }
+        all
+    }
+
+    /// Adds one transaction, and with it every earlier one of its server and domain.
+    pub fn add(&mut self, gtid: Gtid) {
+        let newest = self.newest.entry((gtid.domain, gtid.server)).or_insert(gtid.sequence);
+        *newest = gtid.sequence.max(*newest);
+    }
+
+    /// What this has and the other does not show: errant transactions, when the other is the primary's state.
+    ///
+    /// Never too little while both ran with `gtid_strict_mode`. It is too much when the other forgot a server (RESET MASTER, a
+    /// clone from a backup of a former replica): give it its `gtid_slave_pos` before, and have a person look at what is left.
+    pub fn minus(&self, other: &Self) -> Runs {
+        let left = self.newest.iter().filter_map(|(&(domain, server), &last)| {
+            let after = other.newest.get(&(domain, server)).copied().unwrap_or(0);
+            (last > after).then_some(Run { domain, server, after, last })
+        });
+        Runs(left.collect())
+    }
+}
+
+impl FromStr for State {
+    type Err = ParseError;
+
+    /// Reads the server's form. The same server twice in a domain is refused.
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut newest = BTreeMap::new();
+        each(text, |gtid, at_byte| match newest.insert((gtid.domain, gtid.server), gtid.sequence) {
+            None => Ok(()),
+            Some(_) => {
+                let what = format!("a second GTID of server {} in domain {}", gtid.server, gtid.domain);
+                Err(ParseError { at_byte, what })
+            }
+        })?;
+        Ok(Self { newest })
+    }
+}
+
+impl fmt::Display for State {
+    /// As `gtid_binlog_state` takes it: by domain, the highest number last.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(formatter, self.gtids())
+    }
+}
+
+/// Transactions of one server in one domain: those with a number above `after`, up to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Run {
+    /// The domain.
+    pub domain: u32,
+    /// The server that wrote them.
+    pub server: u32,
+    /// The last number that is not of the run.
+    pub after: u64,
+    /// The last number of the run; that transaction exists.
+    pub last: u64,
+}
+
+impl Run {
+    /// How many numbers there are. Some may be other servers', or left out: at most so many transactions, at least one.
+    pub fn numbers(&self) -> u64 {
+        self.last.saturating_sub(self.after)
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain, server, last, .. } = self;
+        match self.numbers() {
+            0 | 1 => write!(formatter, "{domain}-{server}-{last}"),
+            _ => write!(formatter, "{domain}-{server}-{}..{last}", self.after.saturating_add(1)),
+        }
+    }
+}
+
+/// What one state has and another does not: one run a server and domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Runs(Vec<Run>);
+
+impl Runs {
+    /// Each of them, by domain and server.
+    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.0.iter()
+    }
+
+    /// None.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many numbers they have together: at most so many transactions.
+    pub fn numbers(&self) -> u128 {
+        self.0.iter().map(|run| u128::from(run.numbers())).sum()
+    }
+}
+
+impl fmt::Display for Runs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, run) in self.0.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            write!(formatter, "{comma}{run}")?;
+        }
+        Ok(())
+    }
+}
