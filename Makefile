@@ -25,8 +25,9 @@ static: ## The same for any Linux of this processor, old or new: target/ARCH-unk
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
 
-soak: setup ## Sessions in random states, moved, beside twins that never moved: others each time (MOVES_CASES=N, MOVES_SEED=N)
+soak: build ## Long runs: sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test restore_all
+	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 
 bench-proxy: build ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy

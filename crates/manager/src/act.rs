@@ -29,6 +29,8 @@ impl Failed {
     }
 }
 
+/// Longer than what a member remembers of what the others have (evs.causal_keepalive_period, 1 s).
+const MEMORY_MAX: Duration = Duration::from_millis(1500);
 /// How often the view is looked at while its change is waited for.
 const VIEW_LOOK: Duration = Duration::from_millis(5);
 
@@ -37,9 +39,21 @@ const VIEW_LOOK: Duration = Duration::from_millis(5);
 /// A causal read that is under way while the group changes its view is never answered (measured on MariaDB 10.11.19: it hangs
 /// beyond 3 s, while writes go on; the provider gives it up after repl.causal_read_timeout, 30 s). One that begins after the
 /// change takes a millisecond. So the view is watched beside it on a second connection, and each change begins the read anew.
-pub(crate) async fn barrier(address: &str, login: &Login, within: Duration) -> Result<(), Failed> {
+///
+/// Just after the loss of a member a causal read may be answered from memory (see [`topology::galera::question`]), and miss what that member
+/// wrote last. So it is read when the view is without the lost one, by any of the names in `lost`; or, where the view keeps it (we alone
+/// have lost it, or the view has no names), after [`MEMORY_MAX`].
+pub(crate) async fn barrier(
+    address: &str,
+    login: &Login,
+    lost: Option<&[String]>,
+    within: Duration,
+) -> Result<(), Failed> {
     in_time(within, async {
         let mut watch = Link::connect(address, login, within).await?;
+        if let Some(lost) = lost {
+            until_without(&mut watch, lost, within).await?;
+        }
         let mut view = view(&mut watch, within).await?;
         loop {
             let read = causal_read(address, login, within);
@@ -52,6 +66,20 @@ pub(crate) async fn barrier(address: &str, login: &Login, within: Duration) -> R
         }
     })
     .await
+}
+
+/// Returns when the node's view has no member of these names; at the latest after [`MEMORY_MAX`].
+async fn until_without(watch: &mut Link, lost: &[String], within: Duration) -> Result<(), Failed> {
+    let until = Instant::now() + MEMORY_MAX;
+    loop {
+        let members = watch.query(sql::MEMBERS, within).await?;
+        let members = members.value_of("wsrep_incoming_addresses").unwrap_or_default();
+        let is_there = members.split(',').any(|member| lost.iter().any(|name| name == member.trim()));
+        if !is_there || Instant::now() >= until {
+            return Ok(());
+        }
+        sleep(VIEW_LOOK).await;
+    }
 }
 
 async fn causal_read(address: &str, login: &Login, within: Duration) -> Result<(), Failed> {

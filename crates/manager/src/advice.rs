@@ -7,7 +7,7 @@
 //!   - `SET GLOBAL wsrep_provider_options = 'evs.evict=...'` needs SUPER (else 1227): BINLOG ADMIN, REPLICATION SLAVE ADMIN,
 //!     CONNECTION ADMIN and READ_ONLY ADMIN do not do, and MariaDB has no SYSTEM_VARIABLES_ADMIN;
 //!   - which tables have no transactions is shown by information_schema only with TRIGGER (tables, views, triggers) and EXECUTE (stored
-//!     functions) on everything, see [`topology::catalogue`];
+//!     functions) on everything, see [`topology::catalogue`]; a view's definition only with SELECT and SHOW VIEW on it, which is not asked for;
 //!   - CONNECTION ADMIN lets the probe in when the clients have used up max_connections.
 
 /// What the monitor account needs; `USER` and `HOST` to be filled in.
@@ -65,8 +65,8 @@ pub(crate) fn accounts(node: &str, user: &str, errno: u16, message: &str) -> Str
 
 pub(crate) fn tables_hidden(node: &str, user: &str) -> String {
     format!(
-        "{node} does not show {user:?} which tables have no transactions, so a write that loses its node may end as \"outcome unknown\" where \
-         it could be sent again: run there: {}",
+        "{node} does not show {user:?} which tables have no transactions, and which views may write, so a write or a read that loses its \
+         node may end as \"outcome unknown\" where it could be sent again: run there: {}",
         grants_for(user)
     )
 }

@@ -21,6 +21,7 @@ use topology::{NodeId, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
+use crate::loans::Loans;
 use crate::probe::{Note, Wish};
 use crate::store::JournalRow;
 use crate::store::{Saved, Store, Work};
@@ -59,6 +60,8 @@ pub(crate) struct Cycle {
     pub notes_in: mpsc::Sender<Note>,
     /// Questions to the group wait here for one another.
     pub questions: Arc<Semaphore>,
+    /// What of the nodes' own settings is changed for a while.
+    pub loans: Arc<Loans>,
     /// The tasks that watch, pace and hurry the nodes.
     pub watched: Watched,
     pub store_thread: JoinHandle<()>,
@@ -81,6 +84,15 @@ struct Desk {
     own: VecDeque<Fact>,
     term: Term,
     viewed: Option<Instant>,
+}
+
+impl Desk {
+    /// What a node of that configured address may be called among the members.
+    fn names_of(&self, address: &str) -> Vec<String> {
+        let aliases =
+            self.aliases.iter().filter(|(_, known)| *known == address).map(|(alias, _)| alias.clone());
+        aliases.chain([address.to_owned()]).collect()
+    }
 }
 
 impl Cycle {
@@ -132,6 +144,9 @@ impl Cycle {
                     Fact::Tick
                 }
             };
+            if let Fact::LinkUp { node, .. } = &fact {
+                self.meet(&mut acts, *node);
+            }
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
             let busy = !actions.is_empty();
@@ -213,10 +228,11 @@ impl Cycle {
                     self.persist(number, term, writer, &sessions_max);
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
-                Action::Barrier { node, term, within } => {
+                Action::Barrier { node, term, lost, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
+                    let lost = lost.map(|lost| desk.names_of(&self.address(lost)));
                     acts.spawn(async move {
-                        let outcome = match act::barrier(&address, &login, within).await {
+                        let outcome = match act::barrier(&address, &login, lost.as_deref(), within).await {
                             Ok(()) => Outcome::BarrierPassed { node, term },
                             Err(Failed { why, .. }) => Outcome::BarrierFailed { node, term, why },
                         };
@@ -241,7 +257,7 @@ impl Cycle {
                     let name = self.name(node).to_owned();
                     acts.spawn(async move {
                         let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
-                            Ok(Names::Known(names)) => (Fact::Untransactional { node, names }, None),
+                            Ok(Names::Known(catalogue)) => (Fact::Catalogue { node, catalogue }, None),
                             Ok(Names::Hidden) => {
                                 (Fact::Tick, Some(advice::tables_hidden(&name, &login.user)))
                             }
@@ -263,15 +279,29 @@ impl Cycle {
         }
     }
 
+    /// Puts on disk what of the node's own settings may be changed for a moment.
+    fn meet(&self, acts: &mut JoinSet<Done>, node: NodeId) {
+        let (address, login) = (self.address(node), self.login.clone());
+        let (loans, turn, notes) =
+            (Arc::clone(&self.loans), Arc::clone(&self.questions), self.notes_in.clone());
+        acts.spawn(async move {
+            if let Some(sentence) = loans.meet(&address, &login, &turn).await {
+                // A closed queue means that all of this ends.
+                let _ = notes.send(Note::Say(sentence)).await;
+            }
+            (Fact::Tick, None)
+        });
+    }
+
     /// What only a Galera cluster needs.
     fn tend_group(&self, acts: &mut JoinSet<Done>, action: galera::Action) {
         match action {
             galera::Action::Evict { victim, gcomm_uuid, via, view, within } => {
                 let (address, login) = (self.address(via), self.login.clone());
-                let turn = Arc::clone(&self.questions);
+                let (turn, loans) = (Arc::clone(&self.questions), Arc::clone(&self.loans));
                 let forbidden = advice::evict(self.name(via), &self.login.user);
                 acts.spawn(async move {
-                    match evict::evict(&address, &login, &turn, &gcomm_uuid, view, within).await {
+                    match evict::evict(&address, &login, (&turn, &loans), &gcomm_uuid, view, within).await {
                         Ok(done) => {
                             let outcome = match done {
                                 evict::Done::Evicted => galera::Outcome::Evicted { victim, via },

@@ -9,6 +9,7 @@ use topology::galera::question::Answer;
 use topology::galera::sql;
 
 use crate::act::{Failed, in_time, view, view_after};
+use crate::loans::Loans;
 use crate::question;
 
 /// Between two tries to clear a list, how many there are, and how long each may take.
@@ -29,7 +30,7 @@ pub(crate) enum Done {
 pub(crate) async fn evict(
     address: &str,
     login: &Login,
-    turn: &Semaphore,
+    (turn, loans): (&Semaphore, &Loans),
     gcomm_uuid: &str,
     from: u64,
     within: Duration,
@@ -43,7 +44,7 @@ pub(crate) async fn evict(
         if before != from.to_string() {
             return Err(moved());
         }
-        match question::ask(address, login, turn, question::PATIENCE).await? {
+        match question::ask(address, login, turn, loans, question::PATIENCE).await? {
             Answer::Acknowledged => {
                 link.quit();
                 return Ok(Done::Spared);

@@ -21,6 +21,7 @@ mod cycle;
 mod evict;
 mod hurry;
 mod journal;
+mod loans;
 mod pacer;
 mod probe;
 mod question;

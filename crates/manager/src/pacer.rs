@@ -1,15 +1,18 @@
 //! One node's pace: a task that brings `evs.join_retrans_period` in line with the newest wish, and puts the node's own value back.
 //!
 //! Enters: whether the node is to be brisk. Leaves: SET GLOBAL on the node, nothing else. Wishes that are overtaken are skipped.
-//! Invariant: after the last wish, or when the wishes end, the node has its own value again, unless it cannot be reached; should
-//! this process be killed in between, the node keeps the shorter period, which it uses only while a view changes.
+//! Invariant: the node's own value is on disk before it is changed ([`crate::loans`]). After the last wish, or when the wishes end, the node
+//! has it again, unless it cannot be reached; should this process be killed in between, its next start puts it back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use topology::galera::sql;
+
+use crate::loans::{BRISK, Loans};
 
 /// How long one try may take, how long to wait before the next, and how many there are for putting a value back.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -20,6 +23,7 @@ pub(crate) struct Pacer {
     pub address: String,
     pub login: Login,
     pub wish: watch::Receiver<bool>,
+    pub loans: Arc<Loans>,
 }
 
 impl Pacer {
@@ -36,6 +40,7 @@ impl Pacer {
                 (_, before) => own = before,
             }
             if ended {
+                self.loans.end(&self.address, &self.login).await;
                 return;
             }
         }
@@ -46,12 +51,12 @@ impl Pacer {
         let mut own = None;
         let done = timeout(DEADLINE, async {
             let mut link = Link::connect(&self.address, &self.login, DEADLINE).await?;
+            let talk = link.query(sql::TALK, DEADLINE).await?;
+            let uuid = talk.value_of("wsrep_gcomm_uuid").unwrap_or_default();
             let options = link.query(sql::PROVIDER_OPTIONS, DEADLINE).await?;
-            own = options
-                .text(0, 0)
-                .and_then(|options| sql::option(options, sql::JOIN_PERIOD))
-                .filter(|period| *period != sql::JOIN_PERIOD_MIN)
-                .and_then(|period| sql::set_period(sql::JOIN_PERIOD, period));
+            let options = options.text(0, 0).unwrap_or_default();
+            let period = self.loans.own(&self.address, uuid, options, BRISK).await;
+            own = period.and_then(|period| sql::set_period(sql::JOIN_PERIOD, &period));
             if own.is_some() {
                 link.query(sql::BRISK, DEADLINE).await?;
             }

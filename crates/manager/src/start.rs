@@ -1,6 +1,6 @@
 //! Starts the manager on a thread of its own, and gives back the ends of its channels.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use topology::{NodeId, Term};
 
 use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
+use crate::loans::Loans;
 use crate::question;
 use crate::settings::Settings;
 use crate::store::{Opened, Saved, Store, StoreError};
@@ -142,14 +143,15 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
             let questions = Arc::new(question::turn());
+            let nodes = cluster.nodes.iter().map(|node| (node.name.clone(), node.address.clone()));
+            let loans = Arc::new(Loans::new(store.clone(), nodes.collect(), loans));
             let making = Making {
                 settings: cluster.clone(),
                 login: login.clone(),
                 started,
                 notes: notes_in.clone(),
                 questions: Arc::clone(&questions),
-                store: store.clone(),
-                loans: Arc::new(Mutex::new(loans)),
+                loans: Arc::clone(&loans),
             };
             let cycle = Cycle {
                 settings: cluster,
@@ -162,6 +164,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 notes,
                 notes_in,
                 questions,
+                loans,
                 watched: Watched::start(making),
                 store_thread,
                 routes: routes_in,
@@ -215,7 +218,6 @@ fn nothing_known(settings: &Settings, term: Term) -> Routes {
         hold_because: Some("no node has been checked yet".into()),
         greeting: None,
         accounts: Arc::default(),
-        untransactional: Arc::default(),
-        untransactional_known: false,
+        catalogue: None,
     }
 }

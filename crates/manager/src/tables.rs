@@ -1,18 +1,23 @@
-//! Reads from a node which names a statement may not touch if it is to be rolled back whole; see [`topology::catalogue`].
+//! Reads from a node which names mean more than a statement's text shows; see [`topology::catalogue`].
+//!
+//! A view counts when its definition is not a plain read by the same look at its text that a client's statement gets, or names a view
+//! that counts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use link::{Link, Login, Rows};
+use protocol::statement::{Kind, Statement, names_any};
 use tokio::time::timeout;
-use topology::catalogue::{PRIVILEGES, REACH, Sight, TABLES};
+use topology::catalogue::{CALLABLE, Catalogue, PRIVILEGES, REACH, Sight, TABLES, VIEWS};
 
 use crate::act::Failed;
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// All of them, as the server writes them.
-    Known(Vec<String>),
+    /// All of them.
+    Known(Catalogue),
     /// The account may not see enough to say.
     Hidden,
 }
@@ -34,7 +39,9 @@ pub(crate) async fn read(address: &str, login: &Login, within: Duration) -> Resu
             }
             names.extend(first_column(&link.query(REACH, within).await?));
         }
-        Ok(Names::Known(names))
+        let callable = link.query(CALLABLE, within).await?;
+        let views = link.query(VIEWS, within).await?;
+        Ok(Names::Known(Catalogue::new(names, writing_reads(sight, &pairs(&callable), &pairs(&views)))))
     };
     let late = || Failed { errno: 0, why: format!("no answer within {within:?}") };
     timeout(within, read).await.unwrap_or_else(|_| Err(late()))
@@ -42,6 +49,42 @@ pub(crate) async fn read(address: &str, login: &Login, within: Duration) -> Resu
 
 fn first_column(rows: &Rows) -> Vec<String> {
     (0..rows.len()).filter_map(|row| rows.text(row, 0).map(Into::into)).collect()
+}
+
+fn pairs(rows: &Rows) -> Vec<(&str, &str)> {
+    (0..rows.len())
+        .filter_map(|row| Some((rows.text(row, 0)?, rows.text(row, 1).unwrap_or_default())))
+        .collect()
+}
+
+/// Which names may write when they are read, by the rows of [`CALLABLE`] and [`VIEWS`].
+fn writing_reads(sight: Sight, callable: &[(&str, &str)], views: &[(&str, &str)]) -> BTreeSet<String> {
+    let may_call = !sight.reach || !callable.is_empty();
+    let is_read = |text: &str| Statement::of(text.as_bytes()).kind == Kind::Read;
+    let mut names: BTreeSet<String> = callable
+        .iter()
+        .filter(|(what, name)| match *what {
+            "remote" => true,
+            // A call of any other is seen in the statement itself.
+            "function" => is_read(&format!("SELECT {name}(1)")) || is_read(&format!("SELECT {name} (1)")),
+            _ => false,
+        })
+        .map(|(_, name)| name.to_lowercase())
+        .collect();
+    let (counted, mut others): (Vec<_>, Vec<_>) =
+        views.iter().partition(|(_, text)| if text.is_empty() { may_call } else { !is_read(text) });
+    names.extend(counted.into_iter().map(|(name, _)| name.to_lowercase()));
+    // Until no view is left that names one that counts.
+    while !names.is_empty() {
+        let names_one = |text: &str| names_any(text.as_bytes(), 0, |name| names.contains(name));
+        let (more, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, text)| names_one(text));
+        others = rest;
+        if more.is_empty() {
+            break;
+        }
+        names.extend(more.into_iter().map(|(name, _)| name.to_lowercase()));
+    }
+    names
 }
 
 #[cfg(test)]
@@ -61,16 +104,20 @@ mod tests {
         }
     }
 
-    async fn names(address: &str, user: &str) -> Names {
-        let mut names = read(address, &Login::new(user, Secret::None), WITHIN).await.unwrap();
-        if let Names::Known(names) = &mut names {
-            names.sort();
-        }
-        names
+    /// What is read as `user`; of it, what is not rolled back.
+    async fn names(address: &str, user: &str) -> Option<Vec<String>> {
+        catalogue(address, user).await.map(|catalogue| catalogue.untransactional.into_iter().collect())
     }
 
-    fn known(names: &[&str]) -> Names {
-        Names::Known(names.iter().map(ToString::to_string).collect())
+    async fn catalogue(address: &str, user: &str) -> Option<Catalogue> {
+        match read(address, &Login::new(user, Secret::None), WITHIN).await.unwrap() {
+            Names::Known(catalogue) => Some(catalogue),
+            Names::Hidden => None,
+        }
+    }
+
+    fn known(names: &[&str]) -> Option<Vec<String>> {
+        Some(names.iter().map(ToString::to_string).collect())
     }
 
     #[tokio::test]
@@ -95,7 +142,7 @@ mod tests {
             ],
         )
         .await;
-        assert_eq!(names(&address, "blind").await, Names::Hidden);
+        assert_eq!(names(&address, "blind").await, None);
         assert_eq!(names(&address, "short").await, known(&[]));
         assert_eq!(names(&address, "watch@home").await, known(&[]));
         run(
@@ -108,9 +155,61 @@ mod tests {
             ],
         )
         .await;
-        assert_eq!(names(&address, "blind").await, Names::Hidden);
-        assert_eq!(names(&address, "short").await, Names::Hidden, "it would miss triggers and functions");
-        let all = known(&["Log", "counted", "fleeting", "old", "safe", "shown"]);
+        assert_eq!(names(&address, "blind").await, None);
+        assert_eq!(names(&address, "short").await, None, "it would miss triggers and functions");
+        let all = known(&["counted", "fleeting", "log", "old", "safe", "shown"]);
         assert_eq!(names(&address, "watch@home").await, all);
+    }
+
+    #[tokio::test]
+    async fn views_that_may_run_stored_code_are_known() {
+        let server = fixture::Server::start(&[]);
+        let address = server.address().to_string();
+        run(
+            &address,
+            &[
+                "CREATE USER `watch@home`@'%'",
+                "GRANT TRIGGER, EXECUTE ON *.* TO `watch@home`@'%'",
+                "CREATE USER sees@'%'",
+                "GRANT TRIGGER, EXECUTE, SELECT, SHOW VIEW ON *.* TO sees@'%'",
+                "CREATE USER short@'%'",
+                "GRANT SHOW VIEW ON *.* TO short@'%'",
+                "CREATE TABLE shop.safe (id INT PRIMARY KEY, name VARCHAR(20), at DATETIME)",
+                "CREATE VIEW shop.plain AS SELECT IFNULL(name, 'it\\'s') AS a, CAST(name AS CHAR(10)) AS b, DATE_FORMAT(at, '%Y') AS c, \
+                     at + INTERVAL 1 DAY AS d, EXTRACT(YEAR FROM at) AS e, CASE WHEN id IN (1, 2) THEN 1 ELSE COALESCE(name, 2) END AS f, \
+                     CURRENT_TIMESTAMP() AS g, CAST(id AS DECIMAL(10,2)) AS h FROM shop.safe",
+                "CREATE VIEW shop.sums AS SELECT COUNT(*) AS n, GROUP_CONCAT(s.name SEPARATOR ',') AS m \
+                     FROM shop.safe s LEFT JOIN shop.plain p ON (p.b = s.name) GROUP BY s.at",
+            ],
+        )
+        .await;
+        let reads = async |user| {
+            catalogue(&address, user)
+                .await
+                .map(|catalogue| catalogue.writing_reads.into_iter().collect::<Vec<_>>())
+        };
+        assert_eq!(reads("watch@home").await, known(&[]), "there is nothing that a view could call");
+        assert_eq!(reads("sees").await, known(&[]));
+        assert_eq!(
+            reads("short").await,
+            known(&["plain", "sums"]),
+            "there may be functions that it does not see"
+        );
+        run(
+            &address,
+            &[
+                "CREATE FUNCTION shop.noted() RETURNS INT RETURN 1",
+                "CREATE FUNCTION shop.any_value(x INT) RETURNS INT RETURN x",
+                "CREATE SEQUENCE shop.numbers",
+                "CREATE VIEW shop.Direct AS SELECT shop.noted() AS x",
+                "CREATE VIEW shop.nested AS SELECT x FROM shop.Direct",
+                "CREATE VIEW shop.deeper AS SELECT n.x FROM shop.safe JOIN shop.nested n ON n.x = safe.id",
+                "CREATE VIEW shop.drawn AS SELECT NEXTVAL(shop.numbers) AS n",
+            ],
+        )
+        .await;
+        assert_eq!(reads("sees").await, known(&["any_value", "deeper", "direct", "drawn", "nested"]));
+        let all = known(&["any_value", "deeper", "direct", "drawn", "nested", "plain", "sums"]);
+        assert_eq!(reads("watch@home").await, all, "their definitions are not shown to it");
     }
 }

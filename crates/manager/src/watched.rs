@@ -6,7 +6,7 @@
 //!                       at once after a run of 10 s or more, else after 1, 2, 4, ... 30 s
 //! ```
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use link::Login;
@@ -17,10 +17,10 @@ use topology::fact::{Fact, LinkEnd};
 use topology::galera;
 use topology::galera::HurryEnd;
 
-use crate::hurry::{self, Loan};
+use crate::hurry;
+use crate::loans::Loans;
 use crate::pacer::Pacer;
 use crate::probe::{Note, Probe, Wish};
-use crate::store::Store;
 use crate::tasks::Tasks;
 
 /// Wishes to one probe that may wait.
@@ -48,9 +48,8 @@ pub(crate) struct Making {
     pub notes: mpsc::Sender<Note>,
     /// Questions to the group wait here for one another.
     pub questions: Arc<Semaphore>,
-    pub store: Store,
-    /// What of the nodes' own settings is not given back, as it is on disk.
-    pub loans: Arc<Mutex<Vec<Loan>>>,
+    /// What of the nodes' own settings is changed for a while.
+    pub loans: Arc<Loans>,
 }
 
 pub(crate) struct Watched {
@@ -238,7 +237,8 @@ impl Making {
             wish.mark_changed();
         }
         let address = self.settings.nodes[usize::from(node.0)].address.clone();
-        tasks.start(Role::Pacer(node), Pacer { address, login: self.login.clone(), wish }.run());
+        let (login, loans) = (self.login.clone(), Arc::clone(&self.loans));
+        tasks.start(Role::Pacer(node), Pacer { address, login, wish, loans }.run());
         pace
     }
 
@@ -247,7 +247,6 @@ impl Making {
         let worker = hurry::Worker {
             login: self.login.clone(),
             turn: Arc::clone(&self.questions),
-            store: self.store.clone(),
             notes: self.notes.clone(),
             wish,
             loans: Arc::clone(&self.loans),

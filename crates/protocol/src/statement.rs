@@ -11,7 +11,8 @@
 //!
 //! What no look at the text can tell: a view, or a stored function named like a built-in one of the other server family,
 //! may call something that writes; a procedure may do anything to the session ([`Kind::Write`], and a pin only for what
-//! its arguments show). For those there is the server's own session tracking.
+//! its arguments show). For those there is the server's own session tracking, and whoever uses this looks the names in the text up
+//! ([`names_any`]).
 //!
 //! ```text
 //!   text --lexer--> tokens --Look (what every statement is searched for)--> first word --> kind

@@ -26,11 +26,14 @@ pub enum Doing {
     Held = 4,
     /// Its client is gone; what it left is ended on the node.
     Ending = 5,
+    /// The rest of a statement, or of a file that it loads, is awaited of its client.
+    Sending = 6,
 }
 
 impl Doing {
     fn of(doing: u8) -> Self {
-        [Self::Idle, Self::InTransaction, Self::Running, Self::Unread, Self::Held, Self::Ending]
+        use Doing::{Ending, Held, Idle, InTransaction, Running, Sending, Unread};
+        [Idle, InTransaction, Running, Unread, Held, Ending, Sending]
             .into_iter()
             .find(|known| *known as u8 == doing)
             .unwrap_or(Self::Idle)
@@ -45,6 +48,7 @@ impl Doing {
             }
             Self::Running => format!("its statement has run for {seconds:.1} s"),
             Self::Unread => format!("its client has not read for {seconds:.1} s"),
+            Self::Sending => format!("its client has not sent the rest of its statement for {seconds:.1} s"),
             Self::Held => format!("held for {seconds:.1} s"),
             Self::Ending => {
                 format!("its client is gone, and its statement has been ending for {seconds:.1} s")
@@ -96,8 +100,13 @@ impl Card {
 
     /// A statement runs from `now` on, which it would cost so much to break off.
     pub fn set_running(&self, cost: Cost, now: Instant) {
-        self.cost.store(cost as u8, Relaxed);
+        self.set_cost(cost);
         self.set(Doing::Running, now);
+    }
+
+    /// What it would cost to break off what it does.
+    pub fn set_cost(&self, cost: Cost) {
+        self.cost.store(cost as u8, Relaxed);
     }
 
     fn cost(&self, doing: Doing) -> &'static str {
@@ -105,6 +114,7 @@ impl Card {
             _ if doing == Doing::InTransaction => "its transaction is rolled back",
             cost if cost == Cost::CutShort as u8 => "its result is cut short, and nothing is changed",
             cost if cost == Cost::Unknown as u8 => "the outcome of its statement is unknown",
+            cost if cost == Cost::NotRun as u8 => "its statement is not executed",
             _ => "its transaction is rolled back",
         }
     }

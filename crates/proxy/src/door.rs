@@ -4,15 +4,17 @@
 //! look at, a verdict for each held statement, [`Fact::Quiesced`]. Nobody else changes any of it, so there is no lock to hold
 //! across an await, and no order of events that two parties could see differently.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
+use session::names::{List, Names};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use topology::Term;
 use topology::account::Accounts;
+use topology::catalogue::Catalogue;
 use topology::fact::Fact;
 use topology::routes::{Routes, ServerGreeting};
 
@@ -33,8 +35,8 @@ pub struct Board {
     pub greeting: Option<Arc<ServerGreeting>>,
     /// The client accounts.
     pub accounts: Arc<Accounts>,
-    /// See [`Routes::untransactional`]; `None` while they are not known.
-    pub untransactional: Option<Arc<BTreeSet<String>>>,
+    /// See [`Routes::catalogue`].
+    pub catalogue: Option<Arc<Catalogue>>,
 }
 
 impl Board {
@@ -133,7 +135,7 @@ impl Door {
             hold_because: Some("no routes are known yet".into()),
             greeting: None,
             accounts: Arc::default(),
-            untransactional: None,
+            catalogue: None,
         };
         let (publish, board) = watch::channel(Arc::new(empty));
         let keeper = Keeper {
@@ -163,9 +165,9 @@ impl Door {
         self.board.clone()
     }
 
-    /// Names of what is not rolled back for certain; `None` while they are not known.
-    pub fn untransactional(&self) -> Option<Arc<BTreeSet<String>>> {
-        self.board.borrow().untransactional.clone()
+    /// What is known of names that mean more than a statement's text shows.
+    pub fn names(&self, list: List) -> Names {
+        Names::of(self.board.borrow().catalogue.as_ref(), list)
     }
 
     /// A lane that takes a transaction now, without waiting; not `avoid`, where the statement has just failed.
@@ -341,7 +343,7 @@ impl Keeper {
             hold_because: routes.hold_because.clone(),
             greeting: routes.greeting.clone(),
             accounts: routes.accounts.clone(),
-            untransactional: routes.untransactional_known.then(|| routes.untransactional.clone()),
+            catalogue: routes.catalogue.clone(),
         }));
         self.stats.term.store(routes.term.0, Ordering::Relaxed);
         self.refresh_gate();
@@ -410,7 +412,7 @@ mod tests {
             hold_because: None,
             greeting: None,
             accounts: Arc::default(),
-            untransactional: None,
+            catalogue: None,
         };
         let (_publish, board) = watch::channel(Arc::new(board));
         let door = Door { handle: handle.clone(), board, next_id: AtomicU64::new(0) };

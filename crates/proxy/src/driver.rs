@@ -229,8 +229,8 @@ impl Driver {
         let payload = &bytes[HEADER_LEN..command.len.min(bytes.len())];
         let door = &self.shared.door;
         let next =
-            self.session.command(payload, command.whole, self.client.caps, self.at.standing(), &|| {
-                door.untransactional()
+            self.session.command(payload, command.whole, self.client.caps, self.at.standing(), &|list| {
+                door.names(list)
             });
         match next {
             Next::Forward(flight) => self.forward(flight, command).await,
@@ -412,11 +412,18 @@ impl Driver {
             retained = command.len;
         } else {
             command.len = 0;
-            let streamed = stream_command(&mut self.client, backend).await;
+            let streamed = stream_command(&mut self.client, backend, &self.card, exchange.flight()).await;
             exchange.is_streamed();
             match streamed {
                 Streamed::Whole => {}
-                Streamed::Lost(how) => return self.lost(how, Loss::unsent()),
+                Streamed::Lost(how, unread) => {
+                    self.client.unread = Some(unread);
+                    return self.lost(how, Loss::unsent());
+                }
+                Streamed::Cut(unread) => {
+                    self.client.unread = Some(unread);
+                    return Event::Lost(Loss { given_up: true, ..Loss::unsent() });
+                }
                 Streamed::ClientGone => return Event::ClientGone,
             }
         }

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
+use crate::feed::{self, Unread};
 use crate::identity::Identity;
 use crate::shared::Shared;
 use crate::voice::{self, Voice};
@@ -71,6 +72,10 @@ pub struct Client {
     pub login_seq: u8,
     /// How many packets of the present command came behind its first.
     pub continued: u8,
+    /// What it has still to send of a command, or of a file, that was broken off.
+    pub unread: Option<Unread>,
+    /// The sequence number that follows a file which was broken off.
+    after_file: Option<u8>,
     /// Of an answer that was broken off: whole packets that it has not taken yet.
     left: Vec<u8>,
     /// When it began to log in.
@@ -124,6 +129,8 @@ impl Client {
             caps: Caps::NONE,
             login_seq: 0,
             continued: 0,
+            unread: None,
+            after_file: None,
             left: vec![],
             since: Instant::now(),
             salt: new_salt(),
@@ -262,6 +269,7 @@ impl Client {
     /// safe: what was read stays in the buffer.
     pub async fn command(&mut self, retain_bytes_max: usize) -> Result<AtHand, Done> {
         self.continued = 0;
+        self.after_file = None;
         loop {
             if let Some(head) = Head::peek(self.buffer.bytes()) {
                 let len = HEADER_LEN + head.len;
@@ -283,6 +291,9 @@ impl Client {
     /// Reads and drops a command that will not be executed. Nothing of it has been taken from the buffer yet, or all of it
     /// (its `len` is 0 then, and what follows is the next command).
     pub async fn drop_command(&mut self, command: AtHand) -> Result<(), Done> {
+        if let Some(unread) = self.unread.take() {
+            self.after_file = feed::drop_unread(self, unread).await?;
+        }
         if command.whole || command.len == 0 {
             self.buffer.consume(command.len);
             return Ok(());
@@ -304,7 +315,11 @@ impl Client {
 
     /// The sequence number that `seq` means: see [`FIRST`].
     fn seq(&self, seq: u8) -> u8 {
-        if seq == FIRST { FIRST.wrapping_add(self.continued) } else { seq }
+        match self.after_file {
+            Some(seq) => seq,
+            None if seq == FIRST => FIRST.wrapping_add(self.continued),
+            None => seq,
+        }
     }
 
     /// Reads and drops exactly `n` bytes.

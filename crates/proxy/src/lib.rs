@@ -17,6 +17,7 @@ mod backend;
 mod door;
 mod driver;
 mod ending;
+mod feed;
 mod frontend;
 mod identity;
 mod kill;
@@ -222,8 +223,7 @@ mod tests {
             hold_because: Some("the test says so".into()),
             greeting: None,
             accounts: Arc::default(),
-            untransactional: Arc::default(),
-            untransactional_known: false,
+            catalogue: None,
         };
         let (_routes, routes) = watch::channel(Arc::new(routes));
         let (facts, _seen) = mpsc::channel(1);

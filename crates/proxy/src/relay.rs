@@ -22,6 +22,7 @@ use topology::routes::Cut;
 
 use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
+use crate::feed::{self, Unfed, Unread};
 use crate::frontend::Client;
 
 /// While a client does not read, its node is looked at after this long, and then ever more seldom.
@@ -309,44 +310,53 @@ impl Relay<'_> {
 
     // ---- from the client to the node
 
-    /// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one. When the node is lost the file is read to
-    /// its end all the same: what is left of it must never be taken for commands. Gives the sequence number of what follows the file.
+    /// LOAD DATA LOCAL: the client's file, packet by packet, up to and with the empty one. When the node is lost, what is left of the file
+    /// must never be taken for commands. Gives the sequence number of what follows the file.
     async fn pass_file(&mut self) -> Result<u8, Relayed> {
-        let mut lost = None;
         self.backend.begin_sending();
+        let mut seq = 0;
         loop {
-            let Some(head) = Head::peek(self.client.buffer.bytes()) else {
-                self.fill_client().await?;
-                continue;
+            let head = loop {
+                if let Some(head) = Head::peek(self.client.buffer.bytes()) {
+                    break head;
+                }
+                self.more_of_file(Unread::File { left: 0, seq, ends: false }).await?;
             };
+            seq = head.seq;
             let mut left = HEADER_LEN + head.len;
             while left > 0 {
+                let unread = |left| Unread::File { left, seq, ends: head.len == 0 };
                 if self.client.buffer.is_empty() {
-                    self.fill_client().await?;
+                    self.more_of_file(unread(left)).await?;
                 }
                 let piece = left.min(self.client.buffer.len());
-                if lost.is_none() {
-                    let written = self.backend.write(&self.client.buffer.bytes()[..piece]).await;
-                    lost = written.err().map(|error| of_io(&error));
-                }
+                let written = self.backend.write(&self.client.buffer.bytes()[..piece]).await;
                 self.client.buffer.consume(piece);
                 left -= piece;
+                if let Err(error) = written {
+                    return Err(self.file_lost(of_io(&error), unread(left)));
+                }
             }
             if head.len == 0 {
-                let next_seq = head.seq.wrapping_add(1);
-                return match lost {
-                    Some(how) => Err(Relayed::Lost { how, delivered: Delivered::Packets { next_seq } }),
-                    None => {
-                        self.backend.sent_whole();
-                        Ok(next_seq)
-                    }
-                };
+                self.backend.sent_whole();
+                self.card.set(Doing::Running, Instant::now());
+                return Ok(seq.wrapping_add(1));
             }
         }
     }
 
-    async fn fill_client(&mut self) -> Passed {
-        if self.client.fill().await { Ok(()) } else { Err(Relayed::ClientGone) }
+    async fn more_of_file(&mut self, unread: Unread) -> Passed {
+        match feed::more(self.client, self.backend, self.card, Cut::All).await {
+            Ok(()) => Ok(()),
+            Err(Unfed::Gone) => Err(Relayed::ClientGone),
+            Err(Unfed::Cut | Unfed::Lost) => Err(self.file_lost(ConnectFailure::Closed, unread)),
+        }
+    }
+
+    /// The number that follows is known when the rest has been read, see [`Client::drop_command`].
+    fn file_lost(&mut self, how: ConnectFailure, unread: Unread) -> Relayed {
+        self.client.unread = Some(unread);
+        Relayed::Lost { how, delivered: Delivered::Packets { next_seq: 0 } }
     }
 }
 

@@ -2,13 +2,16 @@
 
 use protocol::command::Command;
 use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX, put_packet};
-use session::command::{BULK_SENDS_TYPES, InFlight, types_at};
+use session::command::{BULK_SENDS_TYPES, Cost, InFlight, types_at};
 use session::standing::Standing;
 use session::wanted::Wanted;
-
-use crate::backend::{Backend, of_io};
-use crate::frontend::{AtHand, Client, Done};
 use topology::fact::ConnectFailure;
+use topology::routes::Cut;
+
+use crate::activity::Card;
+use crate::backend::{Backend, of_io};
+use crate::feed::{self, Unfed, Unread};
+use crate::frontend::Client;
 
 /// A command in the node's terms.
 pub enum Localised {
@@ -77,54 +80,69 @@ fn in_its_terms(
 pub enum Streamed {
     /// The node has all of it.
     Whole,
-    /// The link broke before; the client's bytes have been read to the command's end.
-    Lost(ConnectFailure),
+    /// The link broke before; what the client has still to send of it is left unread.
+    Lost(ConnectFailure, Unread),
+    /// The lane is to become quiet, or is shut. As above.
+    Cut(Unread),
     /// The client went away in the middle of it.
     ClientGone,
 }
 
-/// Passes a command on that is not kept: packet by packet until one is shorter than the greatest.
-pub async fn stream_command(client: &mut Client, backend: &mut Backend) -> Streamed {
+/// Passes a command on that is not kept: packet by packet until one is shorter than the greatest. It has not run before its last byte is
+/// sent, so it is given up for a planned move, unless a transaction would be lost with it.
+pub async fn stream_command(
+    client: &mut Client,
+    backend: &mut Backend,
+    card: &Card,
+    flight: &InFlight,
+) -> Streamed {
     backend.begin_sending();
+    let cost = flight.cost_unsent();
+    card.set_cost(cost);
+    let cut = if cost == Cost::NotRun { Cut::Stalled } else { Cut::All };
+    let mut is_first = true;
     loop {
+        let mut left = HEADER_LEN;
         let head = loop {
-            match Head::peek(client.buffer.bytes()) {
-                Some(head) => break head,
-                None if client.fill().await => {}
-                None => return Streamed::ClientGone,
+            if let Some(head) = Head::peek(client.buffer.bytes()) {
+                break head;
+            }
+            if let Err(unfed) = feed::more(client, backend, card, cut).await {
+                // The packet that is awaited is one that continues the command, so nothing of another is passed over.
+                return ended(unfed, Unread::Command { left: 0, goes_on: true });
             }
         };
-        let mut left = HEADER_LEN + head.len;
+        left += head.len;
+        if !is_first {
+            client.continued = client.continued.wrapping_add(1);
+        }
+        is_first = false;
         while left > 0 {
-            if client.buffer.is_empty() && !client.fill().await {
-                return Streamed::ClientGone;
+            let unread = |left| Unread::Command { left, goes_on: head.len == PAYLOAD_MAX };
+            if client.buffer.is_empty()
+                && let Err(unfed) = feed::more(client, backend, card, cut).await
+            {
+                return ended(unfed, unread(left));
             }
             let piece = left.min(client.buffer.len());
             let written = backend.write(&client.buffer.bytes()[..piece]).await;
             client.buffer.consume(piece);
             left -= piece;
             if let Err(error) = written {
-                // The rest must be read all the same, or the client never listens to the error.
-                return match drop_rest(client, left, head.len == PAYLOAD_MAX).await {
-                    Ok(()) => Streamed::Lost(of_io(&error)),
-                    Err(_) => Streamed::ClientGone,
-                };
+                return Streamed::Lost(of_io(&error), unread(left));
             }
         }
         if head.len < PAYLOAD_MAX {
             backend.sent_whole();
             return Streamed::Whole;
         }
-        client.continued = client.continued.wrapping_add(1);
     }
 }
 
-/// What is left of a packet, and the packets behind it that continue the command.
-async fn drop_rest(client: &mut Client, left: usize, goes_on: bool) -> Result<(), Done> {
-    client.drop_bytes(left).await?;
-    if goes_on {
-        client.continued = client.continued.wrapping_add(1);
-        client.drop_command(AtHand { len: HEADER_LEN, whole: false }).await?;
+fn ended(unfed: Unfed, unread: Unread) -> Streamed {
+    match unfed {
+        Unfed::Gone => Streamed::ClientGone,
+        Unfed::Cut => Streamed::Cut(unread),
+        Unfed::Lost => Streamed::Lost(ConnectFailure::Closed, unread),
     }
-    Ok(())
 }

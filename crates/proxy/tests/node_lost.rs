@@ -4,18 +4,20 @@
 
 mod bench;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::{Bench, SECOND, one, routes, settings};
 use fixture::{Server, signal};
 use link::{Link, LinkError};
+use topology::catalogue::Catalogue;
 use topology::fact::Fact;
 use topology::routes::{LaneState, Routes};
 
 /// The names of tables without transactions, as the manager would have read them.
 const NAMES: [&str; 2] = ["aria", "heap"];
+/// The names of views that may run stored code, likewise.
+const WRITING_VIEWS: [&str; 1] = ["audited"];
 
 struct Pair {
     old: Server,
@@ -43,7 +45,8 @@ impl Pair {
 
     /// Runs the statement, and gives the client back when the old node is at it.
     async fn at_it(&self, mut client: Link, sql: String) -> tokio::task::JoinHandle<(Link, Option<u16>)> {
-        let look = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO%SLEEP%'";
+        let look = "SELECT COUNT(*) FROM information_schema.processlist \
+                    WHERE info LIKE 'INSERT INTO%SLEEP%' OR state = 'User sleep'";
         let before: u32 = self.old.sql(look).parse().unwrap();
         let running = tokio::spawn(async move {
             let error = errno(client.query(&sql, 20 * SECOND).await);
@@ -80,8 +83,10 @@ fn lanes<'a>(old: &'a Server, new: &'a Server) -> [(&'a Server, LaneState, u64);
 
 /// The same routes, with the names of tables without transactions.
 fn naming(routes: Arc<Routes>) -> Arc<Routes> {
-    let names: BTreeSet<String> = NAMES.iter().map(ToString::to_string).collect();
-    Arc::new(Routes { untransactional: Arc::new(names), ..(*routes).clone() })
+    let [untransactional, writing_reads] =
+        [&NAMES[..], &WRITING_VIEWS].map(|names| names.iter().map(ToString::to_string));
+    let catalogue = Catalogue::new(untransactional, writing_reads);
+    Arc::new(Routes { catalogue: Some(Arc::new(catalogue)), ..(*routes).clone() })
 }
 
 /// The error's number; `None` when there was none.
@@ -187,4 +192,31 @@ async fn a_statement_inside_a_transaction_never_runs_on_another_node() {
         (pair.old.sql("SELECT COUNT(*) FROM shop.t"), pair.rows_on_new("t")),
         ("4".into(), "0".into())
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_of_a_view_that_writes_is_not_sent_again() {
+    let mut pair = Pair::start();
+    let port = pair.old.address().port();
+    for (table, view) in [("t", "audited"), ("u", "unlisted")] {
+        for server in [&pair.old, &pair.new] {
+            server.sql(&format!(
+                "USE shop; CREATE TABLE IF NOT EXISTS {table} (a INT);\nDELIMITER //\nCREATE FUNCTION into_{table}() RETURNS INT \
+                     BEGIN INSERT INTO {table} VALUES (1); RETURN SLEEP(IF(@@port = {port}, 60, 0)); END//\n\
+                 CREATE VIEW {view} AS SELECT into_{table}() AS x//"
+            ));
+        }
+    }
+    let mut running = Vec::new();
+    for view in ["audited", "unlisted"] {
+        let client = pair.bench.client().await;
+        running.push((view, pair.at_it(client, format!("SELECT x FROM {view}")).await));
+    }
+    pair.kill_old().await;
+    for (view, running) in running {
+        let (_client, error) = running.await.unwrap();
+        // The names are all that tells the two apart.
+        assert_eq!(error, (view == "audited").then_some(9101), "{view}");
+    }
+    assert_eq!(["t", "u"].map(|table| pair.rows_on_new(table)), ["0", "1"]);
 }

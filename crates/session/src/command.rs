@@ -4,6 +4,7 @@
 use protocol::command::Command;
 use protocol::statement::{Kind, Recalls, Sets, Statement};
 
+use crate::names::{List, Lists};
 use crate::retry::Circumstances;
 use crate::wanted::Unnamed;
 
@@ -123,6 +124,11 @@ impl InFlight {
         }
     }
 
+    /// The same as long as its last byte is not sent.
+    pub fn cost_unsent(&self) -> Cost {
+        if self.what.in_transaction { Cost::RolledBack } else { Cost::NotRun }
+    }
+
     pub(crate) fn is(&mut self, scanned: &Statement) {
         self.what.kind = scanned.kind;
         self.what.may_commit = scanned.may_commit;
@@ -132,6 +138,17 @@ impl InFlight {
         self.changes_tables = scanned.touches_engines;
         self.kills_itself = scanned.kills_own;
         self.leaves_no_trace = scanned.leaves_no_trace;
+    }
+
+    /// What the names in its text tell beyond the text: a read that may write is a write, whatever becomes of it.
+    pub(crate) fn look_up(&mut self, text: &[u8], status: u16, names: Lists<'_>) {
+        let looks_harmless = matches!(self.what.kind, Kind::Read | Kind::SessionOnly) || self.leaves_no_trace;
+        if looks_harmless && names(List::WritingReads).any_read_in(text, status) {
+            self.what.kind = Kind::Write;
+            self.leaves_no_trace = false;
+        }
+        self.what.untransactional =
+            self.what.kind == Kind::Write && names(List::Untransactional).any_in(text, status);
     }
 
     pub(crate) fn is_harmless(&mut self, kind: Kind) {
@@ -175,6 +192,8 @@ pub enum Cost {
     Unknown = 1,
     /// A transaction is rolled back.
     RolledBack = 2,
+    /// A statement that was not wholly sent is not executed.
+    NotRun = 3,
 }
 
 /// What to do with a command.

@@ -20,6 +20,7 @@ pub mod command;
 pub mod exchange;
 pub mod gate;
 pub mod login;
+pub mod names;
 pub mod retry;
 pub mod saving;
 pub mod session;

@@ -4,25 +4,19 @@
 //! a loss means ([`Session::lost`]). Bytes stay with the driver. What must survive a node is kept here ([`Wanted`]); what is of one link
 //! only is handed in with each call ([`Standing`]).
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use protocol::capability::Caps;
 use protocol::command::{self, Command, LAST_PREPARED};
 use protocol::errno;
 use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
 use protocol::response::End;
-use protocol::statement::{InsertId, Kind, Pins, Recalls, Sets, Statement, may_give, names_any};
+use protocol::statement::{InsertId, Kind, Pins, Recalls, Sets, Statement, may_give};
 
 use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
+use crate::names::Lists;
 use crate::retry::{self, Circumstances, Progress, Verdict};
 use crate::standing::Standing;
 use crate::wanted::{Prepared, Wanted};
-
-/// Names of what cannot be rolled back for certain; `None` while they are not known, so that any name may be among them. Asked for only when
-/// a write is at hand.
-pub type Untransactional<'a> = &'a dyn Fn() -> Option<Arc<BTreeSet<String>>>;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -79,12 +73,12 @@ impl Session {
         whole: bool,
         caps: Caps,
         link: Option<&mut Standing>,
-        untransactional: Untransactional<'_>,
+        names: Lists<'_>,
     ) -> Next {
         let Some(command) = Command::of(payload) else { return Next::Refuse("an empty command packet") };
         self.saw_part = false;
         let mut none = Standing::default();
-        let next = self.plan(command, payload, whole, caps, link.unwrap_or(&mut none), untransactional);
+        let next = self.plan(command, payload, whole, caps, link.unwrap_or(&mut none), names);
         if self.owed.is_some() { self.tell(next) } else { next }
     }
 
@@ -123,7 +117,7 @@ impl Session {
         whole: bool,
         caps: Caps,
         link: &mut Standing,
-        untransactional: Untransactional<'_>,
+        names: Lists<'_>,
     ) -> Next {
         let mut flight = InFlight::new(command, link.in_transaction(), self.autocommit());
         match command {
@@ -150,8 +144,8 @@ impl Session {
                     // SHOW VARIABLES shows it, too.
                     flight.recalls = flight.recalls.union(Recalls::INSERT_ID);
                 }
-                flight.what.untransactional =
-                    !whole || self.touches_untransactional(text, scanned.kind, untransactional);
+                flight.look_up(text, self.status, names);
+                flight.what.untransactional |= !whole;
                 self.mark_chain(&mut flight, scanned);
                 flight.scanned = Some(scanned);
                 if let Kind::Kill { query_only, id: Some(id) } = scanned.kind {
@@ -183,7 +177,7 @@ impl Session {
                     None => return Next::Refuse("a malformed statement command"),
                 };
                 return match id {
-                    Some(id) => self.plan_prepared(flight, id, payload, link, untransactional),
+                    Some(id) => self.plan_prepared(flight, id, payload, link, names),
                     // Its number means nothing to the node, or means another statement there.
                     None if command.answers() => {
                         Next::UnknownStatement(command::statement_id(payload).unwrap_or_default())
@@ -194,16 +188,6 @@ impl Session {
             _ => {}
         }
         Next::Forward(flight)
-    }
-
-    /// Whether a write may change what is not rolled back. Only names that stand in its text can be looked up; what calls code that the
-    /// text does not show is taken to commit anyway.
-    fn touches_untransactional(&self, text: &[u8], kind: Kind, names: Untransactional<'_>) -> bool {
-        if kind != Kind::Write {
-            return false;
-        }
-        let Some(names) = names() else { return true };
-        !names.is_empty() && names_any(text, self.status, |name| names.contains(name))
     }
 
     /// A ROLLBACK that begins a new transaction is not done by being lost.
@@ -225,7 +209,7 @@ impl Session {
         id: u32,
         payload: &[u8],
         link: &mut Standing,
-        untransactional: Untransactional<'_>,
+        names: Lists<'_>,
     ) -> Next {
         flight.statement = Some(id);
         match flight.command {
@@ -246,8 +230,8 @@ impl Session {
                 flight.is(&scanned);
                 let statement = &self.wanted.statements[&id];
                 flight.draws = scanned.kind == Kind::Write && draws(&statement.sql);
-                flight.what.untransactional = statement.sql.is_empty()
-                    || self.touches_untransactional(&statement.sql, scanned.kind, untransactional);
+                flight.look_up(&statement.sql, self.status, names);
+                flight.what.untransactional |= statement.sql.is_empty();
                 self.mark_chain(&mut flight, scanned);
                 // Of a CALL servers send the results as they come, whatever was asked for.
                 flight.asks_cursor = command::asks_for_cursor(payload) && !scanned.calls;

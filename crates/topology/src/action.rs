@@ -44,6 +44,9 @@ pub enum Action {
         node: NodeId,
         /// The decision it belongs to.
         term: Term,
+        /// Who was lost with its traffic. As long as the group still counts on it, a node may answer from memory, without what the lost one
+        /// wrote last: its word counts when its view is without it.
+        lost: Option<NodeId>,
         /// Give up after this long.
         within: Duration,
     },
@@ -52,8 +55,7 @@ pub enum Action {
         /// From which node.
         node: NodeId,
     },
-    /// Read which names may not be touched by a statement that is to be rolled back whole; answered by `Untransactional`, or by
-    /// nothing.
+    /// Read which names mean more than a statement's text shows; answered by `Catalogue`, or by nothing.
     ReadTables {
         /// From which node.
         node: NodeId,

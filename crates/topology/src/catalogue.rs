@@ -1,13 +1,21 @@
-//! Which names in a statement mean that it cannot be rolled back for certain: what the server is asked for that, and what must be true
-//! for its answer to be believed.
+//! What names in a statement mean that its text does not show: that it cannot be rolled back for certain, or that a read of them may
+//! write. What the server is asked for that, and what must be true for its answer to be believed.
 //!
-//! A row written to a table of an engine without transactions stays, whatever becomes of the statement. A view, a trigger or a stored
+//! **Not rolled back.** A row written to a table of an engine without transactions stays, whatever becomes of the statement. A view, a trigger or a stored
 //! function may reach such a table under another name; so, where there is at least one, every view, every table with a trigger and
 //! every stored function counts with it. (A procedure is not listed: a CALL may do anything.)
+//!
+//! **Reads that may write.** A view may call a stored function, or draw from a sequence, and a SELECT of the view looks as if it changed
+//! nothing. The definition tells; MariaDB shows it only to an account with SELECT and SHOW VIEW on the view (SHOW VIEW alone does not do).
+//! Where it is not shown, the view counts as soon as there is anything that it could call. What a function declares of itself (READS
+//! SQL DATA) is not held against what it does by any server, and is no help. Not seen are loadable functions (CREATE FUNCTION ... SONAME) in
+//! a view that is not shown.
 //!
 //! Pure text: the shell sends it. MariaDB and MySQL's family answer all of it. information_schema shows an account only what it has a
 //! privilege for, silently: therefore [`PRIVILEGES`] are asked for first (seen on MariaDB 10.11.19: TRIGGER ON *.* shows tables, views
 //! and triggers, EXECUTE ON *.* the routines; SUPER and PROCESS show nothing).
+
+use std::collections::BTreeSet;
 
 /// One column: the global privileges of the account that asks.
 pub const PRIVILEGES: &str = "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = CONCAT('''', \
@@ -26,6 +34,44 @@ pub const REACH: &str = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE 
     WHERE EVENT_OBJECT_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') \
     UNION SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_TYPE = 'FUNCTION' \
     AND ROUTINE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+
+/// Two columns: what a view may reach that is not shown by the name of it. "function": a stored one; "sequence"; "remote": a table whose rows
+/// come from another server, where a read may run anything.
+pub const CALLABLE: &str = "SELECT 'function', ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_TYPE <> 'PROCEDURE' \
+    AND ROUTINE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') \
+    UNION SELECT IF(TABLE_TYPE = 'SEQUENCE', 'sequence', 'remote'), TABLE_NAME FROM information_schema.TABLES \
+    WHERE (TABLE_TYPE = 'SEQUENCE' OR ENGINE IN ('CONNECT', 'FEDERATED', 'SPIDER')) \
+    AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+
+/// Two columns: each view, and its definition; that is empty when it is not shown to the account.
+pub const VIEWS: &str = "SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS \
+    WHERE TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
+
+/// What has been read: bare names in lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    /// What makes a statement that names it impossible to roll back for certain: tables of an engine without transactions outside the
+    /// system schemas; and, when there is at least one such table, all views, all tables with triggers and all stored functions outside
+    /// those schemas, since they may reach it.
+    pub untransactional: BTreeSet<String>,
+    /// What may write when it is read: views that may call a stored function or draw from a sequence, tables of another server, and
+    /// stored functions whose names look like harmless ones of the server's own.
+    pub writing_reads: BTreeSet<String>,
+}
+
+impl Catalogue {
+    /// Of names as the server writes them.
+    pub fn new(
+        untransactional: impl IntoIterator<Item = String>,
+        writing_reads: impl IntoIterator<Item = String>,
+    ) -> Self {
+        Self { untransactional: lower(untransactional), writing_reads: lower(writing_reads) }
+    }
+}
+
+fn lower(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    names.into_iter().map(|name| name.to_lowercase()).collect()
+}
 
 /// Any of these, held for everything, shows all tables.
 const SHOW_TABLES: &[&str] = &[

@@ -245,9 +245,9 @@ impl Core {
         Term(self.disk.choice.term.0.max(self.term.0) + 1)
     }
 
-    pub fn barrier(&mut self, node: NodeId, term: Term) {
+    pub fn barrier(&mut self, node: NodeId, term: Term, lost: Option<NodeId>) {
         let within = self.settings.barrier_deadline;
-        self.out.push(Action::Barrier { node, term, within });
+        self.out.push(Action::Barrier { node, term, lost, within });
     }
 
     // ---- questions, one of each kind in flight

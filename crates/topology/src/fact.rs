@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::account::Account;
+use crate::catalogue::Catalogue;
 use crate::galera::action as galera;
 use crate::order::{Order, OrderId};
 use crate::replication::action as replication;
@@ -34,9 +35,8 @@ pub enum Fact {
     ProbeSlow { node: NodeId, asked: Now },
     /// The account table, read from `node`.
     Accounts { node: NodeId, rows: Vec<Account> },
-    /// The names that a statement may not touch if it is to be rolled back whole, read from `node`
-    /// ([`crate::routes::Routes::untransactional`]).
-    Untransactional { node: NodeId, names: Vec<String> },
+    /// Names that mean more than a statement's text shows, read from `node`.
+    Catalogue { node: NodeId, catalogue: Catalogue },
     // ---- seen by the proxy in real traffic (may be dropped when too many)
     /// A link to the node broke in the middle of something, or could not be made. `alarm` numbers the alarms of one lane (node and
     /// epoch) from 1 on, and is answered by [`crate::routes::Lane::looked`]; 0 when no answer is waited for.
@@ -121,5 +121,11 @@ pub enum Outcome {
 impl From<galera::Outcome> for Outcome {
     fn from(outcome: galera::Outcome) -> Self {
         Self::Galera(outcome)
+    }
+}
+
+impl From<replication::Outcome> for Outcome {
+    fn from(outcome: replication::Outcome) -> Self {
+        Self::Replication(outcome)
     }
 }

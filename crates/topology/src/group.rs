@@ -144,10 +144,10 @@ impl Group {
         }
     }
 
-    /// Has `to` take over; answered as a barrier is.
-    pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term) {
+    /// Has `to` take over; answered as a barrier is. `lost`: who was lost with its traffic.
+    pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, lost: Option<NodeId>) {
         match self {
-            Self::Galera(_) => core.barrier(to, term),
+            Self::Galera(_) => core.barrier(to, term, lost),
             Self::Replication(group) => group.take_over(core, to, term),
         }
     }

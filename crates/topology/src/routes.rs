@@ -3,10 +3,10 @@
 //! One value, replaced whole; the newest wins and a reader may skip any number of older ones. Therefore everything a
 //! reader must not miss is kept as a number that only grows: [`Routes::term`], [`Lane::epoch`].
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::account::Accounts;
+use crate::catalogue::Catalogue;
 use crate::{NodeId, Term};
 
 /// Who may be spoken to, now.
@@ -24,12 +24,8 @@ pub struct Routes {
     pub greeting: Option<Arc<ServerGreeting>>,
     /// The client accounts, as learned from the database.
     pub accounts: Arc<Accounts>,
-    /// Lower-case bare names of what makes a statement that names it impossible to roll back for certain: tables of an engine
-    /// without transactions outside the system schemas; and, when there is at least one such table, all views, all tables with triggers
-    /// and all stored functions outside those schemas, since they may reach it.
-    pub untransactional: Arc<BTreeSet<String>>,
-    /// Whether they have been read at all; until then any name may be among them.
-    pub untransactional_known: bool,
+    /// Names that mean more than a statement's text shows; `None` while they have not been read: until then any name may be among them.
+    pub catalogue: Option<Arc<Catalogue>>,
 }
 
 /// The way to one node.

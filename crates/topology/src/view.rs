@@ -102,7 +102,7 @@ pub struct NodeView {
 impl ClusterView {
     /// Answers a question about a node from all that is held true of it; `None` when there is no such node.
     ///
-    /// The same table as [`health::ask`], behind what others say of the node: one that is dead, silent, left, drained, shut out or
+    /// The same table as [`crate::health::ask`], behind what others say of the node: one that is dead, silent, left, drained, shut out or
     /// in doubt is not good, whatever it said last. The writer is the one in force, with `writers = "all"` each node that takes
     /// transactions.
     pub fn ask(&self, name: &str, question: Question) -> Option<Result<(), Finding>> {

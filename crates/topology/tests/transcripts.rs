@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
+use topology::catalogue::Catalogue;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus, SilencePolicy};
@@ -269,8 +270,8 @@ impl Stage {
                     },
                     "cut" => Fact::Cut { node, epoch: self.alarm(node, words)?.0.saturating_sub(1) },
                     "tables" => {
-                        let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into).collect();
-                        Fact::Untransactional { node, names }
+                        let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into);
+                        Fact::Catalogue { node, catalogue: Catalogue::new(names, []) }
                     }
                     "refused" => {
                         let errno = words.get(3).and_then(|errno| errno.parse().ok()).ok_or("errno?")?;
@@ -481,8 +482,10 @@ impl Stage {
             Action::Galera(galera::Action::Pace { node, brisk }) => {
                 format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
             }
-            Action::Barrier { node, term, .. } => {
-                let line = format!("barrier {} term {term}", name(node));
+            Action::Replication(action) => panic!("asked of a Galera cluster: {action:?}"),
+            Action::Barrier { node, term, lost, .. } => {
+                let lost = lost.map(|lost| format!(" without {}", name(lost))).unwrap_or_default();
+                let line = format!("barrier {} term {term}{lost}", name(node));
                 if auto("barrier") {
                     answer = Some(Fact::Outcome(Outcome::BarrierPassed { node, term }));
                 } else {
@@ -515,7 +518,8 @@ impl Stage {
                         format!("{}:{}/{}{limit}{looked}{refused}{cut}", l.name, lane(l.state), l.epoch)
                     })
                     .collect();
-                let names: Vec<&str> = routes.untransactional.iter().map(String::as_str).collect();
+                let names = routes.catalogue.iter().flat_map(|catalogue| &catalogue.untransactional);
+                let names: Vec<&str> = names.map(String::as_str).collect();
                 let names = if names.is_empty() {
                     String::new()
                 } else {

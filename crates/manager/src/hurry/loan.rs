@@ -46,7 +46,7 @@ pub(super) fn of(member: &Member) -> impl Iterator<Item = Loan> + use<'_> {
 }
 
 /// One try, side by side. Gives those that could not be given back, and why.
-pub(super) async fn give_back(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Option<String>)> {
+pub(super) async fn give_back_all(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Option<String>)> {
     let mut tasks = JoinSet::new();
     let mut kept = loans.clone();
     for loan in loans {
@@ -59,7 +59,7 @@ pub(super) async fn give_back(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Opt
     let mut why = Vec::new();
     while let Some(joined) = tasks.join_next().await {
         match joined {
-            Ok((loan, Ok(()))) => kept.retain(|other| *other != loan),
+            Ok((loan, Ok(_))) => kept.retain(|other| *other != loan),
             Ok((loan, Err(failed))) => why.push((loan, failed.why)),
             // A task that broke has given nothing back.
             Err(_) => {}
@@ -70,24 +70,31 @@ pub(super) async fn give_back(loans: Vec<Loan>, login: &Login) -> Vec<(Loan, Opt
 }
 
 impl Loan {
-    async fn give_back(&self, login: &Login) -> Result<(), Failed> {
+    /// Tells whether there was something to give back.
+    pub async fn give_back(&self, login: &Login) -> Result<bool, Failed> {
         let mut link = Link::connect(&self.address, login, STEP).await?;
         let done = self.give_back_over(&mut link).await;
         link.quit();
         done
     }
 
-    async fn give_back_over(&self, link: &mut Link) -> Result<(), Failed> {
+    /// The same over a link to its node.
+    pub async fn give_back_over(&self, link: &mut Link) -> Result<bool, Failed> {
         let talk = link.query(sql::TALK, STEP).await?;
         if talk.value_of("wsrep_gcomm_uuid").is_some_and(|uuid| uuid != self.gcomm_uuid) {
-            return Ok(());
+            return Ok(false);
         }
         let options = link.query(sql::PROVIDER_OPTIONS, STEP).await?;
         let options = options.text(0, 0).unwrap_or_default();
         if !self.lent.split(' ').any(|lent| is_set(options, &self.option, lent)) {
-            return Ok(());
+            return Ok(false);
         }
-        set(link, &self.node, &self.option, &self.own).await
+        set(link, &self.node, &self.option, &self.own).await.map(|()| true)
+    }
+
+    /// It is that member's option.
+    pub fn is_of(&self, address: &str, gcomm_uuid: &str, option: &str) -> bool {
+        self.address == address && self.gcomm_uuid == gcomm_uuid && self.option == option
     }
 
     /// What an operator may run instead.

@@ -15,12 +15,12 @@
 pub(crate) mod loan;
 mod member;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use link::Login;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::{Instant, sleep};
 use topology::NodeId;
 use topology::action::Sentence;
 use topology::fact::{Fact, Outcome};
@@ -34,9 +34,9 @@ pub(crate) use self::loan::Loan;
 use self::member::{Member, each};
 use crate::act::Failed;
 use crate::advice::{self, Topic};
+use crate::loans::Loans;
 use crate::probe::Note;
 use crate::question;
-use crate::store::{Store, Work};
 
 /// A standstill of the group that is long enough here: what follows is undone when it turns out otherwise.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -46,8 +46,6 @@ const LOOK_GAP: Duration = Duration::from_millis(5);
 const STUCK: Duration = Duration::from_millis(15);
 /// Two rounds of the members' own looking around, twice over.
 const LIMIT: Duration = Duration::from_secs(4);
-/// For the disk to have the members' own values.
-const DISK: Duration = Duration::from_millis(500);
 /// Between two tries to give back.
 const BACK_GAP: Duration = Duration::from_millis(500);
 /// After so many tries the operator is told, and keepalive periods are given back although a suspect timeout could not be.
@@ -65,11 +63,10 @@ pub(crate) struct Wish {
 pub(crate) struct Worker {
     pub login: Login,
     pub turn: Arc<Semaphore>,
-    pub store: Store,
     pub notes: mpsc::Sender<Note>,
     pub wish: watch::Receiver<Option<Wish>>,
     /// What has not been given back, as it is on disk. Outlives this task, should it break off.
-    pub loans: Arc<Mutex<Vec<Loan>>>,
+    pub loans: Arc<Loans>,
     /// Each node's name; a [`NodeId`] is a place in this list.
     pub names: Vec<String>,
 }
@@ -137,7 +134,7 @@ impl Worker {
         let Some((_, _, first)) = wish.members.first() else { return Err(HurryEnd::Unneeded) };
         let (met, answer) = tokio::join!(
             member::meet(&wish.members, &self.login, self.lent()),
-            question::ask(first, &self.login, &self.turn, PATIENCE),
+            question::ask(first, &self.login, &self.turn, &self.loans, PATIENCE),
         );
         let members = match met {
             Ok(members) => members,
@@ -163,7 +160,7 @@ impl Worker {
             loans.retain(|loan| loan.node != member.name);
             loans.extend(loan::of(member));
         }
-        self.save(loans).await.map_err(HurryEnd::Failed)?;
+        self.loans.replace_of_hurry(loans).await.map_err(HurryEnd::Failed)?;
         Ok(members)
     }
 
@@ -229,7 +226,7 @@ impl Worker {
             if option == KEEPALIVE && !kept.is_empty() && tries < BACK_TRIES {
                 kept.extend(due.into_iter().map(|loan| (loan, None)));
             } else {
-                kept.extend(loan::give_back(due, &self.login).await);
+                kept.extend(loan::give_back_all(due, &self.login).await);
             }
         }
         for (place, name) in self.names.iter().enumerate() {
@@ -245,36 +242,15 @@ impl Worker {
         }
         lent.extend(kept.into_iter().map(|(loan, _)| loan));
         if lent.len() < before
-            && let Err(why) = self.save(lent).await
+            && let Err(why) = self.loans.replace_of_hurry(lent).await
         {
             // It is tried again, and found to be given back.
             tracing::warn!("the store did not take that evs timers are given back: {why}");
         }
     }
 
-    /// What is lent, as it is on disk.
     fn lent(&self) -> Vec<Loan> {
-        self.loans.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Makes `loans` what is lent, on disk first.
-    async fn save(&self, loans: Vec<Loan>) -> Result<(), String> {
-        let (told, heard) = oneshot::channel();
-        let told = Box::new(move |result: Result<(), crate::StoreError>| {
-            // Whoever asked may have given up.
-            let _ = told.send(result);
-        });
-        let closed = || "the store is closed".to_owned();
-        self.store.send(Work::Lend(loans.clone(), told)).map_err(|_| closed())?;
-        match timeout(DISK, heard).await {
-            Ok(Ok(Ok(()))) => {
-                *self.loans.lock().unwrap_or_else(PoisonError::into_inner) = loans;
-                Ok(())
-            }
-            Ok(Ok(Err(error))) => Err(error.to_string()),
-            Ok(Err(_)) => Err(closed()),
-            Err(_) => Err(format!("the store did not write within {DISK:?}")),
-        }
+        self.loans.of_hurry()
     }
 
     async fn failed(&self, address: &str, failed: Failed) -> HurryEnd {

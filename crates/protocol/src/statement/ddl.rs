@@ -1,4 +1,4 @@
-//! CREATE, ALTER and ANALYZE: what they do to the list of tables by their engines.
+//! CREATE, ALTER, DROP and ANALYZE: what they do to the lists of tables by their engines, of views and of stored functions.
 
 use super::Statement;
 use super::insert_id::InsertId;
@@ -22,17 +22,29 @@ impl Look<'_> {
         Statement { insert_id, ..self.write(true) }
     }
 
-    /// ALTER TABLE may change a table's engine, or its name; ALTER VIEW what a view stands for.
+    /// ALTER TABLE may change a table's engine, or its name; ALTER VIEW what a view stands for, ALTER
+    /// FUNCTION what a function says of itself.
     pub(super) fn alter(&mut self) -> Statement {
         while let Some(token) = self.next() {
             if let Token::Word(word) = token {
                 self.touches_engines |= matches!(
                     Upper::of(word).as_bytes(),
-                    b"ENGINE" | b"RENAME" | b"EXCHANGE" | b"CONVERT" | b"VIEW"
+                    b"ENGINE" | b"RENAME" | b"EXCHANGE" | b"CONVERT" | b"VIEW" | b"FUNCTION"
                 );
             }
         }
         Statement::write(true)
+    }
+
+    /// DROP PREPARE is of the session only. A name that is gone makes statements harmless again, which only a view's or a function's is
+    /// worth being asked for.
+    pub(super) fn drop(&mut self) -> Statement {
+        let what = self.next();
+        if is(what, "PREPARE") {
+            return self.session_only();
+        }
+        self.touches_engines |= ["VIEW", "FUNCTION", "SEQUENCE"].iter().any(|word| is(what, word));
+        self.write(true)
     }
 
     /// CREATE [OR REPLACE] TEMPORARY TABLE pins; everything that begins so is a write. A temporary table commits nothing.

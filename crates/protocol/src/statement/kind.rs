@@ -89,10 +89,7 @@ impl<'a> Look<'a> {
                 self.write(true)
             }
             b"ANALYZE" => self.analyze(),
-            b"DROP" => match is(self.next(), "PREPARE") {
-                true => self.session_only(),
-                false => self.write(true),
-            },
+            b"DROP" => self.drop(),
             b"LOCK" => {
                 self.pin(Pins::LOCK_TABLES);
                 self.write(true)
@@ -204,8 +201,10 @@ impl<'a> Look<'a> {
                 self.touches_engines = true;
                 Statement::several()
             }
-            // Galera may commit a large file in pieces (wsrep_load_data_splitting).
-            b"LOAD" => Statement { insert_id: InsertId::Untold, ..Statement::write(true) },
+            // Galera may commit a large file in pieces (wsrep_load_data_splitting), of which the last may fail.
+            b"LOAD" => {
+                Statement { insert_id: InsertId::Untold, runs_several: true, ..Statement::write(true) }
+            }
             // GET DIAGNOSTICS, of the statement before
             _ => {
                 self.recalls(Recalls::WARNINGS.union(Recalls::ROW_COUNT));

@@ -343,7 +343,7 @@ fn what_may_run_several_statements() {
         ("CREATE TABLE t (a INT)", false),
         ("BEGIN", false),
         ("COMMIT", false),
-        ("LOAD DATA INFILE 'f' INTO TABLE t", false),
+        ("LOAD DATA INFILE 'f' INTO TABLE t", true),
     ] {
         assert_eq!(Statement::of(sql.as_bytes()).runs_several, several, "{sql}");
     }
@@ -479,7 +479,13 @@ fn what_touches_engines() {
         ("ALTER VIEW v AS SELECT 1", true),
         ("RENAME TABLE t TO u", true),
         ("RENAME USER a TO b", false),
+        ("ALTER FUNCTION f READS SQL DATA", true),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1", true),
+        ("CREATE AGGREGATE FUNCTION f() RETURNS INT RETURN 1", true),
+        ("CREATE SEQUENCE s", true),
         ("DROP TABLE t", false),
+        ("DROP VIEW IF EXISTS v", true),
+        ("DROP FUNCTION f", true),
         ("INSERT INTO engine VALUES (1)", false),
         ("BEGIN NOT ATOMIC CREATE TABLE t (a INT); END", true),
         ("EXECUTE IMMEDIATE 'CREATE TABLE t (a INT)'", true),

@@ -67,8 +67,7 @@ fn routes(version: u64, epoch: u64, state: LaneState) -> Routes {
         hold_because: None,
         greeting: None,
         accounts: Arc::default(),
-        untransactional: Arc::default(),
-        untransactional_known: false,
+        catalogue: None,
     }
 }
 

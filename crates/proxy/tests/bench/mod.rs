@@ -86,8 +86,7 @@ pub fn routes_of(version: u64, lanes: Vec<Lane>) -> Arc<Routes> {
             charset: 45,
         })),
         accounts: Arc::new(Accounts::new(vec![account])),
-        untransactional: Arc::default(),
-        untransactional_known: true,
+        catalogue: Some(Arc::default()),
     })
 }
 

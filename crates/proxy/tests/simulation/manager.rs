@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
+use topology::catalogue::Catalogue;
 use topology::fact::{Fact, Outcome};
 use topology::galera;
 use topology::order::{Order, OrderId};
@@ -171,7 +172,7 @@ impl Manager {
             Action::Confirm { node } => self.wish(node, Wish::Confirm),
             Action::Probe { node } => self.wish(node, Wish::Probe),
             Action::Persist { number, term, .. } => self.persist(number, term),
-            Action::Barrier { node, term, within } => {
+            Action::Barrier { node, term, within, .. } => {
                 self.check_barrier(node);
                 self.barrier(node, term, within);
             }
@@ -180,7 +181,9 @@ impl Manager {
             }
             Action::Galera(_) => {}
             Action::ReadAccounts { node } => self.answer_soon(Fact::Accounts { node, rows: vec![] }),
-            Action::ReadTables { node } => self.answer_soon(Fact::Untransactional { node, names: vec![] }),
+            Action::ReadTables { node } => {
+                self.answer_soon(Fact::Catalogue { node, catalogue: Catalogue::default() });
+            }
             Action::Answer { id, reply } => {
                 let before = self.answered.borrow_mut().insert(id.0, reply.is_ok());
                 assert!(before.is_none(), "order {} was answered twice", id.0);

@@ -3,7 +3,6 @@
 //! It does as the proxy's own driver: each operation of the exchange has its counterpart there.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::capability::Caps;
@@ -16,6 +15,7 @@ use session::exchange::{
     Op, RoutesNow,
 };
 use session::gate::Verdict;
+use session::names::Names;
 use session::session::Session;
 use session::standing::Standing;
 use topology::fact::{ConnectFailure, Fact};
@@ -128,7 +128,7 @@ impl Driver {
     pub async fn statement(&mut self, does: Does, forged: bool) -> Heard {
         let payload = [&[Command::QUERY.0][..], text(does).as_bytes()].concat();
         let link = self.backend.as_mut().map(|backend| &mut backend.standing);
-        let next = self.session.command(&payload, true, CAPS, link, &|| Some(Arc::default()));
+        let next = self.session.command(&payload, true, CAPS, link, &|_| Names::Nothing);
         let flight = match next {
             Next::Forward(flight) => flight,
             Next::AnswerOk => return Heard::Ok,

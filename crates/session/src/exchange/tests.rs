@@ -6,6 +6,7 @@ use protocol::command::Command;
 use protocol::ok::status;
 
 use crate::command::Next;
+use crate::names::Names;
 
 const LIMITS: Limits = Limits { hold_time: Duration::from_secs(60), resends_max: 1 };
 const AUTO: u16 = status::AUTOCOMMIT;
@@ -26,8 +27,7 @@ impl Scene {
 
     fn on(sql: &str, mut session: Session, mut link: Standing) -> Self {
         let payload = [&[Command::QUERY.0], sql.as_bytes()].concat();
-        let next =
-            session.command(&payload, true, Caps::NONE, Some(&mut link), &|| Some(std::sync::Arc::default()));
+        let next = session.command(&payload, true, Caps::NONE, Some(&mut link), &|_| Names::Nothing);
         let Next::Forward(flight) = next else { panic!("{next:?}") };
         Self { session, link: Some(link), exchange: Exchange::new(flight, LIMITS) }
     }

@@ -1,8 +1,12 @@
 //! Transcripts of one session: commands in, answers in, what it decides out.
 
 use super::*;
+use crate::command::Cost;
+use crate::names::{List, Names};
 use protocol::ok::{put_eof, put_ok, status};
 use protocol::packet::put;
+use std::sync::Arc;
+use topology::catalogue::Catalogue;
 
 const CAPS: Caps = Caps(Caps::PROTOCOL_41.0 | Caps::SESSION_TRACK.0);
 const SENT: Progress = Progress { sent: true, delivered: false };
@@ -19,7 +23,7 @@ impl On {
     }
 
     fn command(&mut self, payload: &[u8], whole: bool, caps: Caps) -> Next {
-        self.session.command(payload, whole, caps, Some(&mut self.link), &|| Some(Arc::default()))
+        self.session.command(payload, whole, caps, Some(&mut self.link), &|_| Names::Nothing)
     }
 
     fn ended(&mut self, flight: &InFlight, end: &End, payload: &[u8], text: &[u8]) {
@@ -402,4 +406,37 @@ fn an_error_pins_what_may_have_been_done_before_it() {
     fails(&mut session, &query("CALL p(); CREATE TEMPORARY TABLE t (a INT)"), 1050);
     // And what a procedure set before it failed, no error tells.
     assert_eq!(session.pins(), Pins::TEMP_TABLE.union(Pins::GET_LOCK).union(Pins::UNNAMED));
+}
+
+#[test]
+fn a_read_of_a_view_that_may_write_is_a_write() {
+    let catalogue = Arc::new(Catalogue::new([], ["audited".to_owned()]));
+    let lists = |catalogue: Option<&Arc<Catalogue>>| {
+        let catalogue = catalogue.cloned();
+        move |list| Names::of(catalogue.as_ref(), list)
+    };
+    let known = lists(Some(&catalogue));
+    let unknown = lists(None);
+    let empty = lists(Some(&Arc::default()));
+    let plan = |sql: &str, names: &dyn Fn(List) -> Names| {
+        let mut on = On::new();
+        let Next::Forward(flight) = on.session.command(&query(sql), true, CAPS, Some(&mut on.link), names)
+        else {
+            panic!("{sql}")
+        };
+        let harmless = (flight.can_be_cut(), flight.ends_without_trace(), flight.cost() == Cost::CutShort);
+        let again = on.lost(&flight, SENT) == Verdict::Again;
+        (again, harmless)
+    };
+    let (read, write) = ((true, (true, true, true)), (false, (false, false, false)));
+    assert_eq!(plan("SELECT x FROM shop.Audited", &known), write);
+    assert_eq!(plan("SELECT x FROM shop.Audited WHERE SLEEP(1) = 0", &known), write);
+    assert_eq!(plan("SELECT x FROM audited; SELECT 1", &known), write);
+    assert_eq!(plan("SELECT x FROM other", &known), read);
+    assert_eq!(plan("SELECT x FROM audited", &empty), read);
+    // Nothing is known: it may be any.
+    assert_eq!(plan("SELECT x FROM other", &unknown), write);
+    assert_eq!(plan("SELECT 1", &unknown), read);
+    assert!(!plan("SET @a = (SELECT x FROM audited)", &known).0);
+    assert!(plan("SET @a = (SELECT x FROM audited)", &empty).0);
 }

@@ -11,13 +11,13 @@ mod orders;
 mod signs;
 mod snapshot;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::account::Accounts;
 use crate::action::Action;
 use crate::action::Level;
+use crate::catalogue::Catalogue;
 use crate::core::Core;
 use crate::disk::Ticket;
 use crate::election::ids;
@@ -56,7 +56,7 @@ pub struct Brain {
     greeting: Option<Arc<ServerGreeting>>,
     accounts: Arc<Accounts>,
     accounts_due: Due,
-    untransactional: Option<Arc<BTreeSet<String>>>,
+    catalogue: Option<Arc<Catalogue>>,
     tables_due: Due,
     published: Option<Arc<Routes>>,
 }
@@ -101,7 +101,7 @@ impl Brain {
             greeting: None,
             accounts: Arc::default(),
             accounts_due: Due::default(),
-            untransactional: None,
+            catalogue: None,
             tables_due: Due::default(),
             published: None,
         }
@@ -161,10 +161,9 @@ impl Brain {
                     self.accounts = Arc::new(accounts);
                 }
             }
-            Fact::Untransactional { names, .. } => {
-                let names: BTreeSet<String> = names.into_iter().map(|name| name.to_lowercase()).collect();
-                if self.untransactional.as_deref() != Some(&names) {
-                    self.untransactional = Some(Arc::new(names));
+            Fact::Catalogue { catalogue, .. } => {
+                if self.catalogue.as_deref() != Some(&catalogue) {
+                    self.catalogue = Some(Arc::new(catalogue));
                 }
             }
             Fact::TablesChanged => self.tables_due.wanted = true,
@@ -309,8 +308,6 @@ impl Brain {
                 cut: node.cut,
             })
             .collect();
-        let untransactional = self.untransactional.clone().unwrap_or_default();
-        let untransactional_known = self.untransactional.is_some();
         let hold: Option<Arc<str>> = (!core.any_open()).then(|| core.hold.as_str().into());
         let same = self.published.as_ref().is_some_and(|old| {
             old.term == core.term
@@ -318,8 +315,7 @@ impl Brain {
                 && old.hold_because == hold
                 && old.greeting == self.greeting
                 && Arc::ptr_eq(&old.accounts, &self.accounts)
-                && old.untransactional_known == untransactional_known
-                && old.untransactional == untransactional
+                && old.catalogue == self.catalogue
         });
         if same {
             return;
@@ -333,8 +329,7 @@ impl Brain {
             hold_because: hold,
             greeting: self.greeting.clone(),
             accounts: Arc::clone(&self.accounts),
-            untransactional,
-            untransactional_known,
+            catalogue: self.catalogue.clone(),
         });
         self.published = Some(Arc::clone(&routes));
         self.core.out.insert(0, Action::Publish(routes));
@@ -365,7 +360,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::TrafficLost { node, .. }
         | Fact::TrafficRefused { node, .. }
         | Fact::StatementLost { node, .. }
-        | Fact::Untransactional { node, .. }
+        | Fact::Catalogue { node, .. }
         | Fact::Quiesced { node, .. }
         | Fact::Cut { node, .. }
         | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {

@@ -24,6 +24,9 @@ pub const BARRIER: &str = "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.wsre
 /// One row: the number of the group's view that the node is in.
 pub const VIEW: &str = "SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_conf\\_id'";
 
+/// One row: `host:port` of each member of the node's view.
+pub const MEMBERS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep\\_incoming\\_addresses'";
+
 /// What [`BARRIER`] leaves open, asked after it: the node still is a synced member of the Primary component.
 pub const STILL_MEMBER: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status')";

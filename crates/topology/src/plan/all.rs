@@ -261,7 +261,7 @@ impl All {
         }
         if entry.barrier.may_ask(now) {
             entry.barrier = Barrier::asked(now, &core.settings);
-            core.barrier(id, self.term);
+            core.barrier(id, self.term, None);
         }
         let entry = &self.entries[usize::from(id.0)];
         if matches!(entry.barrier, Barrier::Passed) && core.disk.written >= self.term {

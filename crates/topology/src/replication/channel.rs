@@ -98,7 +98,7 @@ mod tests {
             io_running: true,
             sql_running: true,
             lag_s: Some(2),
-            error: String::new(),
+            ..Channel::default()
         };
         assert_eq!(read, want);
         let read = channel(among(&mysql));

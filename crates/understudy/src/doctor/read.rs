@@ -165,7 +165,7 @@ async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
     if !may_all && !sees_all {
         lacks.push(Lack {
             privilege: "TRIGGER, EXECUTE ON *.*",
-            for_what: "knowing which tables have no transactions, so that a statement that lost its node is not called unknown without need",
+            for_what: "knowing which tables have no transactions and whether views may write, so that a statement that lost its node is not called unknown without need",
         });
     }
     Ok(lacks)

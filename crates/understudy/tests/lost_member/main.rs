@@ -2,12 +2,13 @@
 //! and that every member gets its own settings back.
 //!
 //! ```text
-//!   a firewall that resets ─> kill -9 ─> frozen, vanished ─> only slow ─> Understudy killed meanwhile ─> half done
+//!   Understudy killed between two settings ─> a firewall that resets ─> kill -9 ─> frozen, vanished ─> only slow ─> Understudy killed meanwhile ─> half done
 //!      └── a writer on each node that the part needs: its commits, and the longest time without one
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod brief;
 mod door;
 #[path = "../program/mod.rs"]
 mod program;
@@ -26,6 +27,11 @@ async fn a_group_that_lost_a_member_is_helped_and_nobody_else_is_hurt() {
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::set().await;
     told("three nodes are up");
+    brief::killed_in_between(&scene).await;
+    brief::left_by_nobody_known(&scene).await;
+    told(
+        "Understudy was killed between changing an option and putting it back, and gave it back at its next start",
+    );
     proven::behind_resets(&scene).await;
     told("a living node behind a firewall that resets was not evicted");
     proven::killed(&scene).await;

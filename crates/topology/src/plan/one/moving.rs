@@ -153,7 +153,8 @@ impl One {
             match group.clear_the_way(core, run.from, run.to, run.term) {
                 Way::Clear => {
                     run.barrier = Barrier::asked(now, &core.settings);
-                    group.take_over(core, run.to, run.term);
+                    let is_gone = |from: &NodeId| run.kind == Kind::Failover && core.node(*from).verdict.gone;
+                    group.take_over(core, run.to, run.term, run.from.filter(is_gone));
                 }
                 Way::Wait => {}
                 Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {

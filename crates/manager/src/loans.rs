@@ -1,0 +1,239 @@
+//! What is lent of the members' own settings, as it is on disk: one list for all who change a setting for a while.
+//!
+//! ```text
+//!   a node is linked to ──> meet: give back what an earlier run left ──> own: its values on disk ──> question, pacer: change, put back
+//!   the end             ──> end: put back what is still changed ──> off the list
+//! ```
+//!
+//! The hurry puts its loans on the list each time, and takes them off. The two options in [`BRIEF`] are changed too suddenly for that (an
+//! eviction waits for the question, a view change for the pace): their owner's values are on the list for as long as this program runs, and
+//! the disk is written only when one has changed. So a member that says what this program sets, and is on the list, has that by this
+//! program, or by an earlier run that was killed; one that is not on the list has it by its owner.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use link::{Link, Login};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{sleep, timeout};
+use topology::action::Sentence;
+use topology::galera::sql;
+use topology::galera::timers::is_set;
+use topology::view::Level;
+
+use crate::act::Failed;
+use crate::hurry::Loan;
+use crate::store::{Store, Work};
+
+/// The options that are changed for a moment; what to, and Galera's default.
+const BRIEF: [Brief; 2] = [ASKS, BRISK];
+/// Of the question to the group. Galera says zero so.
+pub(crate) const ASKS: Brief = Brief { option: sql::CAUSAL_PERIOD, lent: "P", usual: "PT1S" };
+/// Of the pace.
+pub(crate) const BRISK: Brief = Brief { option: sql::JOIN_PERIOD, lent: sql::JOIN_PERIOD_MIN, usual: "PT1S" };
+
+/// For the disk to have what is written.
+const DISK: Duration = Duration::from_millis(500);
+/// For each step with a member.
+const STEP: Duration = Duration::from_secs(1);
+/// A node that answers may not be in the group yet: so many tries, so far apart.
+const MEET_TRIES: u32 = 10;
+const MEET_GAP: Duration = Duration::from_secs(1);
+
+/// See [`BRIEF`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    option: &'static str,
+    lent: &'static str,
+    usual: &'static str,
+}
+
+pub(crate) struct Loans {
+    store: Store,
+    /// Name and address of each node.
+    nodes: Vec<(String, String)>,
+    /// As it is on disk.
+    held: Mutex<Vec<Loan>>,
+    /// Addresses of nodes that have been met in this run.
+    met: Mutex<BTreeSet<String>>,
+    /// One change after the other.
+    writing: tokio::sync::Mutex<()>,
+}
+
+fn is_brief(loan: &Loan) -> bool {
+    BRIEF.iter().any(|brief| brief.option == loan.option)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Loans {
+    /// `loans`: what was found on disk.
+    pub fn new(store: Store, nodes: Vec<(String, String)>, loans: Vec<Loan>) -> Self {
+        Self {
+            store,
+            nodes,
+            held: Mutex::new(loans),
+            met: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What the hurry has lent.
+    pub fn of_hurry(&self) -> Vec<Loan> {
+        locked(&self.held).iter().filter(|loan| !is_brief(loan)).cloned().collect()
+    }
+
+    /// Makes `loans` what the hurry has lent, on disk first.
+    pub async fn replace_of_hurry(&self, loans: Vec<Loan>) -> Result<(), String> {
+        self.change(|held| {
+            held.retain(is_brief);
+            held.extend(loans);
+        })
+        .await
+    }
+
+    /// The owner's value of a brief option, on disk from now on; `None` when there is nothing to change. `options`: what the member says its
+    /// provider's are. A disk that fails keeps nobody from changing the option: what it is changed for cannot wait.
+    pub async fn own(&self, address: &str, gcomm_uuid: &str, options: &str, brief: Brief) -> Option<String> {
+        let says = sql::option(options, brief.option)?;
+        let held =
+            locked(&self.held).iter().find(|loan| loan.is_of(address, gcomm_uuid, brief.option)).cloned();
+        if is_set(options, brief.option, brief.lent) {
+            return held.map(|loan| loan.own);
+        }
+        if held.is_some_and(|loan| loan.own == says) {
+            return Some(says.to_owned());
+        }
+        let known = self.nodes.iter().find(|(_, known)| known == address);
+        let loan = Loan {
+            node: known.map_or(address, |(name, _)| name).to_owned(),
+            address: address.to_owned(),
+            gcomm_uuid: gcomm_uuid.to_owned(),
+            option: brief.option.to_owned(),
+            own: says.to_owned(),
+            lent: brief.lent.to_owned(),
+        };
+        let saved = self.change(|held| {
+            held.retain(|other| (&other.node, &other.option) != (&loan.node, &loan.option));
+            held.push(loan);
+        });
+        if let Err(why) = saved.await {
+            tracing::warn!("{address}: {} = {says} is not on disk: {why}", brief.option);
+        }
+        Some(says.to_owned())
+    }
+
+    /// A node is linked to: gives back what an earlier run left changed, and puts the owner's values on disk. Gives what to tell.
+    pub async fn meet(&self, address: &str, login: &Login, turn: &Semaphore) -> Option<Sentence> {
+        for _ in 0..MEET_TRIES {
+            match self.try_to_meet(address, login, turn).await {
+                Ok(Some(told)) => return told,
+                Ok(None) => {}
+                Err(failed) => {
+                    tracing::debug!("{address} does not say how its evs timers are set: {}", failed.why)
+                }
+            }
+            sleep(MEET_GAP).await;
+        }
+        None
+    }
+
+    /// `None` while the node is no member.
+    async fn try_to_meet(
+        &self,
+        address: &str,
+        login: &Login,
+        turn: &Semaphore,
+    ) -> Result<Option<Option<Sentence>>, Failed> {
+        let mut link = Link::connect(address, login, STEP).await?;
+        let talk = link.query(sql::TALK, STEP).await?;
+        let is_name = |uuid: &&str| uuid.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0');
+        let Some(uuid) = talk.value_of("wsrep_gcomm_uuid").filter(is_name) else { return Ok(None) };
+        // No question meanwhile, which would be given back in its middle.
+        let mine = turn.acquire().await.map_err(|_| Failed::because("this process is stopping"))?;
+        let is_first = !locked(&self.met).contains(address);
+        let mut told = Vec::new();
+        if is_first {
+            for loan in self.brief_of(address) {
+                if loan.give_back_over(&mut link).await? {
+                    told.push(format!(
+                        "{} = {} is given back, which an earlier run had changed",
+                        loan.option, loan.own
+                    ));
+                }
+            }
+        }
+        let options = link.query(sql::PROVIDER_OPTIONS, STEP).await?;
+        drop(mine);
+        let options = options.text(0, 0).unwrap_or_default();
+        for brief in BRIEF {
+            let own = self.own(address, uuid, options, brief).await;
+            if is_first && own.is_none() && is_set(options, brief.option, brief.lent) {
+                told.push(brief.stray());
+            }
+        }
+        locked(&self.met).insert(address.to_owned());
+        link.quit();
+        let name = self.nodes.iter().find(|(_, known)| known == address).map_or(address, |(name, _)| name);
+        let text = || format!("{name}: {}", told.join("; "));
+        Ok(Some((!told.is_empty()).then(|| Sentence { level: Level::Warn, text: text() })))
+    }
+
+    /// This program ends: whatever is still changed on the node is put back, and nothing of it is on the list any more.
+    pub async fn end(&self, address: &str, login: &Login) {
+        for loan in self.brief_of(address) {
+            let given_back = timeout(STEP, loan.give_back(login)).await;
+            if matches!(given_back, Ok(Ok(_)))
+                && let Err(why) = self.change(|held| held.retain(|other| *other != loan)).await
+            {
+                // The next start finds nothing to give back.
+                tracing::debug!("{address}: {} stays on disk: {why}", loan.option);
+            }
+        }
+    }
+
+    fn brief_of(&self, address: &str) -> Vec<Loan> {
+        locked(&self.held).iter().filter(|loan| is_brief(loan) && loan.address == address).cloned().collect()
+    }
+
+    /// Changes the list, on disk first.
+    async fn change(&self, change: impl FnOnce(&mut Vec<Loan>)) -> Result<(), String> {
+        let _one = self.writing.lock().await;
+        let mut loans = locked(&self.held).clone();
+        change(&mut loans);
+        if loans == *locked(&self.held) {
+            return Ok(());
+        }
+        let (told, heard) = oneshot::channel();
+        let told = Box::new(move |result: Result<(), crate::StoreError>| {
+            // Whoever asked may have given up.
+            let _ = told.send(result);
+        });
+        let closed = || "the store is closed".to_owned();
+        self.store.send(Work::Lend(loans.clone(), told)).map_err(|_| closed())?;
+        match timeout(DISK, heard).await {
+            Ok(Ok(Ok(()))) => {
+                *locked(&self.held) = loans;
+                Ok(())
+            }
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Err(_)) => Err(closed()),
+            Err(_) => Err(format!("the store did not write within {DISK:?}")),
+        }
+    }
+}
+
+impl Brief {
+    /// About a member that says what this program sets, though this program knows nothing of it.
+    fn stray(self) -> String {
+        let Self { option, lent, usual } = self;
+        let statement = sql::set_period(option, usual).unwrap_or_default();
+        format!(
+            "{option} is {lent}, and stays so: Galera's default is {usual}; if nobody set it on purpose, a version of Understudy \
+             that was killed may have left it, run there: {statement}"
+        )
+    }
+}

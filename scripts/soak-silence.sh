@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# A busy machine must not be taken for a silent node: a real Galera cluster under load through Understudy, on default settings, with
+# three times as many busy loops as processors, for MINUTES. Ends with 1 when the group changed its view, a node was evicted, or the
+# writer moved. Prints what happened, and what the load saw. (That the group was hurried is no failure: nobody is shut out by it.)
+# usage: scripts/soak-silence.sh [MINUTES]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+minutes=${1:-60}
+[[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "soak-silence.sh: MINUTES is a whole number from 1, not '$minutes'" >&2; exit 2; }
+program=${UNDERSTUDY_BIN:-target/release/understudy}
+name=soak-silence
+work=$(mktemp -d)
+pids=()
+finish() {
+    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+    "$program" lab down --name "$name" >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap finish EXIT
+
+"$program" lab up galera --name "$name" >"$work/up" 2>"$work/up.log" || { cat "$work/up.log" >&2; exit 1; }
+mapfile -t nodes < <(awk '$1 ~ /^db[0-9]/ && $2 ~ /:3306/ { print $2 }' "$work/up")
+side=$(awk '/this side.s address/ { print $NF }' "$work/up")
+{
+    printf '[cluster]\nname = "soak"\nid = 1\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n'
+    number=0
+    for node in "${nodes[@]}"; do
+        number=$((number + 1))
+        printf '[[cluster.node]]\nname = "db%s"\naddress = "%s"\n' "$number" "$node"
+    done
+    printf '[listen]\nmysql = "%s:6133"\nhttp = "%s:6180"\n[state]\ndir = "%s/state"\n' "$side" "$side" "$work"
+} >"$work/understudy.toml"
+"$program" serve --config "$work/understudy.toml" >"$work/serve.log" 2>&1 &
+pids+=($!)
+
+views() { # the number of each node's view
+    for node in "${nodes[@]}"; do
+        mariadb -h "${node%:*}" -P "${node#*:}" -u understudy -punderstudy -NBe "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_conf_id'" | cut -f2
+    done | paste -sd' '
+}
+until mariadb -h "$side" -P 6133 -u sbtest -psbtest -e 'SELECT 1' sbtest >/dev/null 2>&1; do
+    [ "$SECONDS" -lt 120 ] || { cat "$work/serve.log" >&2; exit 1; }
+    sleep 0.2
+done
+before=$(views)
+hogs=$(($(nproc) * 3))
+seconds=$((minutes * 60))
+for _ in $(seq "$hogs"); do
+    timeout "$seconds" bash -c 'while :; do :; done' &
+    pids+=($!)
+done
+"$program" lab load "$side:6133" --rate 30 --time "$seconds" >"$work/load" 2>"$work/load.log" || true
+after=$(views)
+journal=$work/serve.log
+count() { grep -c "$1" "$journal" || true; }
+terms=$(count 'is to write, term')
+evicted=$(count 'evict')
+tail -n 8 "$work/load"
+echo "$minutes min, $hogs busy loops on $(nproc) processors: views $before -> $after; writer decisions $terms, evictions $evicted, hurries $(count 'fell silent'), nodes in doubt $(count 'did not answer')"
+if [ "$before" != "$after" ] || [ "$terms" -gt 1 ] || [ "$evicted" -gt 0 ]; then
+    echo "soak-silence.sh: a node was shut out, or traffic moved, though nothing had happened" >&2
+    grep -E 'is to write|evict|fell silent|is silent|is dead' "$journal" | head -20 >&2
+    exit 1
+fi
