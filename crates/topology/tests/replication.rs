@@ -14,7 +14,7 @@
 //!   run 1.0                       so much time passes; every node that is up answers every 200 ms, and what it is asked at once
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +76,7 @@ struct World {
     out: String,
     orders: u64,
     number: u64,
+    asked: BTreeSet<NodeId>,
 }
 
 fn play(script: &str) -> String {
@@ -124,6 +125,7 @@ impl World {
             out: String::new(),
             orders: 0,
             number: 0,
+            asked: BTreeSet::new(),
         }
     }
 
@@ -225,16 +227,21 @@ impl World {
         while self.now < until {
             self.now += Duration::from_millis(20);
             ticks += 1;
+            let asked = std::mem::take(&mut self.asked);
             for number in 0..self.servers.len() {
                 let node = NodeId(number as u8);
-                if self.servers[number].up && !self.servers[number].linked {
-                    self.servers[number].linked = true;
-                    self.tell(Fact::LinkUp { node, greeting: greeting() });
-                    self.answer(node);
-                } else if self.servers[number].up && ticks % 10 == 0 {
-                    self.answer(node);
-                } else if !self.servers[number].up && ticks % 10 == 0 {
-                    self.tell(Fact::ConnectFailed { node, how: ConnectFailure::Refused });
+                let is_asked = ticks % 10 == 0 || asked.contains(&node);
+                match &mut self.servers[number] {
+                    server if server.up && !server.linked => {
+                        server.linked = true;
+                        self.tell(Fact::LinkUp { node, greeting: greeting() });
+                        self.answer(node);
+                    }
+                    server if server.up && is_asked => self.answer(node),
+                    server if !server.up && is_asked => {
+                        self.tell(Fact::ConnectFailed { node, how: ConnectFailure::Refused });
+                    }
+                    _ => {}
                 }
             }
             self.tell(Fact::Tick);
@@ -325,13 +332,9 @@ impl World {
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.order(action),
-            Action::Probe { node } if self.servers[usize::from(node.0)].linked => {
-                let status = self.status(usize::from(node.0)).into();
-                self.facts.push_back(Fact::Status { node, status, asked: self.now });
-                return;
-            }
-            Action::Confirm { node } if !self.servers[usize::from(node.0)].up => {
-                self.facts.push_back(Fact::ConnectFailed { node, how: ConnectFailure::Refused });
+            // Answered a moment later.
+            Action::Probe { node } | Action::Confirm { node } => {
+                self.asked.insert(node);
                 return;
             }
             Action::Say(sentence) => format!("say {}: {}", sentence.level.word(), sentence.text),
