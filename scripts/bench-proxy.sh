@@ -9,30 +9,9 @@ seconds=${2:-8}
 rounds=${3:-3}
 program=target/release/understudy
 mkdir -p "$out"
-work=$(mktemp -d)
-pids=()
-finish() {
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-    "$program" lab down --name bench-proxy >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap finish EXIT
-
-"$program" lab up galera --name bench-proxy >"$work/up"
-mapfile -t nodes < <(awk '$1 ~ /^db[0-9]/ && $2 ~ /:3306/ { print $2 }' "$work/up" | sed 's/:3306.*/:3306/')
-side=$(awk '/this side.s address/ { print $NF }' "$work/up")
+. scripts/served.sh
+serve_cluster bench-proxy
 db1=${nodes[0]}
-
-printf '[cluster]\nname = "bench"\nid = 1\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n' >"$work/understudy.toml"
-number=0
-for node in "${nodes[@]}"; do
-    number=$((number + 1))
-    printf '[[cluster.node]]\nname = "db%s"\naddress = "%s"\npriority = %s\n' "$number" "$node" $((100 - number)) >>"$work/understudy.toml"
-done
-printf '[listen]\nmysql = "%s:6133"\nhttp = "%s:6180"\n[state]\ndir = "%s/state"\n' "$side" "$side" "$work" >>"$work/understudy.toml"
-"$program" serve --config "$work/understudy.toml" >"$work/serve.log" 2>&1 &
-understudy=$!
-pids+=("$understudy")
 cat >"$work/haproxy.cfg" <<CFG
 global
     nbthread 2
@@ -78,7 +57,7 @@ median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
             : >"$work/u"
             for _ in $(seq "$rounds"); do
                 cost "$haproxy" 6134 "$test" "$threads" >>"$work/h"
-                cost "$understudy" 6133 "$test" "$threads" >>"$work/u"
+                cost "$serving" 6133 "$test" "$threads" >>"$work/u"
             done
             h=$(median <"$work/h")
             u=$(median <"$work/u")

@@ -14,7 +14,7 @@ case $seconds in
 esac
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement health)
+[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid health)
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 
@@ -58,6 +58,7 @@ run() {
     case $name in
         statement | command) dictionary=statement ;;
         health) dictionary=health ;;
+        gtid) dictionary=gtid ;;
     esac
     mkdir -p "corpus/$name" "artifacts/$name"
     # A crash of a run before is not this run's.

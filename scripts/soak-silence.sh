@@ -8,30 +8,8 @@ cd "$(dirname "$0")/.."
 minutes=${1:-60}
 [[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "soak-silence.sh: MINUTES is a whole number from 1, not '$minutes'" >&2; exit 2; }
 program=${UNDERSTUDY_BIN:-target/release/understudy}
-name=soak-silence
-work=$(mktemp -d)
-pids=()
-finish() {
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-    "$program" lab down --name "$name" >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap finish EXIT
-
-"$program" lab up galera --name "$name" >"$work/up" 2>"$work/up.log" || { cat "$work/up.log" >&2; exit 1; }
-mapfile -t nodes < <(awk '$1 ~ /^db[0-9]/ && $2 ~ /:3306/ { print $2 }' "$work/up")
-side=$(awk '/this side.s address/ { print $NF }' "$work/up")
-{
-    printf '[cluster]\nname = "soak"\nid = 1\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n'
-    number=0
-    for node in "${nodes[@]}"; do
-        number=$((number + 1))
-        printf '[[cluster.node]]\nname = "db%s"\naddress = "%s"\n' "$number" "$node"
-    done
-    printf '[listen]\nmysql = "%s:6133"\nhttp = "%s:6180"\n[state]\ndir = "%s/state"\n' "$side" "$side" "$work"
-} >"$work/understudy.toml"
-"$program" serve --config "$work/understudy.toml" >"$work/serve.log" 2>&1 &
-pids+=($!)
+. scripts/served.sh
+serve_cluster soak-silence
 
 views() { # the number of each node's view
     for node in "${nodes[@]}"; do

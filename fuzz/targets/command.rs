@@ -14,6 +14,7 @@ use protocol::ok::status;
 use protocol::response::{Answer, Step};
 use protocol::statement::{Kind, Pins, Statement};
 use session::command::{InFlight, Next};
+use session::names::Names;
 use session::retry::Progress;
 use session::session::Session;
 use session::standing::Standing;
@@ -57,7 +58,7 @@ impl Scene {
     fn command<'a>(&mut self, payload: &'a [u8], is_whole: bool, caps: Caps) -> Option<Sent<'a>> {
         let Scene { session, link } = self;
         let owed = session.owed().cloned();
-        let flight = match session.command(payload, is_whole, caps, Some(link), &|| None) {
+        let flight = match session.command(payload, is_whole, caps, Some(link), &|_| Names::Unknown) {
             Next::Forward(flight) | Next::Kill { otherwise: flight, .. } => flight,
             Next::Tell(told) => {
                 assert!(owed == Some(told) && session.owed().is_none(), "told once, and only when it is so");

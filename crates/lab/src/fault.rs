@@ -3,23 +3,20 @@
 //! | fault | what is done | what the others see |
 //! |---|---|---|
 //! | kill | SIGKILL | its connections are reset, its port refuses |
-//! | stop | SIGTERM | it says goodbye to the group and ends by itself |
+//! | stop | SIGTERM | it says goodbye and ends by itself |
 //! | freeze | SIGSTOP | connections stay open, its port accepts, nothing answers |
 //! | thaw | SIGCONT | the end of a freeze |
 //! | vanish | its link goes down | nothing at all, in both directions |
-//! | heal | whatever mends it | it comes back and is Synced |
+//! | heal | whatever mends it | it comes back: Synced, replicating, or as a read-only former primary |
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
 use rustix::process::Signal;
 
-use crate::stage::Stage;
+use crate::stage::{STOP_LIMIT, Stage};
 
-/// A clean stop may take as long as its last transaction.
-const STOP_LIMIT: Duration = Duration::from_secs(60);
-/// From mended to Synced.
+/// From mended to back.
 const HEAL_LIMIT: Duration = Duration::from_secs(120);
 
 /// What can be done to a node.
@@ -36,7 +33,7 @@ pub enum Fault {
     Thaw,
     /// Its network link goes down: the host is lost without a word.
     Vanish,
-    /// Undoes whatever was done and waits until it is Synced.
+    /// Undoes whatever was done and waits until it is back.
     Heal,
 }
 
@@ -54,7 +51,7 @@ impl fmt::Display for Fault {
 }
 
 impl Stage {
-    /// Does it, and returns the instant it took effect: the signal was sent, the link was down, the node was Synced again.
+    /// Does it, and returns the instant it took effect: the signal was sent, the link was down, the node was back.
     /// All but heal return at once.
     ///
     /// # Errors
@@ -95,52 +92,6 @@ impl Stage {
         if found.leaving {
             self.wait_gone(name, STOP_LIMIT).await?;
         }
-        // A process that was just killed may still hold its files.
-        let deadline = Instant::now() + HEAL_LIMIT;
-        let mut restarted = false;
-        loop {
-            if self.alive(node)?.is_none() {
-                if restarted {
-                    bail!("{name} does not stay up:\n{}", crate::stage::error_log_tail(&node.error_log));
-                }
-                self.start(name).await?;
-                restarted = true;
-            }
-            match crate::stage::word(node).await {
-                Ok(word) if word.is_synced() && self.share_view(name, word.view).await? => {
-                    return Ok(Instant::now());
-                }
-                Ok(word) if word.is_cast_out() && !restarted => {
-                    // Evicted while alive: it will never try again by itself.
-                    self.signal(node, Signal::TERM)?;
-                    self.wait_gone(name, STOP_LIMIT).await?;
-                }
-                Ok(_) | Err(_) => {}
-            }
-            if Instant::now() > deadline {
-                let tail = crate::stage::error_log_tail(&node.error_log);
-                bail!("{name} is not Synced {:.0} s after it was mended:\n{tail}", HEAL_LIMIT.as_secs_f64());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Whether every other node of the group is in the same view. A node that comes back from silence believes itself Synced until it
-    /// hears that the others went on without it; and they are in no view at all while they agree on the next one with it.
-    async fn share_view(&self, name: &str, view: u64) -> anyhow::Result<bool> {
-        for other in self.nodes().iter().filter(|other| other.name != name) {
-            let record = self.recorded(other)?;
-            let hears = self.alive(other)?.is_some_and(|process| !process.is_frozen());
-            if !hears || record.vanished || record.leaving {
-                continue;
-            }
-            match crate::stage::word(other).await {
-                Ok(word) if !word.is_cast_out() && word.view != view => return Ok(false),
-                Ok(_) => {}
-                // It runs and is connected: it will answer when the group has agreed.
-                Err(_) => return Ok(false),
-            }
-        }
-        Ok(true)
+        self.bring_back(node, HEAL_LIMIT).await
     }
 }

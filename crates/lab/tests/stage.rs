@@ -3,17 +3,20 @@
 //! As root in network namespaces; without the right to make those, the same on loopback addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod clients;
+mod leftovers;
+
 use std::io::{BufRead, BufReader};
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use clients::{application, client};
 use lab::fault::Fault;
 use lab::stage::process::{MARK, marked};
 use lab::stage::{Form, Stage, StagePlan, account, guard};
+use leftovers::{directory, network, nothing_left};
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
 
 /// One stage at a time: two cores do not carry two without each waiting for the other.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -26,25 +29,6 @@ const CHILD: &str = "UNDERSTUDY_STAGE_TEST_CHILD";
 
 fn plan(purpose: &str) -> StagePlan {
     StagePlan { name: format!("t{}-{purpose}", std::process::id()), ..StagePlan::default() }
-}
-
-fn directory(stage: &Stage) -> PathBuf {
-    stage.nodes()[0].datadir.ancestors().nth(2).unwrap().to_owned()
-}
-
-async fn client(stage: &Stage, node: &str, user: &str, password: &str) -> Conn {
-    let address = stage.node(node).unwrap().address;
-    let options = OptsBuilder::default()
-        .ip_or_hostname(address.ip().to_string())
-        .tcp_port(address.port())
-        .user(Some(user))
-        .pass(Some(password))
-        .prefer_socket(false);
-    tokio::time::timeout(PATIENCE, Conn::new(options)).await.expect("login takes too long").unwrap()
-}
-
-async fn application(stage: &Stage, node: &str) -> Conn {
-    client(stage, node, account::APP_USER, account::APP_PASSWORD).await
 }
 
 /// The write may wait for the group to agree who is left.
@@ -74,36 +58,6 @@ async fn read(stage: &Stage, node: &str) -> Vec<u32> {
             }
             Err(error) => panic!("{error}"),
         }
-    }
-}
-
-/// Where the namespaces and the bridge of a stage show; nothing on loopback.
-fn network(stage: &Stage) -> Vec<PathBuf> {
-    let namespaces = stage.nodes().iter().filter_map(|node| node.namespace.as_ref());
-    let mut paths: Vec<PathBuf> = namespaces.map(|name| Path::new("/run/netns").join(name)).collect();
-    if let (true, IpAddr::V4(host)) = (stage.is_namespaced(), stage.host_address()) {
-        paths.push(Path::new("/sys/class/net").join(format!("us-br{}", host.octets()[2])));
-    }
-    for path in &paths {
-        assert!(path.exists(), "{}", path.display());
-    }
-    paths
-}
-
-fn nothing_left(directory: &Path, network: &[PathBuf]) {
-    assert_eq!(marked(directory), [], "processes");
-    assert!(!directory.exists(), "{}", directory.display());
-    // A namespace carries the stage's name; the numbers in the devices' names are free again, and a stage of another program
-    // may have them by now.
-    let root = directory.parent().unwrap();
-    let is_stage = |name: std::ffi::OsString| !name.as_encoded_bytes().starts_with(b".");
-    let others = || {
-        std::fs::read_dir(root)
-            .is_ok_and(|entries| entries.flatten().any(|entry| is_stage(entry.file_name())))
-    };
-    for path in network {
-        let may_be_anothers = path.starts_with("/sys") && others();
-        assert!(!path.exists() || may_be_anothers, "{}", path.display());
     }
 }
 
@@ -169,7 +123,7 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
             .await
             .unwrap()
             .iter()
-            .all(|node| node.word.as_ref().is_some_and(lab::stage::Word::is_synced))
+            .all(|node| node.word.as_ref().is_some_and(lab::stage::Word::is_well))
     );
 
     let error = stage.fault("db9", Fault::Kill).await.unwrap_err().to_string();

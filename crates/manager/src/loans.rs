@@ -23,7 +23,7 @@ use topology::galera::timers::is_set;
 use topology::view::Level;
 
 use crate::act::Failed;
-use crate::hurry::Loan;
+use crate::hurry::loan::Loan;
 use crate::store::{Store, Work};
 
 /// The options that are changed for a moment; what to, and Galera's default.

@@ -199,14 +199,19 @@ pub fn put_ok(
     warnings: u16,
     info: &[u8],
 ) {
-    out.push(header);
-    put::lenenc_int(out, affected);
-    put::lenenc_int(out, last_insert_id);
-    put::u16(out, status & !status::SESSION_STATE_CHANGED);
-    put::u16(out, warnings);
+    put_numbers(out, header, (affected, last_insert_id), status & !status::SESSION_STATE_CHANGED, warnings);
     if !info.is_empty() {
         put::lenenc_bytes(out, info);
     }
+}
+
+/// What every OK packet begins with; `counts`: the affected rows, and the last insert id.
+fn put_numbers(out: &mut Vec<u8>, header: u8, counts: (u64, u64), status: u16, warnings: u16) {
+    out.push(header);
+    put::lenenc_int(out, counts.0);
+    put::lenenc_int(out, counts.1);
+    put::u16(out, status);
+    put::u16(out, warnings);
 }
 
 /// Appends an EOF packet's payload.
@@ -224,6 +229,25 @@ pub fn without_track(payload: &[u8], caps: Caps) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::with_capacity(payload.len());
     put_ok(&mut out, header, ok.affected, ok.last_insert_id, ok.status, ok.warnings, ok.info);
     Ok(out)
+}
+
+/// The same OK packet with these session changes before its own. `caps` are those under which `payload` came.
+pub fn with_track(payload: &[u8], caps: Caps, before: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let ok = OkPacket::parse(payload, caps)?;
+    let mut out = Vec::with_capacity(payload.len() + before.len() + 9);
+    let header = payload.first().copied().unwrap_or(OK);
+    let status = ok.status | status::SESSION_STATE_CHANGED;
+    put_numbers(&mut out, header, (ok.affected, ok.last_insert_id), status, ok.warnings);
+    put::lenenc_bytes(&mut out, ok.info);
+    put::lenenc_bytes(&mut out, &[before, ok.track].concat());
+    Ok(out)
+}
+
+/// The EOF packet in whose place this OK packet stands, which can carry no session changes.
+pub fn as_eof(ok: &OkPacket<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(5);
+    put_eof(&mut out, ok.warnings, ok.status);
+    out
 }
 
 /// An ERR packet.
@@ -316,6 +340,11 @@ mod tests {
                 Change::Other(9),
             ]
         );
+        let ok = OkPacket::parse(&payload, TRACKING).unwrap();
+        let twice = with_track(&payload, TRACKING, ok.track).unwrap();
+        let twice = OkPacket::parse(&twice, TRACKING).unwrap();
+        assert_eq!(twice, OkPacket { track: &[ok.track, ok.track].concat(), ..ok });
+        assert_eq!(as_eof(&ok), b"\xfe\x00\x00\x02\x00");
         let bare = without_track(&payload, TRACKING).unwrap();
         assert_eq!(bare, b"\x00\x00\x00\x02\x00\x00\x00");
     }

@@ -149,6 +149,8 @@ pub struct Answer {
     may_be_cursor: bool,
     /// It is one.
     is_cursor: bool,
+    /// Behind the last packet stands an EOF in the older form, which is not sent here.
+    leaves_out_eof: bool,
     prepared: End,
 }
 
@@ -215,6 +217,7 @@ impl Answer {
             started: false,
             may_be_cursor: false,
             is_cursor: false,
+            leaves_out_eof: false,
             prepared,
         }
     }
@@ -264,6 +267,13 @@ impl Answer {
         self.is_cursor
     }
 
+    /// Whether an EOF would stand behind the packet that was taken last, had [`Caps::DEPRECATE_EOF`] not been agreed on: the one behind the
+    /// columns or the parameters. (Where a client asked for a cursor and has one, that EOF ends the answer.)
+    #[inline]
+    pub fn leaves_out_eof(&self) -> bool {
+        self.leaves_out_eof
+    }
+
     /// How many bytes of the coming packet [`Answer::step`] needs; `len` is its payload's length from the header, `first`
     /// its first byte (`None` when `len` is 0).
     #[inline]
@@ -302,6 +312,7 @@ impl Answer {
     pub fn step(&mut self, len: usize, payload: &[u8]) -> Result<Step, Malformed> {
         let continues = self.continues;
         self.continues = len >= PAYLOAD_MAX;
+        self.leaves_out_eof = false;
         if continues {
             return Ok(Step::More);
         }
@@ -339,8 +350,7 @@ impl Answer {
             Expect::Columns { left } => {
                 self.started = true;
                 self.expect = match left {
-                    0 | 1 if self.caps.has(Caps::DEPRECATE_EOF) => Expect::Rows,
-                    0 | 1 => Expect::ColumnsEof,
+                    0 | 1 => self.behind_columns(),
                     _ => Expect::Columns { left: left - 1 },
                 };
                 Ok(Step::More)
@@ -370,6 +380,7 @@ impl Answer {
                     return Ok(Step::More);
                 }
                 if self.caps.has(Caps::DEPRECATE_EOF) {
+                    self.leaves_out_eof = true;
                     return Ok(self.prepare_columns());
                 }
                 self.expect = Expect::PrepareParamsEof;
@@ -386,6 +397,7 @@ impl Answer {
                     return Ok(Step::More);
                 }
                 if self.caps.has(Caps::DEPRECATE_EOF) {
+                    self.leaves_out_eof = true;
                     return Ok(self.finish(self.prepared));
                 }
                 self.expect = Expect::PrepareColumnsEof;
@@ -426,12 +438,16 @@ impl Answer {
                     self.caps & flagged != Caps::NONE && !fields.is_empty() && fields.u8()? == 0;
                 self.expect = match are_left_out {
                     false => Expect::Columns { left: count as u16 },
-                    true if self.caps.has(Caps::DEPRECATE_EOF) => Expect::Rows,
-                    true => Expect::ColumnsEof,
+                    true => self.behind_columns(),
                 };
                 Ok(Step::More)
             }
         }
+    }
+
+    fn behind_columns(&mut self) -> Expect {
+        self.leaves_out_eof = self.caps.has(Caps::DEPRECATE_EOF);
+        if self.leaves_out_eof { Expect::Rows } else { Expect::ColumnsEof }
     }
 
     fn prepare_head(&mut self, payload: &[u8]) -> Result<Step, Malformed> {

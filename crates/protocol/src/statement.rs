@@ -18,6 +18,7 @@
 //!   text --lexer--> tokens --Look (what every statement is searched for)--> first word --> kind
 //! ```
 
+mod assigned;
 mod ddl;
 mod digest;
 mod given;
@@ -31,9 +32,11 @@ mod names;
 mod names_said;
 mod pins;
 mod recalls;
+mod sequences;
 mod sets;
 mod word;
 
+pub use assigned::assigned_user_variables;
 pub use digest::{digest, digest_text};
 pub use given::may_give;
 pub use insert_id::InsertId;
@@ -43,6 +46,7 @@ pub use mentions::{Names, names_any, names_in};
 pub use names_said::{NamesSaid, names_said};
 pub use pins::Pins;
 pub use recalls::Recalls;
+pub use sequences::{asked_sequences, drawn_sequences};
 pub use sets::{Sets, unreported_variables};
 
 /// What a statement text is.

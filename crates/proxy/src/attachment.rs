@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
+use protocol::statement::Pins;
 use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
 use session::saving;
 use session::session::Session;
@@ -395,23 +396,22 @@ impl Attachment {
 }
 
 async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
-    use protocol::statement::Pins;
     if session.has_insert_id_to_save(&backend.standing)
         && let Some(rows) = backend.query(saving::INSERT_ID, SAVE_TIME).await?
         && let Some(id) = rows.text(0, 0).and_then(|id| id.parse().ok())
     {
         session.wanted.learned_insert_id(id);
     }
-    let is_in_doubt = backend.standing.is_in_doubt();
-    if is_in_doubt {
+    let asks_all = backend.standing.must_ask_all();
+    if asks_all {
         variables(backend, session).await?;
     }
-    if (is_in_doubt || backend.standing.pins().has(Pins::USER_VARIABLE))
+    if (asks_all || backend.standing.pins().has(Pins::USER_VARIABLE))
         && let Some(texts) = user_variables(backend).await?
     {
         session.wanted.learned_user_variables(texts);
         backend.standing.unpin(Pins::USER_VARIABLE);
-    } else if is_in_doubt {
+    } else if asks_all {
         backend.standing.pin(Pins::USER_VARIABLE);
     }
     Ok(())
@@ -419,8 +419,9 @@ async fn read(backend: &mut Backend, session: &mut Session) -> Result<(), Connec
 
 /// Reads what code that no text shows may have changed of the session, but for user variables.
 async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), ConnectFailure> {
-    use protocol::statement::Pins;
     backend.flush_reports(session).await?;
+    // A temporary table or a statement of stored code would have been told.
+    let is_in_doubt = backend.standing.is_in_doubt();
     let question = saving::variables_of(session.wanted.variable_names());
     let values = backend.query(&question, SAVE_TIME).await?;
     let role = backend.query(saving::ROLE, SAVE_TIME).await?;
@@ -438,7 +439,9 @@ async fn variables(backend: &mut Backend, session: &mut Session) -> Result<(), C
         }
     }
     session.wanted.learned_role(role.text(0, 0), &mut backend.standing);
-    if ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0"))) {
+    if is_in_doubt
+        && ties.rows.iter().any(|row| row.get(1).is_none_or(|count| count.as_deref() != Some(b"0")))
+    {
         // Perhaps a temporary table, or a statement.
         backend.standing.pin(Pins::UNNAMED);
     }

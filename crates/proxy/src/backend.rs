@@ -30,13 +30,15 @@ const MAX_PACKET: u32 = 1 << 30;
 /// Capabilities that change the form of what a node sends: client and node must agree on them, since answers are passed on
 /// as they come.
 const FORM: Caps = Caps(
-    Caps::DEPRECATE_EOF.0
-        | Caps::MULTI_RESULTS.0
+    Caps::MULTI_RESULTS.0
         | Caps::PS_MULTI_RESULTS.0
         | Caps::EXTENDED_METADATA.0
         | Caps::CACHE_METADATA.0
         | Caps::STMT_BULK_OPERATIONS.0,
 );
+/// What each node is asked for, whatever the client can do: to tell of the session's changes, and to end rows with a packet that can. What a
+/// client does not know is taken out again, see [`crate::relay`].
+const OF_OUR_OWN: Caps = Caps(Caps::SESSION_TRACK.0 | Caps::DEPRECATE_EOF.0);
 /// A node ends a link that was idle for as long as its wait_timeout says: a second at least.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 /// The end of a link that comes within this after a command was sent was on its way already.
@@ -149,13 +151,14 @@ impl Backend {
                     None => wanted.schema().map(<[u8]>::to_vec),
                     Some(_) => None,
                 },
-                caps: caps | Caps::SESSION_TRACK,
+                caps: caps | OF_OUR_OWN,
                 charset: who.charset,
                 attrs: who.attrs.clone(),
                 max_packet: MAX_PACKET,
             };
             let mut link = Link::connect(&lane.address, &login, deadline).await.map_err(of_connect)?;
-            if (link.caps & FORM) != (caps & FORM) {
+            let is_new = link.caps.has(Caps::DEPRECATE_EOF);
+            if (link.caps & FORM) != (caps & FORM) || (caps.has(Caps::DEPRECATE_EOF) && !is_new) {
                 return Err(AttachError::NotRebuilt(format!(
                     "{} speaks another dialect than the node the session began on",
                     lane.name

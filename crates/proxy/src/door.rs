@@ -65,16 +65,13 @@ enum Message {
     Counters(oneshot::Sender<Counters>),
 }
 
-/// How sessions speak to the door.
-#[derive(Clone)]
-pub struct DoorHandle {
-    // Unbounded, and yet bounded: a session has at most a handful of messages under way, and sessions are limited.
-    messages: mpsc::UnboundedSender<Message>,
-}
+/// How sessions speak to the door. Unbounded, and yet bounded: a session has at most a handful of messages under way, and sessions are
+/// limited.
+type Messages = mpsc::UnboundedSender<Message>;
 
 /// What the sessions hold of the door.
 pub struct Door {
-    handle: DoorHandle,
+    messages: Messages,
     board: watch::Receiver<Arc<Board>>,
     next_id: AtomicU64,
 }
@@ -93,19 +90,19 @@ pub enum NoLane {
 /// A place in the ramp, given back when dropped: by the released statement when it has ended, or by the verdict that nobody
 /// took, when the client went away at the very moment of its release.
 pub struct Slot {
-    handle: DoorHandle,
+    messages: Messages,
     ticket: Ticket,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let _ = self.handle.messages.send(Message::Finished(self.ticket));
+        let _ = self.messages.send(Message::Finished(self.ticket));
     }
 }
 
 /// Tells the door when a waiting client goes away; disarmed by a verdict.
 struct Waiting<'a> {
-    handle: &'a DoorHandle,
+    messages: &'a Messages,
     id: u64,
     armed: bool,
 }
@@ -113,7 +110,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if self.armed {
-            let _ = self.handle.messages.send(Message::Gone { id: self.id });
+            let _ = self.messages.send(Message::Gone { id: self.id });
         }
     }
 }
@@ -126,8 +123,7 @@ impl Door {
         facts: mpsc::Sender<Fact>,
         stats: Arc<Counts>,
     ) -> (Self, tokio::task::JoinHandle<()>) {
-        let (sender, messages) = mpsc::unbounded_channel();
-        let handle = DoorHandle { messages: sender };
+        let (messages, heard) = mpsc::unbounded_channel();
         let empty = Board {
             term: Term(0),
             version: 0,
@@ -140,7 +136,7 @@ impl Door {
         let (publish, board) = watch::channel(Arc::new(empty));
         let keeper = Keeper {
             started: Instant::now(),
-            handle: handle.clone(),
+            messages: messages.clone(),
             look: Arc::default(),
             gate: Gate::new(limits),
             waiting: HashMap::new(),
@@ -151,8 +147,8 @@ impl Door {
             facts,
             stats,
         };
-        let task = tokio::spawn(keeper.run(routes, messages));
-        (Self { handle, board, next_id: AtomicU64::new(0) }, task)
+        let task = tokio::spawn(keeper.run(routes, heard));
+        (Self { messages, board, next_id: AtomicU64::new(0) }, task)
     }
 
     /// The routes in force, as lanes.
@@ -179,8 +175,8 @@ impl Door {
     pub async fn wait(&self, bytes: usize, since: Instant) -> Result<Slot, NoLane> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (verdict, answer) = oneshot::channel();
-        let mut waiting = Waiting { handle: &self.handle, id, armed: true };
-        if self.handle.messages.send(Message::Wait { id, bytes, since, verdict }).is_err() {
+        let mut waiting = Waiting { messages: &self.messages, id, armed: true };
+        if self.messages.send(Message::Wait { id, bytes, since, verdict }).is_err() {
             return Err(NoLane::Ended);
         }
         let verdict = answer.await;
@@ -191,7 +187,7 @@ impl Door {
     /// The numbers of the hold's law.
     pub async fn counters(&self) -> Counters {
         let (sender, answer) = oneshot::channel();
-        let _ = self.handle.messages.send(Message::Counters(sender));
+        let _ = self.messages.send(Message::Counters(sender));
         answer.await.unwrap_or_default()
     }
 }
@@ -205,7 +201,7 @@ struct Cutting {
 
 struct Keeper {
     started: Instant,
-    handle: DoorHandle,
+    messages: Messages,
     /// A lane may have become quiet, has room again, or its last link is gone.
     look: Arc<Notify>,
     gate: Gate,
@@ -224,7 +220,7 @@ impl Keeper {
     async fn run(
         mut self,
         mut routes: watch::Receiver<Arc<Routes>>,
-        mut messages: mpsc::UnboundedReceiver<Message>,
+        mut heard: mpsc::UnboundedReceiver<Message>,
     ) {
         routes.mark_changed();
         loop {
@@ -238,7 +234,7 @@ impl Keeper {
                     let newest = routes.borrow_and_update().clone();
                     self.take_up(&newest);
                 }
-                message = messages.recv() => match message {
+                message = heard.recv() => match message {
                     Some(message) => self.heard(message),
                     None => return,
                 },
@@ -297,7 +293,7 @@ impl Keeper {
             let Some((id, answer)) = self.waiting.remove(&ticket) else { continue };
             self.tickets.remove(&id);
             let verdict = match verdict {
-                Verdict::Resumed => Ok(Slot { handle: self.handle.clone(), ticket }),
+                Verdict::Resumed => Ok(Slot { messages: self.messages.clone(), ticket }),
                 Verdict::Evicted => Err(NoLane::Evicted),
                 Verdict::Expired => Err(NoLane::Expired),
             };
@@ -403,8 +399,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_verdict_that_nobody_takes_gives_its_slot_back() {
-        let (sender, mut messages) = mpsc::unbounded_channel();
-        let handle = DoorHandle { messages: sender };
+        let (messages, mut heard) = mpsc::unbounded_channel();
         let board = Board {
             term: Term(0),
             version: 0,
@@ -415,23 +410,23 @@ mod tests {
             catalogue: None,
         };
         let (_publish, board) = watch::channel(Arc::new(board));
-        let door = Door { handle: handle.clone(), board, next_id: AtomicU64::new(0) };
+        let door = Door { messages: messages.clone(), board, next_id: AtomicU64::new(0) };
         for is_taken in [false, true] {
             let mut wait = Box::pin(door.wait(1, Instant::now()));
             let mut context = Context::from_waker(Waker::noop());
             assert!(wait.as_mut().poll(&mut context).is_pending());
-            let Ok(Message::Wait { verdict, .. }) = messages.try_recv() else { panic!("no wait") };
+            let Ok(Message::Wait { verdict, .. }) = heard.try_recv() else { panic!("no wait") };
             let ticket = released();
-            assert!(verdict.send(Ok(Slot { handle: handle.clone(), ticket })).is_ok(), "somebody waits");
+            assert!(verdict.send(Ok(Slot { messages: messages.clone(), ticket })).is_ok(), "somebody waits");
             if is_taken {
                 let Poll::Ready(Ok(slot)) = wait.as_mut().poll(&mut context) else { panic!("no slot") };
-                assert!(messages.try_recv().is_err(), "the slot is in use");
+                assert!(heard.try_recv().is_err(), "the slot is in use");
                 drop(slot);
             }
             // The client goes away; the verdict may be on its way to it.
             drop(wait);
             let mut given_back = 0;
-            while let Ok(message) = messages.try_recv() {
+            while let Ok(message) = heard.try_recv() {
                 if let Message::Finished(back) = message {
                     assert_eq!(back, ticket);
                     given_back += 1;

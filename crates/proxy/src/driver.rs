@@ -697,6 +697,7 @@ impl Driver {
         }
         self.at.let_go(LetGo::Lease);
         self.client.caps.0 &= !OF_LOGIN.0;
+        self.client.untold.clear();
         self.session.reset();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
@@ -740,6 +741,7 @@ impl Driver {
         match tokio::time::timeout(shared.settings.login_timeout + ACCOUNTS_WAIT, login).await {
             Ok(Ok(who)) => {
                 self.seq = who.seq;
+                self.client.untold.clear();
                 self.session = Session::new(who.schema.clone());
                 self.card.set_user(&who.user);
                 self.who = who;

@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
-use crate::feed::{self, Unread};
 use crate::identity::Identity;
 use crate::shared::Shared;
+use crate::unread::Unread;
 use crate::voice::{self, Voice};
 
 /// What the proxy can pass on. Not offered: TLS and compression (the proxy must see the packets), query attributes, optional
@@ -72,6 +72,8 @@ pub struct Client {
     pub login_seq: u8,
     /// How many packets of the present command came behind its first.
     pub continued: u8,
+    /// Changes of the session that it asked to be told, and that no EOF packet can tell: they go with the next OK.
+    pub untold: Vec<u8>,
     /// What it has still to send of a command, or of a file, that was broken off.
     pub unread: Option<Unread>,
     /// The sequence number that follows a file which was broken off.
@@ -129,6 +131,7 @@ impl Client {
             caps: Caps::NONE,
             login_seq: 0,
             continued: 0,
+            untold: vec![],
             unread: None,
             after_file: None,
             left: vec![],
@@ -292,24 +295,51 @@ impl Client {
     /// (its `len` is 0 then, and what follows is the next command).
     pub async fn drop_command(&mut self, command: AtHand) -> Result<(), Done> {
         if let Some(unread) = self.unread.take() {
-            self.after_file = feed::drop_unread(self, unread).await?;
+            self.drop_unread(unread).await?;
         }
         if command.whole || command.len == 0 {
             self.buffer.consume(command.len);
             return Ok(());
         }
-        loop {
-            let Some(head) = Head::peek(self.buffer.bytes()) else {
-                if self.buffer.fill(&mut self.stream).await? == 0 {
-                    return Err(Done::Gone);
+        let head = self.next_head().await?;
+        self.drop_unread(Unread::Command { left: HEADER_LEN + head.len, goes_on: head.len == PAYLOAD_MAX })
+            .await
+    }
+
+    /// Reads and drops what is left; after a file it is known which number follows.
+    async fn drop_unread(&mut self, unread: Unread) -> Result<(), Done> {
+        match unread {
+            Unread::Command { left, mut goes_on } => {
+                self.drop_bytes(left).await?;
+                while goes_on {
+                    self.continued = self.continued.wrapping_add(1);
+                    let head = self.next_head().await?;
+                    self.drop_bytes(HEADER_LEN + head.len).await?;
+                    goes_on = head.len == PAYLOAD_MAX;
                 }
-                continue;
-            };
-            self.drop_bytes(HEADER_LEN + head.len).await?;
-            if head.len < PAYLOAD_MAX {
-                return Ok(());
             }
-            self.continued = self.continued.wrapping_add(1);
+            Unread::File { left, mut seq, mut ends } => {
+                self.drop_bytes(left).await?;
+                while !ends {
+                    let head = self.next_head().await?;
+                    self.drop_bytes(HEADER_LEN + head.len).await?;
+                    (seq, ends) = (head.seq, head.len == 0);
+                }
+                self.after_file = Some(seq.wrapping_add(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// The head of the next packet, which stays where it is.
+    async fn next_head(&mut self) -> Result<Head, Done> {
+        loop {
+            if let Some(head) = Head::peek(self.buffer.bytes()) {
+                return Ok(head);
+            }
+            if self.buffer.fill(&mut self.stream).await? == 0 {
+                return Err(Done::Gone);
+            }
         }
     }
 

@@ -29,6 +29,7 @@ mod seldom;
 mod send;
 mod shared;
 mod stats;
+mod unread;
 pub mod voice;
 
 use std::net::SocketAddr;

@@ -6,12 +6,14 @@
 //!
 //! While the node is silent the client is watched, and while the client does not read the node is.
 
+mod older;
+
 use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
-use protocol::ok::{EOF, ERR, ErrPacket, OK, status, without_track};
+use protocol::ok::{EOF, ERR, ErrPacket, OK, OkPacket, as_eof, status, with_track, without_track};
 use protocol::packet::{HEADER_LEN, Head, Malformed, PAYLOAD_MAX, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::command::InFlight;
@@ -22,8 +24,10 @@ use topology::routes::Cut;
 
 use crate::activity::{Card, Doing};
 use crate::backend::{Backend, of_io};
-use crate::feed::{self, Unfed, Unread};
+use crate::feed::{self, Unfed};
 use crate::frontend::Client;
+use crate::unread::Unread;
+use older::Older;
 
 /// While a client does not read, its node is looked at after this long, and then ever more seldom.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
@@ -31,6 +35,8 @@ const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Bytes of an answer that cannot be followed which are shown in the log.
 const SHOWN: usize = 4;
 
+/// Of what no EOF packet can tell a client, so much waits for an OK packet.
+const UNTOLD_BYTES_MAX: usize = 64 * 1024;
 /// An EOF packet is shorter than this; an OK packet in its place may be longer.
 const EOF_BELOW: usize = 6;
 
@@ -81,8 +87,12 @@ pub struct Relay<'a> {
 struct At {
     answer: Answer,
     delivered: Delivered,
+    /// Not the node's own packets, and what stood between them: to be passed on first.
+    made: Vec<u8>,
     /// Bytes at the front of the backend's buffer that are to be passed on as they are.
     ready: usize,
+    /// The client reads EOF packets, and the node says OK in their place.
+    older: Option<Older>,
 }
 
 type Passed = Result<(), Relayed>;
@@ -97,7 +107,11 @@ impl Relay<'_> {
         } else {
             Answer::new(command, caps)
         };
-        let mut at = At { answer, delivered: Delivered::Nothing, ready: 0 };
+        let is_older = caps.has(Caps::DEPRECATE_EOF) && !self.client.caps.has(Caps::DEPRECATE_EOF);
+        let older = is_older.then(Older::default);
+        // Most answers in the older form fit.
+        let made = if older.is_some() { Vec::with_capacity(512) } else { vec![] };
+        let mut at = At { answer, delivered: Delivered::Nothing, made, ready: 0, older };
         loop {
             match self.packet(&mut at).await {
                 Ok(None) => {}
@@ -131,8 +145,12 @@ impl Relay<'_> {
             self.fill(at.delivered).await?;
             return Ok(None);
         }
+        if self.must_see_more(at) {
+            self.more(at).await?;
+            return Ok(None);
+        }
         let payload = &bytes[at.ready + HEADER_LEN..at.ready + len.min(at_hand)];
-        let is_first = at.delivered == Delivered::Nothing && at.ready == 0;
+        let is_first = at.delivered == Delivered::Nothing && at.ready == 0 && at.made.is_empty();
         if is_first
             && first == Some(ERR)
             && let Some(error) = node_refused(payload)
@@ -152,6 +170,7 @@ impl Relay<'_> {
             let id = self.session.wanted.next_statement().to_le_bytes();
             self.backend.link.buffer.bytes_mut()[HEADER_LEN + 1..HEADER_LEN + 5].copy_from_slice(&id);
         }
+        let seq = self.put_in_older_form(at, head);
         if at_hand < len {
             // Larger than the buffer: in pieces.
             self.pass_large(at, len).await?;
@@ -159,38 +178,64 @@ impl Relay<'_> {
             return Ok(match step {
                 Step::End(end) => {
                     self.ended(&end, 0..0);
+                    self.end_older_form(at, head.seq);
+                    self.flush(at).await?;
                     Some(end)
                 }
                 _ => None,
             });
         }
-        self.whole(at, step, len, head).await
+        self.whole(at, step, len, head, seq).await
     }
 
-    /// A packet that is wholly at hand: counts it, and passes on what must not wait.
+    /// What the client is told in place of the OK packet `payload` with these status flags; `None` when it is told just that.
+    fn instead(
+        &mut self,
+        payload: std::ops::Range<usize>,
+        flags: u16,
+        is_older: bool,
+    ) -> Result<Option<Vec<u8>>, Malformed> {
+        let link = &self.backend.link;
+        let payload = &link.buffer.bytes()[payload];
+        let ends_rows = payload.first() == Some(&EOF);
+        if ends_rows && payload.len() < EOF_BELOW {
+            return Ok(None);
+        }
+        let tracks = self.client.caps.has(Caps::SESSION_TRACK);
+        if ends_rows && is_older {
+            let ok = OkPacket::parse(payload, link.caps)?;
+            if tracks && self.client.untold.len() + ok.track.len() <= UNTOLD_BYTES_MAX {
+                self.client.untold.extend_from_slice(ok.track);
+            }
+            return Ok(Some(as_eof(&ok)));
+        }
+        Ok(match tracks {
+            false if flags & status::SESSION_STATE_CHANGED != 0 => Some(without_track(payload, link.caps)?),
+            true if !self.client.untold.is_empty() => {
+                Some(with_track(payload, link.caps, &std::mem::take(&mut self.client.untold))?)
+            }
+            _ => None,
+        })
+    }
+
+    /// A packet that is wholly at hand: counts it, and passes on what must not wait. `seq`: its number for the client.
     async fn whole(
         &mut self,
         at: &mut At,
         step: Step,
         len: usize,
         head: Head,
+        seq: u8,
     ) -> Result<Option<End>, Relayed> {
-        let rewrite_ok = !self.client.caps.has(Caps::SESSION_TRACK);
         let payload = at.ready + HEADER_LEN..at.ready + len;
         match step {
             Step::More | Step::Auth => at.ready += len,
-            Step::Part { status, changed, .. } => {
+            Step::Part { status, .. } => {
                 // Of each part, since the last one may be an error, which carries no status.
                 let Backend { standing, link, .. } = &mut *self.backend;
-                let is_ok =
-                    link.buffer.bytes().get(payload.start) != Some(&EOF) || payload.len() >= EOF_BELOW;
                 self.session.server_status(standing, status);
                 self.session.part(standing, self.flight, &link.buffer.bytes()[payload], link.caps);
-                if rewrite_ok && is_ok && is_for_us(status, changed) {
-                    self.replace(at, len, head).await?;
-                } else {
-                    at.ready += len;
-                }
+                self.pass_or_replace(at, len, status, seq)?;
             }
             Step::LocalInfile => {
                 at.ready += len;
@@ -201,13 +246,13 @@ impl Relay<'_> {
             }
             Step::End(end) => {
                 self.ended(&end, payload);
-                if rewrite_ok && matches!(end, End::Ok { status, changed, .. } if is_for_us(status, changed))
-                {
-                    self.replace(at, len, head).await?;
+                if let End::Ok { status, .. } = end {
+                    self.pass_or_replace(at, len, status, seq)?;
                 } else {
                     at.ready += len;
-                    self.flush(at).await?;
                 }
+                self.end_older_form(at, head.seq);
+                self.flush(at).await?;
                 return Ok(Some(end));
             }
         }
@@ -251,41 +296,52 @@ impl Relay<'_> {
 
     /// Writes the ready packets to the client.
     async fn flush(&mut self, at: &mut At) -> Passed {
-        if at.ready == 0 {
+        let ready = &self.backend.link.buffer.bytes()[..at.ready];
+        if at.made.is_empty() && ready.is_empty() {
             return Ok(());
         }
-        let bytes = &self.backend.link.buffer.bytes()[..at.ready];
+        let bytes = if at.made.is_empty() {
+            ready
+        } else {
+            at.made.extend_from_slice(ready);
+            &at.made
+        };
         let cut = self.cut_at();
         write(self.client, self.backend, self.card, bytes, at.delivered, cut).await?;
         at.delivered = after(bytes, at.delivered);
+        at.made.clear();
         self.backend.link.buffer.consume(at.ready);
         at.ready = 0;
         Ok(())
     }
 
-    /// Passes on what is ready, and behind it the OK packet (of `len` bytes) without what only the proxy asked for.
-    async fn replace(&mut self, at: &mut At, len: usize, head: Head) -> Passed {
-        let bytes = &self.backend.link.buffer.bytes()[..at.ready + len];
-        let mut out = Vec::with_capacity(bytes.len());
-        out.extend_from_slice(&bytes[..at.ready]);
-        let payload = &bytes[at.ready + HEADER_LEN..];
-        match without_track(payload, self.backend.link.caps) {
-            Ok(payload) => put_packet(&mut out, &mut { head.seq }, &payload),
+    /// Makes the OK packet at hand (of `len` bytes) ready, or what the client is told instead of it: without what only the proxy asked for,
+    /// or as an EOF.
+    fn pass_or_replace(&mut self, at: &mut At, len: usize, flags: u16, seq: u8) -> Passed {
+        let payload = at.ready + HEADER_LEN..at.ready + len;
+        match self.instead(payload.clone(), flags, at.older.is_some()) {
+            Ok(None) => at.ready += len,
+            Ok(Some(instead)) => {
+                let buffer = &mut self.backend.link.buffer;
+                at.made.extend_from_slice(&buffer.bytes()[..at.ready]);
+                put_packet(&mut at.made, &mut { seq }, &instead);
+                buffer.consume(at.ready + len);
+                at.ready = 0;
+            }
             Err(malformed) => {
-                tell_shape(self.flight.command, &malformed, head.len, payload);
+                let payload = &self.backend.link.buffer.bytes()[payload];
+                tell_shape(self.flight.command, &malformed, payload.len(), payload);
                 return Err(Relayed::NotFollowed { delivered: at.delivered });
             }
         }
-        let cut = self.cut_at();
-        write(self.client, self.backend, self.card, &out, at.delivered, cut).await?;
-        at.delivered = after(&out, at.delivered);
-        self.backend.link.buffer.consume(at.ready + len);
-        at.ready = 0;
         Ok(())
     }
 
     /// Passes on what is ready, and behind it a packet (of `len` bytes) that does not fit the buffer, piece by piece.
     async fn pass_large(&mut self, at: &mut At, len: usize) -> Passed {
+        if !at.made.is_empty() {
+            self.flush(at).await?;
+        }
         let Some(head) = Head::peek(&self.backend.link.buffer.bytes()[at.ready..]) else { return Ok(()) };
         let mut left = at.ready + len;
         at.ready = 0;
@@ -358,11 +414,6 @@ impl Relay<'_> {
         self.client.unread = Some(unread);
         Relayed::Lost { how, delivered: Delivered::Packets { next_seq: 0 } }
     }
-}
-
-/// Whether an OK packet has a part that only the proxy asked for; that may be there and empty.
-fn is_for_us(status: u16, changed: bool) -> bool {
-    changed || status & status::SESSION_STATE_CHANGED != 0
 }
 
 /// Gives bytes to the client. While it does not take them, the node's link is watched, and the lane: a client that reads nothing must not

@@ -10,8 +10,9 @@ use topology::routes::Cut;
 
 use crate::activity::Card;
 use crate::backend::{Backend, of_io};
-use crate::feed::{self, Unfed, Unread};
+use crate::feed::{self, Unfed};
 use crate::frontend::Client;
+use crate::unread::Unread;
 
 /// A command in the node's terms.
 pub enum Localised {

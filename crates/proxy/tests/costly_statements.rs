@@ -37,6 +37,15 @@ async fn mortal(name: &'static str) -> ScriptedNode {
     .await
 }
 
+/// A node that answers "well" to whatever is ordinary.
+async fn survivor() -> ScriptedNode {
+    ScriptedNode::start(|heard| match heard.text() {
+        Some(text) if text.contains("ordinary") => vec![Act::Say(heard.rows(&["x"], &[&["well"]]))],
+        _ => vec![Act::Say(answers::ok())],
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_that_kills_its_node_costs_two_at_the_most() {
     let mut nodes = vec![];
@@ -95,11 +104,7 @@ async fn a_statement_that_ran_where_a_node_died_is_not_blamed_for_it() {
         _ => vec![Act::Say(answers::ok())],
     })
     .await;
-    let second = ScriptedNode::start(|heard| match heard.text() {
-        Some(text) if text.contains("ordinary") => vec![Act::Say(heard.rows(&["x"], &[&["well"]]))],
-        _ => vec![Act::Say(answers::ok())],
-    })
-    .await;
+    let second = survivor().await;
     let kept = Kept::start(settings(), &[first.address(), second.address()], false);
     let mut others = vec![];
     for _ in 0..3 {
@@ -123,11 +128,7 @@ async fn many_say_the_same(can_move: bool) {
         _ => vec![Act::Say(answers::ok())],
     })
     .await;
-    let second = ScriptedNode::start(|heard| match heard.text() {
-        Some(text) if text.contains("ordinary") => vec![Act::Say(heard.rows(&["x"], &[&["well"]]))],
-        _ => vec![Act::Say(answers::ok())],
-    })
-    .await;
+    let second = survivor().await;
     let kept = Kept::start(settings(), &[first.address(), second.address()], false);
     let mut asked = vec![];
     for number in 0..MANY {

@@ -1,6 +1,8 @@
 //! One command of the client as far as it must be understood before it is sent: what it is, what it may leave behind, and what a loss of
 //! it would mean.
 
+use std::collections::BTreeSet;
+
 use protocol::command::Command;
 use protocol::statement::{Kind, Recalls, Sets, Statement};
 
@@ -35,8 +37,12 @@ pub struct InFlight {
     pub(crate) changes_tables: bool,
     /// It only reads and waits.
     pub(crate) leaves_no_trace: bool,
-    /// It draws from a sequence.
-    pub(crate) draws: bool,
+    /// The sequences that it surely draws from.
+    pub(crate) draws: BTreeSet<String>,
+    /// The sequences whose last value it asks for; `None` where that cannot be told.
+    pub(crate) asks_sequences: Option<BTreeSet<String>>,
+    /// Code that is not in its text may run and set variables: a stored function, a view, a trigger.
+    pub(crate) may_run_stored: bool,
 }
 
 impl InFlight {
@@ -61,7 +67,9 @@ impl InFlight {
             kills_itself: false,
             changes_tables: false,
             leaves_no_trace: false,
-            draws: false,
+            draws: BTreeSet::new(),
+            asks_sequences: None,
+            may_run_stored: false,
         }
     }
 
@@ -78,6 +86,16 @@ impl InFlight {
     /// The client asked for a cursor, so that the rows come when they are fetched.
     pub fn asks_cursor(&self) -> bool {
         self.asks_cursor
+    }
+
+    /// It runs code that its text does not show: CALL and the like.
+    pub fn calls(&self) -> bool {
+        self.calls
+    }
+
+    /// Its answer may hold the OUT parameters of a procedure, as a result of one row.
+    pub fn may_give_parameters(&self) -> bool {
+        self.calls && matches!(self.command, Command::STMT_EXECUTE | Command::STMT_BULK_EXECUTE)
     }
 
     /// It is a SET and nothing else, which leaves a ROW_COUNT() of 0.
@@ -138,6 +156,7 @@ impl InFlight {
         self.changes_tables = scanned.touches_engines;
         self.kills_itself = scanned.kills_own;
         self.leaves_no_trace = scanned.leaves_no_trace;
+        self.may_run_stored = scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS);
     }
 
     /// What the names in its text tell beyond the text: a read that may write is a write, whatever becomes of it.
@@ -159,9 +178,8 @@ impl InFlight {
     /// What an unnamed change of the session means for this command.
     pub(crate) fn unnamed(&self) -> Unnamed {
         match &self.scanned {
-            _ if self.calls => Unnamed::Never,
             // What sets variables here, it is not the text: a function, a view or a trigger.
-            Some(scanned) if scanned.calls_stored || scanned.renews.has(Recalls::WARNINGS) => Unnamed::Never,
+            _ if self.calls || self.may_run_stored => Unnamed::Never,
             Some(scanned)
                 if !scanned.pins.is_empty()
                     || !scanned.unpins.is_empty()

@@ -26,5 +26,6 @@ pub mod saving;
 pub mod session;
 pub mod standing;
 pub mod suspects;
+mod user_variables;
 pub mod value;
 pub mod wanted;

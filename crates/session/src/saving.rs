@@ -4,7 +4,8 @@
 //! Enters: the node's answers as rows of text. Leaves: statements that set the same on another node. Where that cannot be said for certain
 //! (a name that is not ASCII, too much of it), nothing is said, and the session stays tied to its node.
 //!
-//! A session may have made itself blind (`sql_select_limit = 0`): each question but the first is asked without that limit.
+//! A session may have made itself blind (`sql_select_limit = 0`): each question has a LIMIT of its own, which overrules that. (SET STATEMENT
+//! would, too; but then the variables are those of that statement.)
 //!
 //! To ask is a statement of its own: afterwards the node no longer knows what an earlier statement left behind, see [`LOSES`].
 //! Measured on MariaDB 10.11.19: a variable's value comes back with its type, character set and collation; a double as text reads back as the
@@ -17,32 +18,33 @@ use protocol::statement::Recalls;
 use crate::value::{is_number, put_text};
 
 /// The id of the last insert: one row, one column.
-pub const INSERT_ID: &str = "SELECT LAST_INSERT_ID()";
+pub const INSERT_ID: &str = "SELECT LAST_INSERT_ID() LIMIT 1";
 
 /// Name (as hexadecimal) and type of each user variable of the session. MariaDB has the table since 10.2; a server without it refuses.
-pub const NAMES: &str = "SET STATEMENT sql_select_limit=18446744073709551615 FOR \
-                         SELECT HEX(VARIABLE_NAME), VARIABLE_TYPE FROM information_schema.USER_VARIABLES";
+pub const NAMES: &str = "SELECT HEX(VARIABLE_NAME), VARIABLE_TYPE FROM information_schema.USER_VARIABLES LIMIT 18446744073709551615";
 
 /// The role in force.
-pub const ROLE: &str = "SET STATEMENT sql_select_limit=18446744073709551615 FOR SELECT CURRENT_ROLE()";
+pub const ROLE: &str = "SELECT CURRENT_ROLE() LIMIT 1";
 
 /// How often the session has done what ties it to its node; in a procedure, too. Other than 0, it may have such a thing.
-pub const TIES: &str = "SET STATEMENT sql_select_limit=18446744073709551615 FOR SELECT VARIABLE_NAME, VARIABLE_VALUE \
-    FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME IN ('Com_create_temporary_table','Com_prepare_sql')";
+pub const TIES: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM information_schema.SESSION_STATUS \
+    WHERE VARIABLE_NAME IN ('Com_create_temporary_table','Com_prepare_sql') LIMIT 18446744073709551615";
 
 /// Asks for the variables that are other than a fresh session's would be, by name and value, and for those of `names` in any case. MariaDB has
 /// the table since 10.1. Not the character sets: of a login that is no default of the server's, they are other than a global value, and no SET
 /// comes to the same.
 pub fn variables_of<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let mut list = String::from("''");
+    // Those that follow others: where they are as usual again, that must be said, too.
+    let mut list = String::from("'sql_big_selects','collation_server'");
     for name in names {
         let _ = write!(list, ",'{}'", name.replace('\'', "''"));
     }
     format!(
-        "SET STATEMENT sql_select_limit=18446744073709551615 FOR SELECT LOWER(VARIABLE_NAME), SESSION_VALUE FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_SCOPE = 'SESSION' \
-         AND READ_ONLY = 'NO' AND VARIABLE_NAME NOT IN ('character_set_client','character_set_results',\
+        "SELECT LOWER(VARIABLE_NAME), SESSION_VALUE FROM information_schema.SYSTEM_VARIABLES \
+         WHERE VARIABLE_SCOPE = 'SESSION' AND READ_ONLY = 'NO' AND VARIABLE_NAME NOT IN ('character_set_client','character_set_results',\
          'character_set_connection','collation_connection','character_set_database','collation_database') \
-         AND (NOT (SESSION_VALUE <=> GLOBAL_VALUE) OR LOWER(VARIABLE_NAME) IN ({list}))"
+         AND (NOT (SESSION_VALUE <=> GLOBAL_VALUE) OR LOWER(VARIABLE_NAME) IN ({list})) \
+         LIMIT 18446744073709551615"
     )
 }
 
@@ -107,13 +109,14 @@ pub fn values(variables: &[Variable]) -> Option<String> {
     if variables.is_empty() {
         return None;
     }
-    let mut text = String::from("SET STATEMENT sql_select_limit=18446744073709551615 FOR SELECT ");
+    let mut text = String::from("SELECT ");
     for (at, variable) in variables.iter().enumerate() {
         let name = variable.quoted();
         let comma = if at > 0 { "," } else { "" };
         let value = if variable.kind == Kind::Text { format!("HEX({name})") } else { name.clone() };
         let _ = write!(text, "{comma}{value},CHARSET({name}),COLLATION({name})");
     }
+    text.push_str(" LIMIT 1");
     Some(text)
 }
 
@@ -186,7 +189,7 @@ mod tests {
         let rows: Vec<_> = said.iter().map(|(name, kind)| row(&[Some(name), Some(kind)])).collect();
         let variables = variables(rows.iter().map(Vec::as_slice)).unwrap();
         let question = values(&variables).unwrap();
-        assert!(question.contains("FOR SELECT @`a`,CHARSET(@`a`),COLLATION(@`a`),@`b`"), "{question}");
+        assert!(question.starts_with("SELECT @`a`,CHARSET(@`a`),COLLATION(@`a`),@`b`"), "{question}");
         assert!(question.contains("HEX(@`e```)"), "{question}");
         let answer = row(&[
             Some("-5"),

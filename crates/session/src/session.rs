@@ -10,7 +10,9 @@ use protocol::errno;
 use protocol::ok::{self, OkPacket};
 use protocol::packet::Fields;
 use protocol::response::End;
-use protocol::statement::{InsertId, Kind, Pins, Recalls, Sets, Statement, may_give};
+use protocol::statement::{
+    InsertId, Kind, Pins, Recalls, Sets, Statement, asked_sequences, drawn_sequences, may_give,
+};
 
 use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
 use crate::names::Lists;
@@ -139,7 +141,7 @@ impl Session {
                     scanned.runs_several = false;
                 }
                 flight.is(&scanned);
-                flight.draws = scanned.kind == Kind::Write && draws(text);
+                self.note_sequences(&mut flight, text, scanned.kind);
                 if self.wanted.insert_id().is_none() && names_insert_id(text) {
                     // SHOW VARIABLES shows it, too.
                     flight.recalls = flight.recalls.union(Recalls::INSERT_ID);
@@ -190,6 +192,21 @@ impl Session {
         Next::Forward(flight)
     }
 
+    /// Which sequences a text draws from, and asks for.
+    fn note_sequences(&self, flight: &mut InFlight, text: &[u8], kind: Kind) {
+        let (draws, asks) = (kind == Kind::Write && draws(text), flight.recalls.has(Recalls::SEQUENCE));
+        if !draws && !asks {
+            return;
+        }
+        let schema = String::from_utf8_lossy(self.wanted.schema().unwrap_or_default());
+        if draws {
+            flight.draws = drawn_sequences(text, self.status, &schema);
+        }
+        if asks {
+            flight.asks_sequences = asked_sequences(text, self.status, &schema);
+        }
+    }
+
     /// A ROLLBACK that begins a new transaction is not done by being lost.
     fn mark_chain(&self, flight: &mut InFlight, scanned: Statement) {
         if !matches!(scanned.kind, Kind::Commit | Kind::Rollback) {
@@ -229,7 +246,7 @@ impl Session {
                 let scanned = statement.scanned;
                 flight.is(&scanned);
                 let statement = &self.wanted.statements[&id];
-                flight.draws = scanned.kind == Kind::Write && draws(&statement.sql);
+                self.note_sequences(&mut flight, &statement.sql, scanned.kind);
                 flight.look_up(&statement.sql, self.status, names);
                 flight.what.untransactional |= statement.sql.is_empty();
                 self.mark_chain(&mut flight, scanned);
@@ -415,8 +432,8 @@ impl Session {
         if end.wrote && flight.kind() == Kind::Write && flight.recalls.is_empty() {
             anew = anew.union(Recalls::LAST_GTID);
         }
-        if flight.draws {
-            anew = anew.union(Recalls::SEQUENCE);
+        if !flight.draws.is_empty() {
+            link.drew(&flight.draws);
         }
         link.remembers(anew);
     }
@@ -502,7 +519,11 @@ impl Session {
 
     /// What the command asks for that only a former node knew.
     pub fn forgotten(link: &Standing, flight: &InFlight) -> Recalls {
-        link.forgotten(flight.recalls)
+        let forgotten = link.forgotten(flight.recalls);
+        match &flight.asks_sequences {
+            Some(asked) if link.has_drawn(asked) => forgotten.without(Recalls::SEQUENCE),
+            _ => forgotten,
+        }
     }
 
     /// The node refused the command with an error that speaks of the node. Such an answer means that it did not run, but for
@@ -523,7 +544,7 @@ impl Session {
 
     /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
     pub fn has_to_save(&self, link: &Standing) -> bool {
-        self.has_insert_id_to_save(link) || link.is_in_doubt() || link.pins().has(Pins::USER_VARIABLE)
+        self.has_insert_id_to_save(link) || link.must_ask_all() || link.pins().has(Pins::USER_VARIABLE)
     }
 }
 

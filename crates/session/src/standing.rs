@@ -18,6 +18,9 @@ const ALL: Recalls = Recalls::INSERT_ID
     .union(Recalls::PROFILE)
     .union(Recalls::LAST_GTID);
 
+/// Sequences remembered of a session that has moved; of more, the last value is not asked of the node.
+const DRAWN_MAX: usize = 64;
+
 /// A prepared statement as it stands on the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OnNode {
@@ -71,12 +74,18 @@ pub struct Standing {
     wrote_untransactional: bool,
     /// What earlier statements of the session left behind on another link.
     forgotten: Recalls,
+    /// The sequences that the session has drawn from on this link, as far as they are remembered.
+    drawn: BTreeSet<String>,
     /// The node must be asked to report the session's changes again.
     must_track: bool,
     /// Variables that were changed to what no answer told.
     must_ask: BTreeSet<String>,
+    /// The node has been asked for some, and has not answered yet.
+    is_asked: bool,
     /// What code that the text does not show may have set.
     doubt: Option<Doubt>,
+    /// Code has run that the text called and does not show. It may have set what no server reports, which can be asked for.
+    ran_code: bool,
     /// What the login gave, when it was asked for.
     pub baseline: Option<Baseline>,
 }
@@ -150,7 +159,8 @@ impl Standing {
 
     /// What stands in the way of moving the session, by name; empty when it can move.
     pub fn pins(&self) -> Pins {
-        let own = if self.doubt.is_some() { self.pins.union(Pins::UNNAMED) } else { self.pins };
+        let is_untold = self.doubt.is_some() || self.is_asked || self.has_to_ask();
+        let own = if is_untold { self.pins.union(Pins::UNNAMED) } else { self.pins };
         self.tied
             .iter()
             .filter_map(|id| self.statement(*id))
@@ -184,6 +194,19 @@ impl Standing {
         self.forgotten = self.forgotten.without(what);
     }
 
+    /// The session has drawn from these sequences here.
+    pub fn drew(&mut self, sequences: &BTreeSet<String>) {
+        // On its first link a session has drawn from no sequence elsewhere.
+        if self.forgotten.has(Recalls::SEQUENCE) && self.drawn.len() < DRAWN_MAX {
+            self.drawn.extend(sequences.iter().cloned());
+        }
+    }
+
+    /// Whether the node knows the last value of each of these.
+    pub fn has_drawn(&self, sequences: &BTreeSet<String>) -> bool {
+        sequences.is_subset(&self.drawn)
+    }
+
     // ---- questions to the node that an answer has made necessary
 
     /// The client changed what the node reports.
@@ -201,9 +224,16 @@ impl Standing {
         self.must_ask.insert(name.to_owned());
     }
 
-    /// The variables that the node is to be asked for.
+    /// The variables that the node is to be asked for. Until it has answered ([`Standing::has_told`]) nobody else knows them: a client that has
+    /// its answer already, and loses the node now, is told so.
     pub fn take_must_ask(&mut self) -> BTreeSet<String> {
+        self.is_asked = true;
         std::mem::take(&mut self.must_ask)
+    }
+
+    /// It has answered.
+    pub fn has_told(&mut self) {
+        self.is_asked = false;
     }
 
     /// The node is to be asked for variables.
@@ -221,6 +251,17 @@ impl Standing {
         self.doubt = self.doubt.max(Some(doubt));
     }
 
+    /// Code that the text does not show has run, and ended well. What it has set without the server's telling (`SET @@x`, `SELECT ... INTO
+    /// @x`) is read before the session leaves in good order; a lost node takes it along.
+    pub fn ran_code(&mut self) {
+        self.ran_code = true;
+    }
+
+    /// The node is to be asked for all variables before the session leaves it.
+    pub fn must_ask_all(&self) -> bool {
+        self.ran_code || self.is_in_doubt()
+    }
+
     /// The server has told what was set, if anything was: code that failed has set nothing else.
     pub fn settle_doubt(&mut self) {
         self.doubt = self.doubt.filter(|doubt| *doubt == Doubt::HasSet);
@@ -229,6 +270,7 @@ impl Standing {
     /// The node has been asked for all that may have been set.
     pub fn has_asked_all(&mut self) {
         self.doubt = None;
+        self.ran_code = false;
     }
 
     /// The node may have variables that it did not report.
@@ -252,6 +294,17 @@ mod tests {
         link.change(1, |statement| statement.long_data = false);
         link.closed(2);
         assert!(link.pins().is_empty() && link.tied.is_empty());
+    }
+
+    #[test]
+    fn a_variable_that_was_not_told_yet_ties_the_session() {
+        let mut link = Standing::default();
+        link.must_ask("sql_mode");
+        assert!(link.pins().has(Pins::UNNAMED));
+        assert_eq!(link.take_must_ask().len(), 1);
+        assert!(link.pins().has(Pins::UNNAMED), "asked for, and not answered");
+        link.has_told();
+        assert!(link.pins().is_empty());
     }
 
     #[test]

@@ -18,13 +18,12 @@ use protocol::statement::{
 
 use crate::bound::{BOUND, Bound, CHARSETS};
 use crate::standing::{Doubt, Standing};
+use crate::user_variables::UserVariables;
 use crate::value::put_value;
 
-/// User-variable statements kept for replay: beyond this the session is pinned instead.
-const USER_VARIABLE_TEXTS_MAX: usize = 32;
-const USER_VARIABLE_BYTES_MAX: usize = 16 * 1024;
-/// The same for texts that set what the server reports.
+/// Of texts that set what the server reports: as many are kept, and each so long. Beyond this the session is pinned instead.
 const SET_TEXTS_MAX: usize = 8;
+const SET_BYTES_MAX: usize = 16 * 1024;
 
 /// Always said first on a node: have it report what the session changes.
 pub const TRACK: &str = "session_track_system_variables='*',session_track_state_change=1,session_track_schema=1,\
@@ -35,6 +34,15 @@ const LAST_GTID: &[u8] = b"last_gtid";
 
 /// They follow from the schema, unless the client has set them by themselves, until the next schema.
 const OF_SCHEMA: [&str; 2] = ["character_set_database", "collation_database"];
+
+/// Setting the first sets the second, too, and the server reports only what was said. The second is set behind the first, in whatever order
+/// they were reported: the values are those at the statement's end.
+const LED: [(&str, &str); 4] = [
+    ("character_set_connection", "collation_connection"),
+    ("character_set_server", "collation_server"),
+    ("character_set_database", "collation_database"),
+    ("max_join_size", "sql_big_selects"),
+];
 
 /// Variables whose reported value is not what the session has: a moment that was fixed or set back to the clock, what holds for one
 /// statement and is gone when it was used, what each RAND() moves on; the node's number of the connection; and a moment that is told in the
@@ -87,7 +95,7 @@ pub struct Wanted {
     reports: u64,
     /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
     names: Option<(u64, String)>,
-    user_variables: Vec<String>,
+    user_variables: UserVariables,
     /// SET TRANSACTION for the next one, as the server reports it: one text, or none.
     next_transaction: String,
     /// SET session_track_..., as the client said them.
@@ -111,7 +119,7 @@ impl Wanted {
             variables: BTreeMap::new(),
             reports: 0,
             names: None,
-            user_variables: vec![],
+            user_variables: UserVariables::default(),
             next_transaction: String::new(),
             tracking: vec![],
             role: None,
@@ -140,7 +148,7 @@ impl Wanted {
 
     /// The values of all user variables, as the node said, in statements that set them.
     pub fn learned_user_variables(&mut self, texts: Vec<String>) {
-        self.user_variables = texts;
+        self.user_variables = UserVariables::read(texts);
     }
 
     /// The value of a variable, as the node said when it was asked.
@@ -199,20 +207,17 @@ impl Wanted {
     pub fn succeeded(&mut self, text: &[u8], statement: &Statement, link: &mut Standing) {
         let mut pins = statement.pins;
         if statement.literal_user_variables {
-            // Said again, it takes the place of what it said before.
-            self.user_variables.retain(|known| known.as_bytes() != text);
-            let used: usize = self.user_variables.iter().map(String::len).sum();
-            if self.user_variables.len() < USER_VARIABLE_TEXTS_MAX
-                && used + text.len() <= USER_VARIABLE_BYTES_MAX
-                && means_the_same_anywhere(text)
-                && let Ok(text) = std::str::from_utf8(text)
-            {
-                self.user_variables.push(text.to_owned());
+            let is_kept = means_the_same_anywhere(text)
+                && std::str::from_utf8(text).is_ok_and(|text| self.user_variables.keep(text));
+            if is_kept {
                 pins = pins.without(Pins::USER_VARIABLE);
             }
         }
         link.pin(pins);
         link.unpin(statement.unpins);
+        if statement.calls || statement.calls_stored {
+            link.ran_code();
+        }
         self.set(text, statement, link);
         if statement.sets.has(Sets::UNREPORTED) {
             for name in unreported_variables(text, 0) {
@@ -237,7 +242,7 @@ impl Wanted {
         let again = (statement.alone && statement.kind == Kind::SessionOnly && means_the_same_anywhere(text))
             .then(|| std::str::from_utf8(text).ok())
             .flatten()
-            .filter(|text| !text.is_empty() && text.len() <= USER_VARIABLE_BYTES_MAX);
+            .filter(|text| !text.is_empty() && text.len() <= SET_BYTES_MAX);
         if statement.sets.has(Sets::TRACKING) {
             link.must_track();
             if !again.is_some_and(|text| keep(&mut self.tracking, text)) {
@@ -264,9 +269,11 @@ impl Wanted {
             NamesSaid::Only(said) if statement.alone && statement.kind == Kind::SessionOnly => {
                 self.bound = None;
                 self.reports += 1;
+                // SET CHARACTER SET takes the collation from the schema of the moment: said again, it may be another.
+                if said.starts_with("SET NAMES") {
+                    link.need_not_ask("collation_connection");
+                }
                 self.names = Some((self.reports, said));
-                // The text says it.
-                link.need_not_ask("collation_connection");
             }
             // The answers' metadata has the collation, too, and only this very statement says so.
             _ if statement.sets.has(Sets::COLLATION) && mentions_names(text) => link.pin(Pins::UNNAMED),
@@ -307,7 +314,7 @@ impl Wanted {
     /// Takes up what an OK packet reports of a statement that sets `sets`.
     pub fn ok(&mut self, ok: &OkPacket<'_>, meaning: Unnamed, sets: Sets, link: &mut Standing) {
         let (mut named, mut unnamed) = (false, false);
-        let (mut charset, mut collation) = (false, false);
+        let (mut leads, mut led) = ([false; LED.len()], [false; LED.len()]);
         let (mut schema, mut of_schema) = (false, vec![]);
         for change in ok.changes() {
             match change {
@@ -321,12 +328,14 @@ impl Wanted {
                 Ok(Change::Variable { .. }) if sets.has(Sets::FOR_ONE_STATEMENT) => named = true,
                 Ok(Change::Variable { name, value }) => {
                     named = true;
-                    charset |= name == b"character_set_connection";
+                    for (at, (first, second)) in LED.iter().enumerate() {
+                        leads[at] |= name == first.as_bytes();
+                        led[at] |= name == second.as_bytes();
+                    }
                     if name == b"character_set_results" && meaning == Unnamed::Never {
                         // By a SET NAMES, perhaps with a collation, which the answers' metadata has then.
                         link.pin(Pins::UNNAMED);
                     }
-                    collation |= name == b"collation_connection";
                     match OF_SCHEMA.iter().find(|known| known.as_bytes() == name) {
                         Some(name) => of_schema.push((*name, value)),
                         None => self.variable(name, value, sets, link),
@@ -350,12 +359,15 @@ impl Wanted {
                 self.put(name, value, link);
             }
         }
-        if charset && !collation {
-            // It has changed with its character set, and no server says to which.
-            self.variables.remove("collation_connection");
-            self.bound = None;
-            if sets != Sets::NAMES {
-                link.must_ask("collation_connection");
+        for (at, (first, second)) in LED.iter().enumerate() {
+            if leads[at] && !led[at] && !(schema && OF_SCHEMA.contains(first)) {
+                // It has changed with the first, and no server says to which.
+                self.variables.remove(*second);
+                self.bound = None;
+                // A character set that was named brings its default.
+                if sets != Sets::NAMES || *second != "collation_connection" {
+                    link.must_ask(second);
+                }
             }
         }
         let is_unknown = match meaning {
@@ -377,8 +389,9 @@ impl Wanted {
         self.next_transaction.clear();
         match std::str::from_utf8(text) {
             Ok(text) if text.contains("START TRANSACTION") || text.contains("XA START") => {}
-            Ok(text) => self.next_transaction.push_str(text),
-            Err(_) => link.pin(Pins::UNNAMED),
+            Ok(text) if is_set_transaction(text) => self.next_transaction.push_str(text),
+            // It would be said on another node: nothing else is.
+            _ => link.pin(Pins::UNNAMED),
         }
     }
 
@@ -429,9 +442,9 @@ impl Wanted {
         if BOUND.contains(&name) || CHARSETS.contains(&name) {
             self.bound = None;
         }
-        if CHARSETS.contains(&name) && self.user_variables.iter().any(|text| text.contains('\'')) {
+        if CHARSETS.contains(&name) && self.user_variables.have_strings() {
             // Said again under another character set, their texts would be other texts: the node knows what they are.
-            self.user_variables.clear();
+            self.user_variables = UserVariables::default();
             link.pin(Pins::USER_VARIABLE);
         }
         self.reports += 1;
@@ -514,7 +527,7 @@ impl Wanted {
             .filter_map(|name| self.variables.get(*name).map(|(at, value)| (*at, *name, value)))
             .filter(|(at, _, _)| *at > names_at)
             .collect();
-        later.sort_unstable_by_key(|(at, _, _)| *at);
+        later.sort_unstable_by_key(|(at, name, _)| (is_led(name), *at));
         let mut statements: Vec<String> = self.names.iter().map(|(_, text)| text.clone()).collect();
         if !later.is_empty() {
             let mut set = String::from("SET ");
@@ -538,7 +551,7 @@ impl Wanted {
             let _ = write!(set, ",last_insert_id={id}");
         }
         let mut variables: Vec<_> = self.variables.iter().collect();
-        variables.sort_by_key(|(_, (report, _))| *report);
+        variables.sort_by_key(|(name, (report, _))| (is_led(name), *report));
         for (name, (_, value)) in variables {
             if !CHARSETS.contains(&name.as_str()) {
                 let _ = write!(set, ",`{name}`=");
@@ -549,11 +562,24 @@ impl Wanted {
         // tracking, with the values that came of it.
         statements.extend(self.charsets());
         statements.push(set);
-        statements.extend(self.user_variables.iter().cloned());
+        statements.extend(self.user_variables.texts().map(str::to_owned));
         let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
         statements.extend(to_come.map(str::to_owned));
         statements
     }
+}
+
+/// Whether it is one SET TRANSACTION behind the other, and nothing else.
+fn is_set_transaction(text: &str) -> bool {
+    text.split(';').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        let seen = Statement::of(part.as_bytes());
+        seen.alone && seen.kind == Kind::SessionOnly && seen.sets == Sets::TRANSACTION && part.is_ascii()
+    })
+}
+
+/// Whether a variable is to be set behind others: see [`LED`].
+fn is_led(name: &str) -> bool {
+    LED.iter().any(|(_, led)| *led == name)
 }
 
 /// Whether a text may say NAMES or CHARACTER SET, which sets everything that the connection has of the kind; one that was not kept may.

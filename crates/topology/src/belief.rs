@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 
 use crate::detector::Counts;
 use crate::fact::Now;
-use crate::finding::NodeState;
-use crate::finding::{Finding, Serves};
+use crate::finding::{Finding, NodeState, Serves};
 use crate::lost::LostStatements;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::status::Status;

@@ -6,8 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::action::Level;
-use crate::action::{Action, Sentence};
+use crate::action::{Action, Level, Sentence};
 use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Choice, Disk, Ticket};

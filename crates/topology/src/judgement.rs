@@ -3,8 +3,7 @@
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
-use crate::finding::NodeState;
-use crate::finding::Serves;
+use crate::finding::{NodeState, Serves};
 use crate::group::Group;
 use crate::problem::judge;
 

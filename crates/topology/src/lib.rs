@@ -21,7 +21,7 @@ mod detector;
 mod disk;
 mod election;
 pub mod fact;
-pub mod finding;
+mod finding;
 pub mod flavor;
 pub mod galera;
 mod group;

@@ -10,8 +10,7 @@
 use std::time::Duration;
 
 use crate::belief::{Belief, Verdict};
-use crate::finding::NodeState;
-use crate::finding::{self, Finding, Serves};
+use crate::finding::{self, Finding, NodeState, Serves};
 use crate::settings::Settings;
 use crate::status::Status;
 

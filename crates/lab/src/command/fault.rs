@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::fault::Fault;
-use crate::stage::Stage;
+use crate::stage::{Kind, Stage};
 
 /// Breaks a node, or mends it
 #[derive(Debug, clap::Args)]
@@ -24,17 +24,19 @@ pub async fn run(args: &FaultArgs) -> anyhow::Result<ExitCode> {
     let stage = Stage::attach(&args.name)?;
     let asked = Instant::now();
     let done = stage.fault(&args.node, args.fault).await?;
-    println!("{}: {} after {:.3} s", args.node, effect(args.fault), done.duration_since(asked).as_secs_f64());
+    let effect = effect(args.fault, stage.kind());
+    println!("{}: {effect} after {:.3} s", args.node, done.duration_since(asked).as_secs_f64());
     Ok(ExitCode::SUCCESS)
 }
 
-fn effect(fault: Fault) -> &'static str {
+fn effect(fault: Fault, kind: Kind) -> &'static str {
     match fault {
         Fault::Kill => "SIGKILL sent",
         Fault::Stop => "SIGTERM sent",
         Fault::Freeze => "frozen",
         Fault::Thaw => "thawed",
         Fault::Vanish => "its link is down",
-        Fault::Heal => "Synced again",
+        Fault::Heal if kind == Kind::Galera => "Synced again",
+        Fault::Heal => "back",
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::stage::{NodeReport, SMALL_MACHINE, Stage};
+use crate::stage::{NodeReport, Stage};
 
 /// Shows how each node is
 #[derive(Debug, clap::Args)]
@@ -24,12 +24,14 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             "stage": stage.name(),
             "host_address": stage.host_address(),
             "namespaced": stage.is_namespaced(),
-            "settings": SMALL_MACHINE,
+            "kind": stage.kind(),
+            "settings": stage.kind().settings(),
             "nodes": nodes,
         });
         println!("{report:#}");
     } else {
-        println!("stage {}, this side is {}; {SMALL_MACHINE}\n", stage.name(), stage.host_address());
+        let settings = stage.kind().settings();
+        println!("stage {}, this side is {}; {settings}\n", stage.name(), stage.host_address());
         println!("{:<5} {:<18} {:>8} {:>9}  state", "node", "address", "pid", "uptime");
         for node in &nodes {
             println!("{}", line(node));
@@ -37,7 +39,7 @@ pub async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     let well = nodes
         .iter()
-        .all(|node| node.word.as_ref().is_some_and(crate::stage::Word::is_synced) && !node.vanished);
+        .all(|node| node.word.as_ref().is_some_and(crate::stage::Word::is_well) && !node.vanished);
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

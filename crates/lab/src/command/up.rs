@@ -6,13 +6,16 @@ use anyhow::bail;
 
 use crate::failover::progress::Progress;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::{ADVISED_EVS, Form, SMALL_MACHINE, Stage, StagePlan};
+use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
+use crate::stage::{ADVISED_EVS, Form, Kind, Stage, StagePlan};
 
 /// The kinds of cluster there are
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Cluster {
     /// MariaDB Galera nodes
     Galera,
+    /// A MariaDB primary and replicas that follow it by GTID
+    Replication,
 }
 
 /// Starts a real cluster on this machine; it stays until `lab down`
@@ -21,9 +24,15 @@ pub struct UpArgs {
     /// Which kind of cluster
     #[arg(value_enum)]
     pub cluster: Cluster,
-    /// How many nodes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=5))]
-    pub nodes: u8,
+    /// How many Galera nodes [default: 3]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub nodes: Option<u8>,
+    /// How many replicas beside the primary [default: 2]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub replicas: Option<u8>,
+    /// Replication is semi-synchronous: a commit returns when a replica has it
+    #[arg(long)]
+    pub semi_sync: bool,
     /// What to call it
     #[arg(long, default_value = "lab")]
     pub name: String,
@@ -42,7 +51,35 @@ pub struct UpArgs {
 }
 
 impl UpArgs {
+    fn kind(&self) -> anyhow::Result<Kind> {
+        let (kind, others, instead) = match self.cluster {
+            Cluster::Galera => (
+                Kind::Galera,
+                vec![("--replicas", self.replicas.is_some()), ("--semi-sync", self.semi_sync)],
+                "for replication: a Galera cluster has --nodes",
+            ),
+            Cluster::Replication => (
+                Kind::Replication { semi_sync: self.semi_sync },
+                vec![
+                    ("--nodes", self.nodes.is_some()),
+                    ("--advised", self.advised),
+                    ("--galera-option", !self.galera_options.is_empty()),
+                ],
+                "for Galera: a primary has --replicas",
+            ),
+        };
+        match others.into_iter().find(|(_, given)| *given) {
+            Some((name, _)) => bail!("{name} is {instead}"),
+            None => Ok(kind),
+        }
+    }
+
     fn plan(&self) -> anyhow::Result<StagePlan> {
+        let kind = self.kind()?;
+        let nodes = match kind {
+            Kind::Galera => self.nodes.unwrap_or(3),
+            Kind::Replication { .. } => 1 + self.replicas.unwrap_or(2),
+        };
         for option in &self.galera_options {
             if !option.contains('=') || option.contains(['"', '\n', ';']) {
                 bail!("--galera-option {option:?} is not NAME=VALUE, such as evs.suspect_timeout=PT2S");
@@ -53,8 +90,9 @@ impl UpArgs {
         }
         let advised = self.advised.then(|| ADVISED_EVS.to_owned());
         Ok(StagePlan {
+            kind,
             name: self.name.clone(),
-            nodes: self.nodes,
+            nodes,
             galera_options: advised
                 .into_iter()
                 .chain(self.galera_options.clone())
@@ -81,11 +119,7 @@ pub async fn run(args: &UpArgs) -> anyhow::Result<ExitCode> {
 
 fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
     use std::fmt::Write;
-    let mut text = format!(
-        "stage {}: {} Galera nodes, Synced after {seconds:.1} s\n\n",
-        stage.name(),
-        stage.nodes().len()
-    );
+    let mut text = format!("stage {}: {} after {seconds:.1} s\n\n", stage.name(), what_is_up(stage));
     for node in stage.nodes() {
         let place = node.namespace.as_ref().map_or_else(String::new, |name| format!("   namespace {name}"));
         // Writing to a String cannot fail.
@@ -94,6 +128,10 @@ fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
     let first =
         stage.nodes().first().map_or_else(|| "127.0.0.1".to_owned(), |node| node.address.ip().to_string());
     let socket = stage.nodes().first().map(|node| node.socket.display().to_string()).unwrap_or_default();
+    let replication = match stage.kind() {
+        Kind::Galera => String::new(),
+        Kind::Replication { .. } => format!("replication  {REPLICATION_USER} / {REPLICATION_PASSWORD}\n  "),
+    };
     let (host, name) = (stage.host_address(), stage.name());
     let name = if name == "lab" { String::new() } else { format!(" --name {name}") };
     let _ = write!(
@@ -101,10 +139,74 @@ fn introduction(stage: &Stage, seconds: f64, advised: bool) -> String {
         "\n  this side's address (a proxy listens here)  {host}\n  \
          application  {APP_USER} / {APP_PASSWORD}, schema {APP_SCHEMA}:  mariadb -h {first} -u {APP_USER} -p{APP_PASSWORD} {APP_SCHEMA}\n  \
          monitor      {MONITOR_USER} / {MONITOR_PASSWORD}\n  \
-         root         no password, by socket only:  mariadb -u root -S {socket}\n  \
-         settings     {SMALL_MACHINE}{}\n\n\
+         {replication}root         no password, by socket only:  mariadb -u root -S {socket}\n  \
+         settings     {}{}\n\n\
          `understudy lab status{name}`, `understudy lab fault db1 kill{name}`, `understudy lab down{name}`",
+        stage.kind().settings(),
         if advised { "; the advised evs settings" } else { "" },
     );
     text
+}
+
+/// `3 Galera nodes, Synced`, `a primary and 2 replicas, semi-synchronous`.
+fn what_is_up(stage: &Stage) -> String {
+    let count = stage.nodes().len();
+    match stage.kind() {
+        Kind::Galera => format!("{count} Galera nodes, Synced"),
+        Kind::Replication { semi_sync } => {
+            let replicas = match count {
+                1 => "no replica".to_owned(),
+                2 => "1 replica".to_owned(),
+                _ => format!("{} replicas", count - 1),
+            };
+            format!(
+                "a primary and {replicas}, replicating{}",
+                if semi_sync { " semi-synchronously" } else { "" }
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    fn plan(line: &str) -> Result<StagePlan, String> {
+        let line =
+            Line::try_parse_from(format!("up {line}").split(' ')).map_err(|error| error.to_string())?;
+        line.up.plan().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_kind_has_its_own_number_of_nodes() {
+        let given = |line| plan(line).map(|plan| (plan.kind, plan.nodes));
+        let replication = |semi_sync| Kind::Replication { semi_sync };
+        assert_eq!(given("galera"), Ok((Kind::Galera, 3)));
+        assert_eq!(given("galera --nodes 5"), Ok((Kind::Galera, 5)));
+        assert_eq!(given("replication"), Ok((replication(false), 3)));
+        assert_eq!(given("replication --semi-sync --replicas 4"), Ok((replication(true), 5)));
+        assert_eq!(given("replication --replicas 0"), Ok((replication(false), 1)));
+        assert!(given("replication --replicas 5").is_err() && given("galera --nodes 0").is_err());
+    }
+
+    #[test]
+    fn what_is_of_the_other_kind_is_refused() {
+        for (line, error) in [
+            ("galera --replicas 2", "--replicas is for replication: a Galera cluster has --nodes"),
+            ("galera --semi-sync", "--semi-sync is for replication: a Galera cluster has --nodes"),
+            ("replication --nodes 3", "--nodes is for Galera: a primary has --replicas"),
+            ("replication --advised", "--advised is for Galera: a primary has --replicas"),
+            ("replication --galera-option a=b", "--galera-option is for Galera: a primary has --replicas"),
+        ] {
+            assert_eq!(plan(line).unwrap_err(), error, "{line}");
+        }
+    }
 }

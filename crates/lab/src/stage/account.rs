@@ -13,20 +13,13 @@ pub const APP_PASSWORD: &str = "sbtest";
 /// The schema the application's tables are in.
 pub const APP_SCHEMA: &str = "sbtest";
 
-/// What the monitor account may do: what a manager needs, not everything, so that a missing grant shows here first.
-///
-/// `SUPER` covers `SET GLOBAL wsrep_provider_options` (eviction); `mysql` is read to learn client accounts; the schema of its
-/// own name holds marker rows. `TRIGGER` and `EXECUTE` show it which tables have no transactions.
-const MONITOR_GRANTS: &str = "SUPER, PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, SLAVE MONITOR, \
-     REPLICATION SLAVE ADMIN, TRIGGER, EXECUTE";
-
-/// Run once, in the template every node is copied from.
-pub fn statements() -> Vec<String> {
+/// Run once, in the template every node is copied from. `monitor_grants`: what the monitor account may do anywhere.
+pub fn statements(monitor_grants: &str) -> Vec<String> {
     vec![
         "DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost')".to_owned(),
         "FLUSH PRIVILEGES".to_owned(),
         format!("CREATE USER '{MONITOR_USER}'@'%' IDENTIFIED BY '{MONITOR_PASSWORD}'"),
-        format!("GRANT {MONITOR_GRANTS} ON *.* TO '{MONITOR_USER}'@'%'"),
+        format!("GRANT {monitor_grants} ON *.* TO '{MONITOR_USER}'@'%'"),
         format!("GRANT SELECT ON mysql.* TO '{MONITOR_USER}'@'%'"),
         format!("CREATE DATABASE {MONITOR_USER}"),
         format!("GRANT ALL ON {MONITOR_USER}.* TO '{MONITOR_USER}'@'%'"),

@@ -1,7 +1,7 @@
-//! The stage: a real Galera cluster on this machine, started, watched and cleared away.
+//! The stage: a real cluster on this machine, of one kind, started, watched and cleared away.
 //!
 //! ```text
-//!   StagePlan --up--> directory + lock --> network --> copies of the template --> db1 alone --> db2 --> db3 --> Synced
+//!   StagePlan --up--> directory + lock --> network --> copies of the template --> db1, db2, db3 start  --> as it should be
 //!                            |                                                                            |
 //!                       stage.json  <---- attach (another process: fault, status, down)                 down / Drop
 //! ```
@@ -12,13 +12,15 @@
 
 pub mod account;
 mod config;
-mod grastate;
+mod galera;
 mod guard;
+mod kind;
 mod links;
 mod network;
 mod place;
 mod plan;
 pub mod process;
+pub mod replication;
 mod report;
 mod servers;
 mod sql;
@@ -36,13 +38,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-pub use config::{ADVISED_EVS, SMALL_MACHINE};
+pub use galera::{ADVISED_EVS, GaleraWord};
 pub use guard::{Interrupted, guard};
+pub use kind::Kind;
 pub use plan::{Form, StagePlan};
-pub(crate) use report::word;
+pub use replication::ReplicationWord;
 pub use report::{NodeReport, Word};
 pub use sweep::{down, down_all};
-pub(crate) use wait::error_log_tail;
+use wait::error_log_tail;
 
 use self::network::Network;
 use self::place::NodeRecord;
@@ -53,6 +56,8 @@ use self::watchdog::Watchdog;
 
 /// How long an answer may take from a node that should be well.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// A clean stop may take as long as its last transaction.
+pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// A node, as far as it does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +81,7 @@ pub struct StageNode {
 /// A running cluster.
 #[derive(Debug)]
 pub struct Stage {
+    kind: Kind,
     name: String,
     directory: PathBuf,
     network: Network,
@@ -92,6 +98,11 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Which kind of cluster it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -160,7 +171,7 @@ impl Stage {
         let mut reports = Vec::new();
         for node in &self.nodes {
             self.reap(node);
-            reports.push(NodeReport::of(node, &self.recorded(node)?).await);
+            reports.push(NodeReport::of(self.kind, node, &self.recorded(node)?).await);
         }
         Ok(reports)
     }

@@ -17,11 +17,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use super::kind::Kind;
 use super::process::Identity;
 
 /// What stage.json holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// Which kind of cluster.
+    #[serde(default)]
+    pub kind: Kind,
     /// The stage's name.
     pub name: String,
     /// The process that started it; a stage that is not `kept` is a leftover once this one is gone.

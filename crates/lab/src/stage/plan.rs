@@ -1,5 +1,7 @@
 //! What to start.
 
+use super::kind::Kind;
+
 /// Where the nodes are put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
@@ -13,11 +15,13 @@ pub enum Form {
 /// What to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagePlan {
+    /// Galera, or a primary with replicas.
+    pub kind: Kind,
     /// 1 to 20 of `a-z`, `0-9`, `-`.
     pub name: String,
-    /// 1 to 5.
+    /// 1 to 5; with replication the first is the primary.
     pub nodes: u8,
-    /// Galera provider options, `;` between them, beside our own `gcache.size=64M`.
+    /// Of Galera nodes: provider options, `;` between them, beside our own `gcache.size=64M`.
     pub galera_options: String,
     /// Lines of `[mariadbd]`.
     pub server_options: Vec<String>,
@@ -30,6 +34,7 @@ pub struct StagePlan {
 impl Default for StagePlan {
     fn default() -> Self {
         Self {
+            kind: Kind::default(),
             name: "lab".to_owned(),
             nodes: 3,
             galera_options: String::new(),

@@ -4,68 +4,53 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Context;
 use serde::Serialize;
 
+use super::galera::GaleraWord;
+use super::kind::Kind;
 use super::place::NodeRecord;
 use super::process::Identity;
-use super::{StageNode, sql};
+use super::replication::ReplicationWord;
+use super::{StageNode, galera, replication};
 
 /// How long a node may take to say how it is; a frozen one never does.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The node's own word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Word {
-    /// `Synced`, `Donor/Desynced`, `Joining`, `Initialized`, ...
-    pub state: String,
-    /// `Primary`, `non-Primary`, `Disconnected`.
-    pub cluster_status: String,
-    /// It takes statements.
-    pub ready: bool,
-    /// It has the others' ear.
-    pub connected: bool,
-    /// Nodes in its view.
-    pub cluster_size: u32,
-    /// Which view: the same number on every node that is in it.
-    pub view: u64,
+#[serde(untagged)]
+pub enum Word {
+    /// Of a Galera node.
+    Galera(GaleraWord),
+    /// Of a server of a replication stage.
+    Replication(ReplicationWord),
 }
 
 impl Word {
-    /// Serves, and has applied what the cluster committed.
-    pub fn is_synced(&self) -> bool {
-        self.state == "Synced" && self.cluster_status == "Primary" && self.ready
-    }
-
-    /// Has left the group and never tries again: what becomes of a node that was evicted alive.
-    pub fn is_cast_out(&self) -> bool {
-        self.cluster_status == "Disconnected" || !self.connected
+    /// As it should be: a Synced Galera node; a primary, or a replica that replicates.
+    pub fn is_well(&self) -> bool {
+        match self {
+            Self::Galera(word) => word.is_synced(),
+            Self::Replication(word) => word.is_primary() || word.is_replicating(),
+        }
     }
 }
 
 impl fmt::Display for Word {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ready = if self.ready { "ready" } else { "not ready" };
-        write!(formatter, "{}, {}, {} in view, {ready}", self.state, self.cluster_status, self.cluster_size)
+        match self {
+            Self::Galera(word) => word.fmt(formatter),
+            Self::Replication(word) => word.fmt(formatter),
+        }
     }
 }
 
 /// Asks it.
-pub async fn word(node: &StageNode) -> anyhow::Result<Word> {
-    let rows = sql::run(&node.socket, "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", PATIENCE).await?;
-    let value = |name: &str| {
-        let row = rows.iter().find(|row| row.first().is_some_and(|key| key == name));
-        row.and_then(|row| row.get(1))
-            .with_context(|| format!("{} has no status {name}: is it a Galera node?", node.name))
-    };
-    Ok(Word {
-        state: value("wsrep_local_state_comment")?.clone(),
-        cluster_status: value("wsrep_cluster_status")?.clone(),
-        ready: value("wsrep_ready")? == "ON",
-        connected: value("wsrep_connected")? == "ON",
-        cluster_size: value("wsrep_cluster_size")?.parse().context("wsrep_cluster_size is no number")?,
-        view: value("wsrep_cluster_conf_id")?.parse().context("wsrep_cluster_conf_id is no number")?,
-    })
+pub async fn word(kind: Kind, node: &StageNode) -> anyhow::Result<Word> {
+    match kind {
+        Kind::Galera => galera::ask(node).await.map(Word::Galera),
+        Kind::Replication { .. } => replication::ask(node).await.map(Word::Replication),
+    }
 }
 
 /// One line of `lab status`.
@@ -87,17 +72,17 @@ pub struct NodeReport {
     pub vanished: bool,
     /// Its own word, when it answers.
     pub word: Option<Word>,
-    /// SQL, group communication, incremental and full state transfer.
-    pub ports: [u16; 4],
+    /// SQL first; then, of Galera: group communication, incremental and full state transfer.
+    pub ports: Vec<u16>,
     /// The server's log.
     pub error_log: std::path::PathBuf,
 }
 
 impl NodeReport {
-    pub(super) async fn of(node: &StageNode, record: &NodeRecord) -> Self {
+    pub(super) async fn of(kind: Kind, node: &StageNode, record: &NodeRecord) -> Self {
         let process = record.process.filter(|process| process.is_alive());
         let frozen = process.is_some_and(Identity::is_frozen);
-        let word = if process.is_some() && !frozen { word(node).await.ok() } else { None };
+        let word = if process.is_some() && !frozen { word(kind, node).await.ok() } else { None };
         Self {
             name: node.name.clone(),
             address: node.address,
@@ -107,7 +92,7 @@ impl NodeReport {
             frozen,
             vanished: record.vanished,
             word,
-            ports: [node.address.port(), 4567, 4568, 4444],
+            ports: kind.ports(),
             error_log: node.error_log.clone(),
         }
     }

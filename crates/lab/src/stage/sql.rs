@@ -14,6 +14,19 @@ use mysql_async::{Conn, OptsBuilder, Row, Value};
 /// # Errors
 /// When the node does not accept, does not answer `within`, or refuses the statement.
 pub async fn run(socket: &Path, sql: &str, within: Duration) -> anyhow::Result<Vec<Vec<String>>> {
+    let rows = run_named(socket, sql, within).await?;
+    Ok(rows.into_iter().map(|row| row.into_iter().map(|(_, value)| value).collect()).collect())
+}
+
+/// The same, each value with the name of its column.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_named(
+    socket: &Path,
+    sql: &str,
+    within: Duration,
+) -> anyhow::Result<Vec<Vec<(String, String)>>> {
     let exchange = async {
         let options = OptsBuilder::default()
             .socket(Some(socket.display().to_string()))
@@ -38,8 +51,9 @@ pub async fn run(socket: &Path, sql: &str, within: Duration) -> anyhow::Result<V
     }
 }
 
-fn texts(row: Row) -> Vec<String> {
-    row.unwrap().into_iter().map(text).collect()
+fn texts(row: Row) -> Vec<(String, String)> {
+    let names: Vec<String> = row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+    names.into_iter().zip(row.unwrap().into_iter().map(text)).collect()
 }
 
 fn text(value: Value) -> String {

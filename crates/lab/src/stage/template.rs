@@ -1,8 +1,9 @@
 //! The data directory every node begins as a copy of.
 //!
-//! It comes from a node that was installed, ran as a cluster of one, got the accounts and was stopped cleanly, so it carries a
-//! Galera position. A copy of it joins by an incremental transfer of almost nothing: two seconds, where a full one takes ten.
-//! It is kept in the user's cache directory, one a server version, and made when it is missing.
+//! It comes from a server that was installed, ran alone, got the accounts and was stopped cleanly. Galera's ran as a cluster of one,
+//! so it carries a Galera position, and a copy of it joins by an incremental transfer of almost nothing: two seconds, where a full one
+//! takes ten. Replication's has never written a binlog. It is kept in the user's cache directory, one a server version and kind, and
+//! made when it is missing.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,32 +13,30 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 
+use super::kind::Kind;
 use super::process::{Identity, Keeper, Owned};
 use super::tools::Tools;
-use super::{account, config, error_log_tail, grastate, place, sql};
+use super::{config, error_log_tail, place, sql};
 
 /// To be raised when what goes into a template changes.
 const EDITION: u32 = 2;
-/// The address of the cluster of one while a template is made; its SQL port is never opened.
-const WORKSHOP: &str = "127.77.255.254:4567";
-
-/// The template for this server, made now if need be.
+/// The template for this server and kind, made now if need be.
 ///
 /// # Errors
 /// When the server cannot be installed or started: the end of its log is in the text.
-pub async fn ready(tools: &Tools, tell: &impl Fn(&str)) -> anyhow::Result<PathBuf> {
+pub async fn ready(tools: &Tools, kind: Kind, tell: &impl Fn(&str)) -> anyhow::Result<PathBuf> {
     let shelf = shelf()?;
     fs::create_dir_all(&shelf).with_context(|| format!("cannot make {}", shelf.display()))?;
-    let template = shelf.join(format!("{}-edition-{EDITION}", plain(&tools.version)));
-    if template.join("grastate.dat").is_file() {
+    let template = shelf.join(format!("{}{}-edition-{EDITION}", plain(&tools.version), kind.template_name()));
+    if template.is_dir() {
         return Ok(template);
     }
     tell("making the template data directory (once for each server version)");
     let waiting = shelf.clone();
     let _held = tokio::task::spawn_blocking(move || place::lock(&waiting)).await??;
-    if !template.join("grastate.dat").is_file() {
+    if !template.is_dir() {
         let workshop = Workshop { directory: shelf.join(format!(".making-{}", std::process::id())) };
-        workshop.make(tools).await.context("cannot make the template data directory")?;
+        workshop.make(tools, kind).await.context("cannot make the template data directory")?;
         fs::rename(workshop.directory.join("data"), &template)
             .with_context(|| format!("cannot put the template to {}", template.display()))?;
     }
@@ -64,7 +63,7 @@ struct Workshop {
 }
 
 impl Workshop {
-    async fn make(&self, tools: &Tools) -> anyhow::Result<()> {
+    async fn make(&self, tools: &Tools, kind: Kind) -> anyhow::Result<()> {
         let _ = fs::remove_dir_all(&self.directory);
         fs::create_dir_all(self.directory.join("tmp"))?;
         let data = self.directory.join("data");
@@ -83,7 +82,7 @@ impl Workshop {
             bail!("{} failed:\n{}", tools.install_db.display(), error_log_tail(&log));
         }
 
-        let mut server = self.server(tools, &keeper)?;
+        let mut server = self.server(tools, kind, &keeper)?;
         let socket = self.directory.join("mysqld.sock");
         let log = self.directory.join("error.log");
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -93,7 +92,7 @@ impl Workshop {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        for statement in account::statements() {
+        for statement in kind.accounts() {
             sql::run(&socket, &statement, Duration::from_secs(10)).await?;
         }
         if let Some(identity) = Identity::of(server.id()) {
@@ -102,33 +101,18 @@ impl Workshop {
         if !ended(&mut server, Duration::from_secs(60)).await? {
             bail!("the server did not end well:\n{}", error_log_tail(&log));
         }
-        if grastate::seqno(&data)?.is_none() {
-            bail!("the server left no Galera position behind:\n{}", error_log_tail(&log));
-        }
-        for leftover in ["galera.cache", "gvwstate.dat"] {
-            let _ = fs::remove_file(data.join(leftover));
-        }
-        Ok(())
+        kind.finish_template(&data)
     }
 
-    fn server(&self, tools: &Tools, keeper: &Keeper) -> anyhow::Result<Owned> {
-        let directory = self.directory.display();
+    fn server(&self, tools: &Tools, kind: Kind, keeper: &Keeper) -> anyhow::Result<Owned> {
         let file = self.directory.join("my.cnf");
-        let root = if rustix::process::geteuid().is_root() { "user = root\n" } else { "" };
-        fs::write(
-            &file,
-            format!(
-                "[mariadbd]\ndatadir = {directory}/data\ntmpdir = {directory}/tmp\nsocket = {directory}/mysqld.sock\n\
-                 pid-file = {directory}/mariadbd.pid\nlog-error = {directory}/error.log\nskip-networking\n{root}\
-                 innodb-log-file-size = {}\nbinlog-format = ROW\ninnodb-autoinc-lock-mode = 2\nwsrep-on = ON\n\
-                 wsrep-provider = {}\nwsrep-cluster-address = gcomm://\nwsrep-node-address = {WORKSHOP}\n\
-                 wsrep-provider-options = \"gcache.size=1M; gmcast.listen_addr=tcp://{WORKSHOP}\"\n",
-                config::LOG_FILE_SIZE,
-                tools.provider.display(),
-            ),
-        )?;
+        let mut lines = config::files(&self.directory.display().to_string());
+        lines.push("skip-networking".to_owned());
+        lines.push(format!("innodb-log-file-size = {}", config::LOG_FILE_SIZE));
+        lines.extend(kind.template_lines(tools)?);
+        fs::write(&file, lines.join("\n") + "\n")?;
         let mut command = Command::new(&tools.mariadbd);
-        command.arg(format!("--defaults-file={}", file.display())).arg("--wsrep-new-cluster");
+        command.arg(format!("--defaults-file={}", file.display())).args(kind.template_arguments());
         keeper.spawn(&command, Some(&self.directory.join("output.log")))
     }
 }

@@ -4,6 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use super::kind::Kind;
+
+/// What only Galera nodes need.
+#[derive(Clone, Debug)]
+pub struct GaleraTools {
+    /// Galera itself, which the server loads.
+    pub provider: PathBuf,
+    /// State transfer: `mariabackup` leaves the donor writable; `rsync` is the fallback when it is not installed.
+    pub sst_method: &'static str,
+}
+
 /// Where everything was found.
 #[derive(Clone, Debug)]
 pub struct Tools {
@@ -11,26 +22,43 @@ pub struct Tools {
     pub mariadbd: PathBuf,
     /// Makes an empty data directory.
     pub install_db: PathBuf,
-    /// Galera itself, which the server loads.
-    pub provider: PathBuf,
-    /// State transfer: `mariabackup` leaves the donor writable; `rsync` is the fallback when it is not installed.
-    pub sst_method: &'static str,
+    /// What Galera stages need besides.
+    galera: Option<GaleraTools>,
     /// `mariadbd --version`, the part that tells one from another, e.g. `10.11.19-MariaDB-0+deb12u1`.
     pub version: String,
 }
 
 impl Tools {
-    /// Looks for all of them; `namespaces`: those that make networks too.
+    /// Looks for all that a stage of this kind needs; `namespaces`: what makes networks too.
     ///
     /// # Errors
     /// One sentence with the package to install.
-    pub fn find(namespaces: bool) -> anyhow::Result<Self> {
+    pub fn find(kind: Kind, namespaces: bool) -> anyhow::Result<Self> {
         let mariadbd = need("mariadbd", "mariadb-server")?;
         let install_db = need("mariadb-install-db", "mariadb-server")?;
         need("setpriv", "util-linux")?;
         if namespaces {
             need("ip", "iproute2")?;
         }
+        let galera = match kind {
+            Kind::Galera => Some(GaleraTools::find()?),
+            Kind::Replication { .. } => None,
+        };
+        let version = version(&mariadbd)?;
+        Ok(Self { mariadbd, install_db, galera, version })
+    }
+
+    /// What Galera nodes need.
+    ///
+    /// # Errors
+    /// In a stage that is not of that kind.
+    pub fn galera(&self) -> anyhow::Result<&GaleraTools> {
+        self.galera.as_ref().context("this is no Galera stage")
+    }
+}
+
+impl GaleraTools {
+    fn find() -> anyhow::Result<Self> {
         let provider = provider()?;
         let sst_method = if program("mariadb-backup").is_some() && program("socat").is_some() {
             "mariabackup"
@@ -41,8 +69,7 @@ impl Tools {
                 "a node cannot be re-built from another: install it with `apt-get install mariadb-backup socat`"
             )
         };
-        let version = version(&mariadbd)?;
-        Ok(Self { mariadbd, install_db, provider, sst_method, version })
+        Ok(Self { provider, sst_method })
     }
 }
 
@@ -83,10 +110,7 @@ fn version(mariadbd: &Path) -> anyhow::Result<String> {
     let version =
         words.next().with_context(|| format!("{} says no version: {text:?}", mariadbd.display()))?;
     if !version.contains("MariaDB") {
-        bail!(
-            "{} is not MariaDB ({version}): a Galera stage needs MariaDB 10.4 or newer",
-            mariadbd.display()
-        );
+        bail!("{} is not MariaDB ({version}): a stage needs MariaDB 10.4 or newer", mariadbd.display());
     }
     Ok(version.to_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -11,13 +11,12 @@ use anyhow::{Context, bail};
 use super::network::{self, Network};
 use super::place::{self, NodeRecord, Record};
 use super::process::{Identity, Keeper};
-use super::servers::START_LIMIT;
 use super::tools::Tools;
 use super::watchdog::Watchdog;
 use super::{Form, Stage, StageNode, StagePlan, config, sweep, template};
 
 impl Stage {
-    /// Starts a cluster; all nodes are Synced and reachable when it returns.
+    /// Starts a cluster. All nodes are reachable when it returns; Galera nodes are Synced, replicas have applied what the primary has.
     pub async fn up(plan: StagePlan) -> anyhow::Result<Self> {
         Self::up_telling(plan, |_| ()).await
     }
@@ -32,22 +31,15 @@ impl Stage {
             bail!("a stage has 1 to 5 nodes, not {}", plan.nodes);
         }
         let namespaced = plan.form == Form::Automatic && network::may_make_namespaces();
-        let tools = Tools::find(namespaced)?;
+        let tools = Tools::find(plan.kind, namespaced)?;
         sweep::leftovers()?;
-        let template = template::ready(&tools, &tell).await?;
+        let template = template::ready(&tools, plan.kind, &tell).await?;
 
         let mut stage = Self::claim(&plan, namespaced, tools)?;
         tell("laying the network and the data directories");
         stage.network.make().context("cannot lay the stage's network")?;
         stage.furnish(&plan, &template)?;
-        for node in &stage.nodes {
-            tell(&format!("starting {}", node.name));
-            stage.launch(node, node.number == 1, None)?;
-            stage.wait_synced(&node.name, START_LIMIT).await?;
-            tokio::net::TcpStream::connect(node.address)
-                .await
-                .with_context(|| format!("{} is up but cannot be reached at {}", node.name, node.address))?;
-        }
+        stage.begin(&tell).await?;
         if plan.keep {
             place::update(&stage.directory, |record| record.kept = true)?;
             stage.clear_on_drop = false;
@@ -74,7 +66,7 @@ impl Stage {
             };
             bail!("no stage named {name}: {known}; `understudy lab up galera --name {name}` starts one");
         };
-        let tools = Tools::find(record.namespaced)?;
+        let tools = Tools::find(record.kind, record.namespaced)?;
         Ok(Self::assemble(directory, &record, tools, None, false))
     }
 
@@ -89,6 +81,7 @@ impl Stage {
             taken.extend(record.map(|record| record.subnet));
         }
         let record = Record {
+            kind: plan.kind,
             name: plan.name.clone(),
             owner: Identity::own()?,
             kept: false,
@@ -134,7 +127,7 @@ impl Stage {
                 let name = format!("db{number}");
                 let directory = directory.join(&name);
                 StageNode {
-                    address: SocketAddr::new(network.address(number), 3306),
+                    address: SocketAddr::new(network.address(number), config::PORT),
                     namespace: network.namespace(number),
                     datadir: directory.join("data"),
                     socket: directory.join("mysqld.sock"),
@@ -146,6 +139,7 @@ impl Stage {
             })
             .collect();
         Self {
+            kind: record.kind,
             name: record.name.clone(),
             directory,
             network,
@@ -160,21 +154,16 @@ impl Stage {
 
     /// Fills the nodes' directories.
     fn furnish(&self, plan: &StagePlan, template: &Path) -> anyhow::Result<()> {
-        let members: Vec<IpAddr> = self.nodes.iter().map(|node| node.address.ip()).collect();
         for node in &self.nodes {
             fs::create_dir_all(node.directory.join("tmp"))?;
             template::copy(template, &node.datadir)?;
             let text = config::Node {
-                name: &node.name,
-                stage: &self.name,
                 address: node.address.ip(),
-                members: &members,
                 directory: &node.directory,
-                namespaced: self.network.namespaced,
-                galera_options: &plan.galera_options,
+                kind_lines: self.kind_lines(node, &plan.galera_options)?,
                 server_options: &plan.server_options,
             }
-            .text(&self.tools);
+            .text();
             fs::write(node.directory.join("my.cnf"), text)?;
         }
         Ok(())

@@ -1,15 +1,15 @@
 //! Waiting for what a node is to become, each with a deadline.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
-use super::{Stage, StageNode, report};
+use super::{Stage, StageNode};
 
 /// Between two looks at a condition.
-const PACE: Duration = Duration::from_millis(20);
+pub(super) const PACE: Duration = Duration::from_millis(20);
 
 impl Stage {
     /// Waits until a stop (or continue) signal has reached the process.
@@ -24,31 +24,46 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until the node itself says that it is Synced and ready.
+    /// Waits until the node's word, got by `ask`, is as wanted. `late`: how the error begins, after so many seconds.
     ///
     /// # Errors
-    /// When it dies or the time is over, with its last state and the end of its log.
-    pub async fn wait_synced(&self, name: &str, within: Duration) -> anyhow::Result<()> {
-        let node = self.node(name)?;
+    /// When the node dies or the time is over, with its last word and the end of its log.
+    pub(super) async fn wait_for_word<W: fmt::Display>(
+        &self,
+        node: &StageNode,
+        within: Duration,
+        ask: impl AsyncFn(&StageNode) -> anyhow::Result<W>,
+        fits: impl Fn(&W) -> bool,
+        late: impl FnOnce(f64) -> String,
+    ) -> anyhow::Result<W> {
         let deadline = Instant::now() + within;
         loop {
-            let word = report::word(node).await;
-            if word.as_ref().is_ok_and(report::Word::is_synced) {
-                return Ok(());
-            }
+            let word = match ask(node).await {
+                Ok(word) if fits(&word) => return Ok(word),
+                word => word,
+            };
             if self.alive(node)?.is_none() {
-                bail!("{name} is not running. The end of its log:\n{}", error_log_tail(&node.error_log));
+                bail!(
+                    "{} is not running. The end of its log:\n{}",
+                    node.name,
+                    error_log_tail(&node.error_log)
+                );
             }
             if Instant::now() > deadline {
                 let last = word.map_or_else(|error| format!("{error:#}"), |word| word.to_string());
                 let tail = error_log_tail(&node.error_log);
-                bail!(
-                    "{name} is not Synced after {:.0} s ({last}). The end of its log:\n{tail}",
-                    within.as_secs_f64()
-                );
+                bail!("{} ({last}). The end of its log:\n{tail}", late(within.as_secs_f64()));
             }
             tokio::time::sleep(PACE).await;
         }
+    }
+
+    /// Makes sure that a node that answers through its socket can be reached at its address, too.
+    pub(super) async fn check_reachable(&self, node: &StageNode) -> anyhow::Result<()> {
+        tokio::net::TcpStream::connect(node.address)
+            .await
+            .with_context(|| format!("{} is up but cannot be reached at {}", node.name, node.address))?;
+        Ok(())
     }
 
     /// Waits until the node's process has ended and its files are free.

@@ -24,10 +24,10 @@ use tokio::time::{Instant, sleep};
 use topology::NodeId;
 use topology::action::Sentence;
 use topology::fact::{Fact, Outcome};
+use topology::galera;
 use topology::galera::HurryEnd;
 use topology::galera::question::Answer;
 use topology::galera::timers::{self, KEEPALIVE, Mode};
-use topology::galera::{self};
 use topology::view::Level;
 
 pub(crate) use self::loan::Loan;

@@ -190,9 +190,15 @@ impl<'a> Look<'a> {
 
     /// LOAD DATA (..., @x), CALL p(@x), EXECUTE s USING @x, GET DIAGNOSTICS @x = ...: each may give @x a value.
     fn may_set_variables(&mut self, verb: &[u8]) -> Statement {
+        let is_immediate = verb == b"EXECUTE" && {
+            let first = self.next();
+            is(first, "IMMEDIATE")
+        };
         while let Some(token) = self.next() {
-            if token == Token::UserVariable {
-                self.pin(Pins::USER_VARIABLE);
+            match token {
+                Token::UserVariable => self.pin(Pins::USER_VARIABLE),
+                Token::Text([_, text @ .., _]) if is_immediate => self.look_into(text),
+                _ => {}
             }
         }
         match verb {
@@ -211,6 +217,15 @@ impl<'a> Look<'a> {
                 Statement::write(false)
             }
         }
+    }
+
+    /// The text of an EXECUTE IMMEDIATE: what it ties and asks for. (A doubled quote in it ends a string and begins another.)
+    fn look_into(&mut self, text: &[u8]) {
+        let inner = Statement::of(text);
+        self.pin(inner.pins);
+        self.recalls(inner.recalled);
+        self.touches_engines |= inner.touches_engines;
+        self.asks_connection_id |= inner.asks_connection_id;
     }
 
     /// BEGIN [WORK]; MariaDB's BEGIN NOT ATOMIC begins a block of code.

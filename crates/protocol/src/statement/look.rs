@@ -229,6 +229,9 @@ impl<'a> Look<'a> {
             return;
         }
         if self.is_behind_scope() {
+            // No variable is called so.
+            let is_reserved = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            self.is_harmful |= ["INTO", "DELETE", "UPDATE", "CALL"].into_iter().any(is_reserved);
             return self.note_variable(word);
         }
         // Nor does any begin with another letter than these: most words are done with here.

@@ -25,7 +25,9 @@ impl Backend {
         if !alone {
             self.standing.forget(Recalls::ROW_COUNT);
         }
-        if !self.reports(&format!("SET {}", list.join(",")), session, Unnamed::Expected).await? {
+        let are_told = self.reports(&format!("SET {}", list.join(",")), session, Unnamed::Expected).await?;
+        self.standing.has_told();
+        if !are_told {
             // One of them has no value that could be set: what it is cannot be said again.
             self.standing.forget(Recalls::ROW_COUNT.union(Recalls::WARNINGS));
             self.standing.pin(Pins::UNNAMED);

@@ -245,3 +245,18 @@ fn two_nodes_that_refuse_in_turns_are_asked_with_pauses() {
     };
     assert_eq!(fails(&scene.on_event(Event::Routes(late))), Failure::HoldExpired);
 }
+
+#[test]
+fn a_variable_whose_node_is_lost_before_it_said_the_value_is_not_forgotten_silently() {
+    let mut scene = Scene::of("SET @@sort_buffer_size = 77824", false);
+    scene.sent(false);
+    let end = End::Ok { status: AUTO, warnings: 0, changed: true };
+    // The client has this answer already when the node is asked.
+    let text = b"\x03SET @@sort_buffer_size = 77824";
+    let link = scene.link.as_mut().unwrap();
+    scene.session.ended(link, scene.exchange.flight(), &end, &[0, 0, 0, 2, 0, 0, 0], text, Caps::NONE);
+    assert_eq!(scene.on_event(Event::Answered(end)), Op::Ask(Ask::Variables));
+    assert!(scene.link.as_mut().unwrap().take_must_ask().contains("sort_buffer_size"));
+    assert_eq!(scene.on_event(Event::AskLost), Op::Finish(Finish::Answered));
+    assert!(matches!(scene.session.owed(), Some(Owed::SessionLost(_))));
+}

@@ -124,10 +124,51 @@ fn what_no_server_reports_is_said_again() {
 
 #[test]
 fn a_user_variable_set_again_takes_no_more_room() {
-    let texts = ["SET @a = 1", "SET @a = 2"].repeat(USER_VARIABLE_TEXTS_MAX);
-    let on = On::after(&texts);
-    assert_eq!(on.restore()[1..], texts[..2]);
+    let texts: Vec<String> =
+        (0..2 * crate::user_variables::TEXTS_MAX).map(|n| format!("SET @a = {n}, @`B` = 1")).collect();
+    let mut on = On::after(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(on.restore()[1..], texts[texts.len() - 1..]);
     assert_eq!(on.pins(), Pins::NONE);
+    for (text, left) in [
+        ("SET @A = 5", &["SET @a = 255, @`B` = 1", "SET @A = 5"][..]),
+        ("SET @b = 6", &["SET @a = 255, @`B` = 1", "SET @A = 5", "SET @b = 6"]),
+        ("SET @b = 7, @a = 7, @c = 7", &["SET @b = 7, @a = 7, @c = 7"]),
+    ] {
+        on.reports(text, &[]);
+        assert_eq!(on.restore()[1..], *left, "{text}");
+    }
+    // What was read from a node stays until it is read again.
+    on.wanted.learned_user_variables(vec!["SET @`a`=8".to_owned()]);
+    on.reports("SET @a = 9", &[]);
+    assert_eq!(on.restore()[1..], ["SET @`a`=8", "SET @a = 9"]);
+}
+
+#[test]
+fn what_follows_another_setting_is_set_behind_it() {
+    for reports in [
+        [("collation_server", "latin1_bin"), ("character_set_server", "latin1")],
+        [("character_set_server", "latin1"), ("collation_server", "latin1_bin")],
+    ] {
+        let mut on = On::new();
+        on.reports("SET character_set_server=latin1, collation_server=latin1_bin", &reports);
+        let said = on.restore().concat();
+        let at = |name: &str| said.find(&format!("`{name}`=")).unwrap();
+        assert!(at("character_set_server") < at("collation_server"), "{said}");
+        assert!(!on.link.has_to_ask());
+    }
+    let mut on = On::new();
+    let reports = [("collation_connection", "latin1_bin"), ("character_set_connection", "latin1")];
+    on.reports("SET character_set_connection=latin1, collation_connection=latin1_bin", &reports);
+    let said = on.restore().concat();
+    assert!(said.find("`collation_connection`") > said.find("`character_set_connection`"), "{said}");
+    // Alone, the first takes the second with it.
+    on.reports("SET sql_big_selects=1", &[("sql_big_selects", "ON")]);
+    on.reports(
+        "SET character_set_connection=utf8mb4, max_join_size=5",
+        &[("character_set_connection", "utf8mb4"), ("max_join_size", "5")],
+    );
+    assert_eq!(on.wanted.changed("sql_big_selects"), None);
+    assert!(on.link.take_must_ask().contains("sql_big_selects"));
 }
 
 #[test]
@@ -220,7 +261,7 @@ fn a_collation_that_nobody_told_is_asked_for() {
     };
     assert_eq!(asks("SET NAMES latin1"), [""; 0], "it is the character set's default");
     assert_eq!(asks("SET NAMES latin1 COLLATE latin1_german2_ci"), [""; 0], "it is said again");
-    assert_eq!(asks("SET CHARACTER SET latin1"), [""; 0], "it is said again");
+    assert_eq!(asks("SET CHARACTER SET latin1"), ["collation_connection"], "it is the schema's");
     assert_eq!(asks("SET character_set_connection = DEFAULT"), ["collation_connection"]);
     assert_eq!(asks("CALL p()"), ["collation_connection"]);
     let mut on = On::new();
@@ -256,4 +297,24 @@ fn an_insert_id_is_known_or_it_is_said_not_to_be() {
     on.wanted.note_insert_id(&Statement::of(b"SELECT 1"), 0, |_| true, &mut on.link);
     assert_eq!(on.wanted.insert_id(), None);
     assert!(on.link.forgotten(Recalls::INSERT_ID).has(Recalls::INSERT_ID));
+}
+
+#[test]
+fn of_what_the_server_would_have_said_elsewhere_only_set_transaction_is() {
+    for text in [
+        "",
+        "SET TRANSACTION READ ONLY;",
+        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SET TRANSACTION READ WRITE;",
+    ] {
+        assert!(is_set_transaction(text), "{text}");
+    }
+    for text in [
+        "DELETE FROM t",
+        "SET TRANSACTION READ ONLY; DELETE FROM t",
+        "SET GLOBAL read_only = 1",
+        "SET autocommit = 1",
+        "x",
+    ] {
+        assert!(!is_set_transaction(text), "{text}");
+    }
 }

@@ -15,8 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::account::Accounts;
-use crate::action::Action;
-use crate::action::Level;
+use crate::action::{Action, Level};
 use crate::catalogue::Catalogue;
 use crate::core::Core;
 use crate::disk::Ticket;

@@ -39,8 +39,7 @@ use crate::belief::Belief;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
-use crate::finding::NodeState;
-use crate::finding::Serves;
+use crate::finding::{NodeState, Serves};
 
 /// Tries for one death.
 const TRIES_MAX: u32 = 5;

@@ -3,8 +3,7 @@
 //! Enters: what a member said ([`GaleraStatus`]). Leaves: the first rule that speaks against it; or nothing.
 
 use super::status::GaleraStatus;
-use crate::finding::NodeState;
-use crate::finding::{Finding, Rules, Serves};
+use crate::finding::{Finding, NodeState, Rules, Serves};
 
 /// Which of the [`Rules`] forgives a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]

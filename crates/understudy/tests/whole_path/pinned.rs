@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use lab::fault::Fault;
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -29,8 +30,12 @@ struct Told {
 pub async fn all(scene: &Scene) {
     let mut serving = Serving::start(scene.dir.path());
     for victim in ["db3", "db1"] {
-        status_when(&serving, "three open lanes", |status| {
-            is_well(status) && status["nodes"].as_array().unwrap().iter().all(|node| node["lane"] == "open")
+        // The sessions of the death before count as long as they close.
+        status_when(&serving, "three open lanes without a session", |status| {
+            let all = |of: &Value, is: fn(&Value) -> bool| of.as_array().unwrap().iter().all(is);
+            is_well(status)
+                && all(&status["nodes"], |node| node["lane"] == "open")
+                && all(&status["proxy"]["lanes"], |lane| lane["sessions"] == 0)
         });
         one_death(scene, victim).await;
     }

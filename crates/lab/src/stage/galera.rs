@@ -1,0 +1,27 @@
+//! What of a stage is Galera's: what its servers need, how the group begins, and how a node comes back to it.
+
+mod back;
+mod config;
+mod grastate;
+mod start;
+mod wait;
+mod word;
+
+pub use self::config::ADVISED_EVS;
+pub(super) use self::config::{SMALL_MACHINE, node_lines};
+pub(super) use self::start::{finish_template, template_lines};
+pub use self::word::GaleraWord;
+pub(super) use self::word::ask;
+
+use super::account;
+
+/// What the monitor account may do: what a manager needs, not everything, so that a missing grant shows here first.
+///
+/// `SUPER` covers `SET GLOBAL wsrep_provider_options` (eviction); `mysql` is read to learn client accounts; the schema of its
+/// own name holds marker rows. `TRIGGER` and `EXECUTE` show it which tables have no transactions.
+const MONITOR_GRANTS: &str = "SUPER, PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, SLAVE MONITOR, \
+     REPLICATION SLAVE ADMIN, TRIGGER, EXECUTE";
+
+pub(super) fn accounts() -> Vec<String> {
+    account::statements(MONITOR_GRANTS)
+}

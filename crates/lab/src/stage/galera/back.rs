@@ -1,0 +1,67 @@
+//! A Galera node comes back to its group.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use rustix::process::Signal;
+
+use super::super::wait::{PACE, error_log_tail};
+use super::super::{STOP_LIMIT, Stage, StageNode};
+use super::word::ask;
+
+impl Stage {
+    pub(in super::super) async fn bring_back_to_group(
+        &self,
+        node: &StageNode,
+        within: Duration,
+    ) -> anyhow::Result<Instant> {
+        let name = &node.name;
+        // A process that was just killed may still hold its files.
+        let deadline = Instant::now() + within;
+        let mut restarted = false;
+        loop {
+            if self.alive(node)?.is_none() {
+                if restarted {
+                    bail!("{name} does not stay up:\n{}", error_log_tail(&node.error_log));
+                }
+                self.start(name).await?;
+                restarted = true;
+            }
+            match ask(node).await {
+                Ok(word) if word.is_synced() && self.share_view(name, word.view).await? => {
+                    return Ok(Instant::now());
+                }
+                Ok(word) if word.is_cast_out() && !restarted => {
+                    // Evicted while alive: it will never try again by itself.
+                    self.signal(node, Signal::TERM)?;
+                    self.wait_gone(name, STOP_LIMIT).await?;
+                }
+                Ok(_) | Err(_) => {}
+            }
+            if Instant::now() > deadline {
+                let tail = error_log_tail(&node.error_log);
+                bail!("{name} is not Synced {:.0} s after it was mended:\n{tail}", within.as_secs_f64());
+            }
+            tokio::time::sleep(PACE).await;
+        }
+    }
+
+    /// Whether every other node of the group is in the same view. A node that comes back from silence believes itself Synced until it
+    /// hears that the others went on without it; and they are in no view at all while they agree on the next one with it.
+    async fn share_view(&self, name: &str, view: u64) -> anyhow::Result<bool> {
+        for other in self.nodes().iter().filter(|other| other.name != name) {
+            let record = self.recorded(other)?;
+            let hears = self.alive(other)?.is_some_and(|process| !process.is_frozen());
+            if !hears || record.vanished || record.leaving {
+                continue;
+            }
+            match ask(other).await {
+                Ok(word) if !word.is_cast_out() && word.view != view => return Ok(false),
+                Ok(_) => {}
+                // It runs and is connected: it will answer when the group has agreed.
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,37 @@
+//! The accounts of a replication stage: those of every stage, and the one that replicas fetch with.
+
+use super::super::account;
+
+/// The account replicas fetch with.
+pub const REPLICATION_USER: &str = "replication";
+/// Its password.
+pub const REPLICATION_PASSWORD: &str = "replication";
+
+/// What the monitor account may do: what a manager needs, not everything, so that a missing grant shows here first.
+///
+/// | privilege | for |
+/// |---|---|
+/// | READ_ONLY ADMIN | SET GLOBAL read_only, writing while it is on |
+/// | REPLICATION SLAVE ADMIN | STOP, CHANGE, RESET, START SLAVE; gtid_slave_pos; rpl_semi_sync_slave_enabled |
+/// | REPLICATION MASTER ADMIN | rpl_semi_sync_master_enabled and its limit; SHOW SLAVE HOSTS |
+/// | SLAVE MONITOR | SHOW SLAVE STATUS |
+/// | BINLOG MONITOR | SHOW MASTER STATUS, SHOW BINARY LOGS |
+/// | BINLOG ADMIN | sql_log_bin, gtid_binlog_state, PURGE |
+/// | BINLOG REPLAY | gtid_domain_id, gtid_seq_no and BINLOG in a session: flashing errant transactions back |
+/// | CONNECTION ADMIN | KILL of others' connections, one connection beyond max_connections |
+/// | PROCESS, RELOAD, SHUTDOWN | what runs; FLUSH, RESET MASTER; an orderly stop |
+/// | TRIGGER, EXECUTE | which tables have no transactions |
+///
+/// No SUPER: nothing of a switchover or a failover asks for it on 10.11.
+const MONITOR_GRANTS: &str = "PROCESS, RELOAD, SHUTDOWN, CONNECTION ADMIN, READ_ONLY ADMIN, BINLOG MONITOR, BINLOG ADMIN, BINLOG REPLAY, \
+     SLAVE MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, TRIGGER, EXECUTE";
+
+/// Run once, in the template every node is copied from: they are in nobody's binlog.
+pub fn statements() -> Vec<String> {
+    let mut statements = account::statements(MONITOR_GRANTS);
+    statements.extend([
+        format!("CREATE USER '{REPLICATION_USER}'@'%' IDENTIFIED BY '{REPLICATION_PASSWORD}'"),
+        format!("GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%'"),
+    ]);
+    statements
+}

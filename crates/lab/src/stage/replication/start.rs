@@ -1,0 +1,111 @@
+//! A fresh replication stage: all servers start, db1 may be written, the others follow it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use super::super::servers::START_LIMIT;
+use super::super::{Kind, Stage, StageNode, sql};
+use super::account::{REPLICATION_PASSWORD, REPLICATION_USER};
+use super::config::PRIMARY_WAITS;
+use super::word::{ReplicationWord, ask};
+
+/// From told to follow to following.
+const FOLLOW_LIMIT: Duration = Duration::from_secs(60);
+
+impl Stage {
+    pub(in super::super) async fn begin_replication(&self, tell: &impl Fn(&str)) -> anyhow::Result<()> {
+        for node in &self.nodes {
+            tell(&format!("starting {}", node.name));
+            self.launch(node, &[])?;
+        }
+        for node in &self.nodes {
+            self.wait_answers(node, START_LIMIT).await?;
+            self.check_reachable(node).await?;
+        }
+        let Some((primary, replicas)) = self.nodes.split_first() else { return Ok(()) };
+        if self.kind == (Kind::Replication { semi_sync: true }) {
+            self.run_in(&primary.name, PRIMARY_WAITS).await?;
+        }
+        self.run_in(&primary.name, "SET GLOBAL read_only = OFF").await?;
+        for replica in replicas {
+            tell(&format!("{} follows {}", replica.name, primary.name));
+            self.run_in(&replica.name, &follow(primary)).await?;
+            self.run_in(&replica.name, "START SLAVE").await?;
+        }
+        for replica in replicas {
+            self.wait_follows(replica, primary, FOLLOW_LIMIT).await?;
+        }
+        self.wait_acknowledged(primary, replicas.len(), FOLLOW_LIMIT).await
+    }
+
+    /// Waits until a server answers SQL.
+    pub(super) async fn wait_answers(
+        &self,
+        node: &StageNode,
+        within: Duration,
+    ) -> anyhow::Result<ReplicationWord> {
+        self.wait_word(node, "answers", within, |_| true).await
+    }
+
+    /// Waits until a replica runs and has applied all that the other had when this was asked.
+    pub(super) async fn wait_follows(
+        &self,
+        replica: &StageNode,
+        source: &StageNode,
+        within: Duration,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        let position = ask(source).await?.position;
+        self.wait_word(replica, "replicates", within, ReplicationWord::is_replicating).await?;
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+        let wait = format!("SELECT MASTER_GTID_WAIT('{position}', {})", left.as_secs_f64());
+        // The server's own limit ends it; ours is for a server that does not keep it.
+        let answer = sql::run(&replica.socket, &wait, left + Duration::from_secs(5)).await?;
+        if answer.first().and_then(|row| row.first()).is_none_or(|result| result != "0") {
+            let name = &replica.name;
+            bail!("{name} has not applied {position} of {} after {:.0} s", source.name, within.as_secs_f64());
+        }
+        Ok(())
+    }
+
+    /// Waits until all replicas acknowledge to the primary, where replication is semi-synchronous.
+    async fn wait_acknowledged(
+        &self,
+        primary: &StageNode,
+        replicas: usize,
+        within: Duration,
+    ) -> anyhow::Result<()> {
+        let all = |word: &ReplicationWord| {
+            word.semi_sync
+                .as_ref()
+                .is_none_or(|semi_sync| semi_sync.waits && semi_sync.replicas as usize >= replicas)
+        };
+        self.wait_word(primary, "is acknowledged to by all replicas", within, all).await.map(drop)
+    }
+
+    /// Waits until the server's word is as wanted.
+    ///
+    /// # Errors
+    /// When it dies or the time is over, with its last word and the end of its log.
+    pub(super) async fn wait_word(
+        &self,
+        node: &StageNode,
+        wanted: &str,
+        within: Duration,
+        fits: impl Fn(&ReplicationWord) -> bool,
+    ) -> anyhow::Result<ReplicationWord> {
+        let late = |seconds| format!("not so after {seconds:.0} s: {} {wanted}", node.name);
+        self.wait_for_word(node, within, ask, fits, late).await
+    }
+}
+
+/// Makes a server follow another by GTID. The default of a minute between two attempts to connect would be most of what is measured.
+fn follow(source: &StageNode) -> String {
+    format!(
+        "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{REPLICATION_USER}', \
+         MASTER_PASSWORD = '{REPLICATION_PASSWORD}', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
+        source.address.ip(),
+        source.address.port()
+    )
+}

@@ -1,0 +1,33 @@
+# Sourced by scripts that measure `understudy serve`: a real Galera cluster of the lab with Understudy in front of it, on default settings,
+# and a directory `$work` for what they write. What is started is ended with the script; `$pids` may be added to.
+#   in:  $program, the program
+#   out: $nodes, HOST:PORT of each; $side, the address of this side; $serving, the process. MySQL is at $side:6133, the API at $side:6180;
+#        the log is $work/serve.log
+
+work=$(mktemp -d)
+pids=()
+end_served() {
+    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+    "$program" lab down --name "$stage" >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+
+serve_cluster() { # the stage's name
+    stage=$1
+    trap end_served EXIT
+    "$program" lab up galera --name "$stage" >"$work/up" 2>"$work/up.log" || { cat "$work/up.log" >&2; exit 1; }
+    mapfile -t nodes < <(awk '$1 ~ /^db[0-9]/ && $2 ~ /:3306/ { print $2 }' "$work/up")
+    side=$(awk '/this side.s address/ { print $NF }' "$work/up")
+    local number=0 node
+    {
+        printf '[cluster]\nname = "%s"\nid = 1\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n' "$stage"
+        for node in "${nodes[@]}"; do
+            number=$((number + 1))
+            printf '[[cluster.node]]\nname = "db%s"\naddress = "%s"\npriority = %s\n' "$number" "$node" $((100 - number))
+        done
+        printf '[listen]\nmysql = "%s:6133"\nhttp = "%s:6180"\n[state]\ndir = "%s/state"\n' "$side" "$side" "$work"
+    } >"$work/understudy.toml"
+    "$program" serve --config "$work/understudy.toml" >"$work/serve.log" 2>&1 &
+    serving=$!
+    pids+=("$serving")
+}
