@@ -5,9 +5,12 @@
 //! beside [`crate::galera`].
 //!
 //! ```text
-//!   brain:  take in ──> judge ───────────────────────────────> plan ────────> act ──> ask ──> publish
-//!   kind:     heard      look_around, against, is_out, judged            strike        act     is_unclear
+//!   brain:  take in ──> judge ───────────────────────────────> plan ──────────> act ──> ask ──> publish
+//!   kind:     heard      look_around, against, is_out, judged    start, heir,     act     is_unclear
+//!             linked                                             strike, change
 //! ```
+
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::fact::Now;
@@ -36,6 +39,21 @@ pub(crate) enum Way {
     Blocked(String),
 }
 
+/// Who is to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heir {
+    /// Whom the general election chooses.
+    Any,
+    /// This one.
+    This(NodeId),
+    /// It will be clear in a moment.
+    Soon(String),
+    /// Nobody; traffic is held.
+    Nobody(String),
+    /// The writer is not lost. `serves`: whoever is connected to it is served.
+    Stay { why: String, serves: bool },
+}
+
 impl Group {
     pub fn new(kind: Kind, nodes: usize) -> Self {
         match kind {
@@ -51,6 +69,30 @@ impl Group {
             (Self::Replication(group), Status::Replication(status)) => group.heard(core, id, status, asked),
             // It is not what the cluster is said to be, which is for the rules to say.
             (Self::Galera(_), Status::Replication(_)) | (Self::Replication(_), Status::Galera(_)) => {}
+        }
+    }
+
+    /// The node's link stands anew.
+    pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        match self {
+            Self::Galera(_) => {}
+            Self::Replication(group) => group.linked(core, id),
+        }
+    }
+
+    /// Its word alone does not end the doubt about it.
+    pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(group) => group.keeps_doubt(core, id),
+        }
+    }
+
+    /// What is said of a node against which nothing speaks.
+    pub fn well(&self, core: &Core, id: NodeId) -> String {
+        match self {
+            Self::Galera(_) => "synced and writable".to_owned(),
+            Self::Replication(group) => group.well(core, id),
         }
     }
 
@@ -115,7 +157,7 @@ impl Group {
     pub fn is_unclear(&self, core: &Core) -> bool {
         match self {
             Self::Galera(group) => group.is_unclear(core),
-            Self::Replication(_) => false,
+            Self::Replication(group) => group.is_unclear(core),
         }
     }
 
@@ -133,29 +175,110 @@ impl Group {
         }
     }
 
+    // ---- who is to write
+
+    /// Who writes when this process has just started. `time_up`: whoever has not been heard by now is not waited for.
+    pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+        match self {
+            Self::Galera(_) => Heir::Any,
+            Self::Replication(group) => group.start(core, time_up),
+        }
+    }
+
+    /// Who takes over from a writer that does not serve.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+        match self {
+            Self::Galera(_) => Heir::Any,
+            Self::Replication(group) => group.heir(core, lost),
+        }
+    }
+
+    /// Who takes over from `lost` after `failed` could not.
+    pub fn next_heir(&mut self, core: &mut Core, lost: Option<NodeId>, failed: NodeId) -> Heir {
+        match (self, lost) {
+            (Self::Galera(_), _) => Heir::Any,
+            (Self::Replication(group), Some(lost)) => group.choose(core, lost, Some(failed)),
+            (Self::Replication(group), None) => group.start(core, true),
+        }
+    }
+
+    /// Who takes over from a writer that does not serve, by order. `None`: an order has to wait until it does.
+    pub fn ordered(
+        &mut self,
+        core: &mut Core,
+        lost: NodeId,
+        to: Option<NodeId>,
+        force: bool,
+    ) -> Option<Result<NodeId, String>> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => Some(group.ordered(core, lost, to, force)),
+        }
+    }
+
+    /// What is lost when `to` takes over from `lost`, to follow a sentence.
+    pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
+        match self {
+            Self::Galera(_) => String::new(),
+            Self::Replication(group) => group.price(core, lost, to),
+        }
+    }
+
     // ---- a change of the writer
 
-    /// Whether `to` may be asked to take over from `from`, whose lane is quiet or shut. Brings it about where it can.
-    pub fn clear_the_way(&mut self, core: &mut Core, from: Option<NodeId>, to: NodeId, term: Term) -> Way {
+    /// A change to `to` begins. `failover`: nobody ordered it.
+    pub fn begin(&mut self, core: &Core, to: NodeId, term: Term, failover: bool) {
+        if let Self::Replication(group) = self {
+            group.begin(to, term);
+            if failover {
+                group.failed_over(core);
+            }
+        }
+    }
+
+    /// Whether `to` may be asked to take over from `from`, whose lane is quiet or shut. Brings it about where it can; what has to be done
+    /// first may take at the most `within`.
+    pub fn clear_the_way(
+        &mut self,
+        core: &mut Core,
+        from: Option<NodeId>,
+        to: NodeId,
+        term: Term,
+        within: Duration,
+    ) -> Way {
         match self {
             // Whoever has applied all may write, beside whomever.
             Self::Galera(_) => Way::Clear,
-            Self::Replication(group) => group.clear_the_way(core, from, to, term),
+            Self::Replication(group) => group.clear_the_way(core, from, to, term, within),
         }
     }
 
-    /// Has `to` take over; answered as a barrier is. `lost`: who was lost with its traffic.
-    pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, lost: Option<NodeId>) {
+    /// Has `to` take over, in at the most `within` where that can be said; answered as a barrier is. `lost`: who was lost with its traffic.
+    pub fn take_over(
+        &mut self,
+        core: &mut Core,
+        to: NodeId,
+        term: Term,
+        lost: Option<NodeId>,
+        within: Duration,
+    ) {
         match self {
             Self::Galera(_) => core.barrier(to, term, lost),
-            Self::Replication(group) => group.take_over(core, to, term),
+            Self::Replication(group) => group.take_over(core, to, term, within),
         }
     }
 
-    /// The change has ended well.
-    pub fn taken_over(&mut self) {
+    /// It has answered.
+    pub fn barrier_answered(&mut self, to: NodeId) {
         if let Self::Replication(group) = self {
-            group.taken_over();
+            group.promote_answered(to);
+        }
+    }
+
+    /// The change to `to` has ended well.
+    pub fn taken_over(&mut self, core: &Core, to: NodeId) {
+        if let Self::Replication(group) = self {
+            group.taken_over(core, to);
         }
     }
 

@@ -203,6 +203,7 @@ impl Brain {
     }
 
     fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
+        self.group.barrier_answered(node);
         match &mut self.plan {
             Plan::One(plan) => plan.barrier_answered(node, term, failed),
             Plan::All(plan) => plan.barrier_answered(node, term, failed),

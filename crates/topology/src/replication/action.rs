@@ -42,6 +42,41 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
+    /// Have the thread that fetches make its connection anew, and see whether its source answers: a replica notices that its source is
+    /// gone only after `slave_net_timeout`. Asked only of one that applies, as MariaDB throws away what it received when neither thread
+    /// runs. Answered by `Reconnected`, or by `ReconnectFailed` when nothing was learned.
+    Reconnect {
+        /// Which server.
+        node: NodeId,
+        /// The primary that it follows.
+        source: NodeId,
+        /// The decision by which it is.
+        term: Term,
+        /// The source has not answered when the thread is not connected after this long.
+        within: Duration,
+    },
+}
+
+impl Action {
+    /// Whom it is asked of.
+    pub fn node(&self) -> NodeId {
+        match self {
+            Self::Demote { node, .. }
+            | Self::Promote { node, .. }
+            | Self::Follow { node, .. }
+            | Self::Reconnect { node, .. } => *node,
+        }
+    }
+
+    /// How long it may take.
+    pub fn within(&self) -> Duration {
+        match self {
+            Self::Demote { within, .. }
+            | Self::Promote { within, .. }
+            | Self::Follow { within, .. }
+            | Self::Reconnect { within, .. } => *within,
+        }
+    }
 }
 
 /// What came of an [`Action`].
@@ -56,6 +91,10 @@ pub enum Outcome {
     Following { node: NodeId, term: Term },
     /// It does not.
     FollowFailed { node: NodeId, term: Term, why: String },
+    /// The thread that fetches was started again; `receives`: it is connected to its source.
+    Reconnected { node: NodeId, term: Term, receives: bool },
+    /// It could not be, and nothing was learned.
+    ReconnectFailed { node: NodeId, term: Term, why: String },
 }
 
 impl Outcome {
@@ -65,7 +104,9 @@ impl Outcome {
             Self::Demoted { node, .. }
             | Self::DemoteFailed { node, .. }
             | Self::Following { node, .. }
-            | Self::FollowFailed { node, .. } => *node,
+            | Self::FollowFailed { node, .. }
+            | Self::Reconnected { node, .. }
+            | Self::ReconnectFailed { node, .. } => *node,
         }
     }
 }

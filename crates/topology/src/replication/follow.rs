@@ -14,15 +14,14 @@ use crate::routes::LaneState;
 use crate::view::Level;
 use crate::{NodeId, Term};
 
-/// How long a server may take to stop what it follows, and to begin with another.
-const FOLLOW_DEADLINE: Duration = Duration::from_secs(20);
+/// How long a server may take to stop what it follows, and to begin with another. As long as that runs it cannot be promoted.
+const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How an order to follow stands.
+/// How the last order to follow, or to be read only, went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Followed {
     #[default]
     Unasked,
-    Ordered(Term),
     /// It was carried out then: the next word is awaited.
     Done(Now),
     /// It failed; not again before then.
@@ -32,36 +31,32 @@ pub(super) enum Followed {
 impl Replication {
     /// After the plan has done its part.
     pub fn act(&mut self, core: &mut Core) {
-        let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return };
-        let node = core.node(primary);
-        if node.lane != LaneState::Open || node.verdict.serves == Serves::No || !answers(node) {
+        if core.settings.replication.dry_run || !self.decided {
             return;
         }
-        for id in ids(&core.nodes).filter(|id| *id != primary).collect::<Vec<_>>() {
+        let Some(sole) = self.sole_writer(core) else { return };
+        let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
+        let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
+        for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
             if !answers(core.node(id)) || self.waits(core, id) {
                 continue;
             }
-            let term = core.term;
-            let action = if self.may_write(core, id) {
-                Action::Demote { node: id, term, within: core.settings.barrier_deadline }
-            } else if self.should_follow(core, id, primary) {
-                Action::Follow { node: id, source: primary, term, within: FOLLOW_DEADLINE }
-            } else {
-                continue;
-            };
-            self.server_mut(id).followed = Followed::Ordered(term);
-            core.out.push(action.into());
+            if self.may_write(core, id) {
+                self.demote(core, id, term, core.settings.barrier_deadline);
+            } else if let Some(primary) = primary.filter(|primary| self.should_follow(core, id, *primary)) {
+                self.order(core, Action::Follow { node: id, source: primary, term, within: FOLLOW_DEADLINE });
+            }
         }
     }
 
     /// An order is out, or its effect is not seen yet, or it failed a moment ago.
     fn waits(&self, core: &Core, id: NodeId) -> bool {
-        match self.server(id).followed {
-            Followed::Unasked => false,
-            Followed::Ordered(term) => term == core.term,
-            Followed::Done(at) => !core.node(id).answered_since(at),
-            Followed::Failed(again) => core.now < again,
-        }
+        self.is_ordered(core, id)
+            || match self.server(id).followed {
+                Followed::Unasked => false,
+                Followed::Done(at) => !core.node(id).answered_since(at),
+                Followed::Failed(again) => core.now < again,
+            }
     }
 
     /// Before anything else it must not take writes.
@@ -71,7 +66,9 @@ impl Replication {
 
     fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
         let (node, server) = (core.node(id), self.server(id));
-        let Some(status) = own(node).filter(|_| server.errant.is_none()) else { return false };
+        let Some(status) = own(node).filter(|status| !status.galera && server.errant.is_none()) else {
+            return false;
+        };
         // Its own standing was compared with the primary's.
         if status.position.is_none() || server.compared != status.position {
             return false;
@@ -81,7 +78,7 @@ impl Replication {
             // Somebody must look at what it cannot apply.
             Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,
             Some(channel) => channel.source != *address || !channel.sql_running || channel.io_stopped,
-            None => true,
+            None => status.channels.is_empty(),
         }
     }
 
@@ -103,4 +100,10 @@ impl Replication {
             core.note(Level::Warn, text);
         }
     }
+}
+
+/// It takes statements, and answers.
+fn leads(core: &Core, primary: NodeId) -> bool {
+    let node = core.node(primary);
+    node.lane == LaneState::Open && node.verdict.serves != Serves::No && answers(node)
 }

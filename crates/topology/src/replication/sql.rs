@@ -23,6 +23,9 @@ pub const STANDING: &str = "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gti
 /// The thread that fetches ends; what it has received is applied on. Needs REPLICATION SLAVE ADMIN.
 pub const STOP_FETCHING: &str = "STOP ALL SLAVES IO_THREAD";
 
+/// The thread that fetches begins; with [`STOP_FETCHING`] before it, its connection is made anew.
+pub const START_FETCHING: &str = "START ALL SLAVES IO_THREAD";
+
 /// Both threads end.
 pub const STOP: &str = "STOP ALL SLAVES";
 

@@ -49,6 +49,7 @@ pub struct SemiSync {
     pub replica_active: bool,
 }
 
+#[allow(clippy::ref_option)] // serde gives it so
 fn as_text<T: ToString, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => serializer.collect_str(&value.to_string()),
@@ -60,7 +61,7 @@ impl ReplicationStatus {
     /// All that it has, applied or only received.
     pub fn has(&self) -> Option<Position> {
         let applied = self.position.clone()?;
-        let received = self.channels.iter().filter_map(|channel| channel.received());
+        let received = self.channels.iter().filter_map(Channel::received);
         Some(received.fold(applied, |all, received| all.union(&received).unwrap_or(all)))
     }
 

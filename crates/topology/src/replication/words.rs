@@ -10,6 +10,8 @@ use crate::finding::{Finding, NodeState, Rules, Serves, refused};
 /// What a rule looks at.
 pub(super) struct Sight<'a> {
     pub status: &'a ReplicationStatus,
+    /// The name of the one it follows.
+    pub source: &'a str,
     /// The primary's name and address, when there is one and it is another server.
     pub primary: Option<(&'a str, &'a str)>,
     /// The primary answers.
@@ -50,10 +52,10 @@ const REPLICA: &[Rule] = &[
     },
     Rule {
         name: "stray",
-        state: NodeState::Refused,
+        state: NodeState::Joining,
         serves: Serves::No,
         matches: |s| s.primary.is_some() && s.status.channels.is_empty(),
-        sentence: |s| format!("follows nobody, and {} is the primary", primary(s)),
+        sentence: |s| format!("follows nobody, and is to follow {}", primary(s)),
     },
     Rule {
         name: "several_sources",
@@ -64,15 +66,12 @@ const REPLICA: &[Rule] = &[
     },
     Rule {
         name: "other_source",
-        state: NodeState::Refused,
+        state: NodeState::Joining,
         serves: Serves::No,
         matches: |s| {
             s.source().zip(s.primary).is_some_and(|(channel, (_, address))| channel.source != address)
         },
-        sentence: |s| {
-            let source = s.source().map_or("", |channel| &channel.source);
-            format!("follows {source}, and {} is the primary", primary(s))
-        },
+        sentence: |s| format!("follows {}, and is to follow {}", s.source, primary(s)),
     },
     Rule {
         name: "not_applying",
@@ -135,9 +134,20 @@ fn primary<'a>(sight: &Sight<'a>) -> &'a str {
     sight.primary.map_or("another", |(name, _)| name)
 }
 
+/// What speaks against a server that is about to take over, whomever it follows just now.
+pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
+    let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
+    let sight = Sight { status, source: "", primary: None, primary_answers: false, errant: None };
+    first(&sight, |rule| own.contains(&rule.name))
+}
+
 /// The first rule that speaks against a server that is not the primary.
 pub(super) fn replica(sight: &Sight) -> Option<Finding> {
-    REPLICA.iter().find(|rule| (rule.matches)(sight)).map(|rule| Finding {
+    first(sight, |_| true)
+}
+
+fn first(sight: &Sight, counts: impl Fn(&Rule) -> bool) -> Option<Finding> {
+    REPLICA.iter().find(|rule| counts(rule) && (rule.matches)(sight)).map(|rule| Finding {
         problem: rule.name,
         state: rule.state,
         serves: rule.serves,

@@ -13,7 +13,7 @@ use crate::disk::{Ticket, Written};
 use crate::election::{elect_any, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::group::{Group, Way};
+use crate::group::{Group, Heir, Way};
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
@@ -75,25 +75,10 @@ impl One {
     pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
         let now = core.now;
         run.barrier.expire(now);
-        // The old writer died while it was handing over: no more waiting for its transactions.
-        if let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from)
-            && core.node(from).verdict.serves == Serves::No
-            && !core.silent_alone(from)
-            && !core.first_word_awaited(from)
-        {
-            let because = format!(
-                "{} {} in the middle of the switchover: it becomes a failover",
-                core.name(from),
-                core.node(from).verdict.reason
-            );
-            let how = group.strike(core, from);
-            core.say(
-                Level::Warn,
-                format!("{because}; {how}{} is to write, term {}", core.name(run.to), run.term),
-            );
-            core.hold = because;
-            core.set_lane(from, LaneState::Shut);
-            run.kind = Kind::Failover;
+        let late = matches!(run.kind, Kind::Handover { budget, .. } if now >= budget.over());
+        if !late && self.writer_lost(core, group, &mut run) {
+            self.phase = Phase::Moving(run);
+            return false;
         }
         if let Kind::Handover { budget, quiet, .. } = run.kind {
             if now >= budget.over() {
@@ -150,11 +135,16 @@ impl One {
         }
         let quiet = !matches!(run.kind, Kind::Handover { quiet: false, .. });
         if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
-            match group.clear_the_way(core, run.from, run.to, run.term) {
+            let deadline = core.settings.barrier_deadline;
+            let within = match run.kind {
+                Kind::Handover { budget, .. } => deadline.min(budget.over().saturating_sub(now)),
+                Kind::Start | Kind::Failover => deadline,
+            };
+            match group.clear_the_way(core, run.from, run.to, run.term, within) {
                 Way::Clear => {
                     run.barrier = Barrier::asked(now, &core.settings);
                     let is_gone = |from: &NodeId| run.kind == Kind::Failover && core.node(*from).verdict.gone;
-                    group.take_over(core, run.to, run.term, run.from.filter(is_gone));
+                    group.take_over(core, run.to, run.term, run.from.filter(is_gone), within);
                 }
                 Way::Wait => {}
                 Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {
@@ -165,11 +155,53 @@ impl One {
         }
         let on_disk = core.disk.written >= run.term;
         if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
-            group.taken_over();
+            group.taken_over(core, run.to);
             self.finish(core, *run);
             return true;
         }
         self.phase = Phase::Moving(run);
+        false
+    }
+
+    /// The old writer died while it was handing over: no more waiting for its transactions. `true`: it is not clear yet what follows.
+    fn writer_lost(&mut self, core: &mut Core, group: &mut Group, run: &mut Move) -> bool {
+        let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
+        let is_lost = core.node(from).verdict.serves == Serves::No
+            && !core.silent_alone(from)
+            && !core.first_word_awaited(from);
+        if !is_lost {
+            return false;
+        }
+        let to = match group.heir(core, from) {
+            Heir::Any => run.to,
+            Heir::This(to) => to,
+            // Over its budget the switchover is undone, and what the writer's loss means is seen then.
+            Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => {
+                core.hold = why;
+                return true;
+            }
+        };
+        let because = format!(
+            "{} {} in the middle of the switchover: it becomes a failover",
+            core.name(from),
+            core.node(from).verdict.reason
+        );
+        let how = group.strike(core, from);
+        let price = group.price(core, from, to);
+        run.kind = Kind::Failover;
+        if to != run.to {
+            run.to = to;
+            run.term = core.next_term();
+            run.ticket = Some(core.decide(run.term, Some(to)));
+            run.barrier = Barrier::Idle;
+        }
+        core.say(
+            Level::Warn,
+            format!("{because}; {how}{} is to write, term {}{price}", core.name(to), run.term),
+        );
+        core.hold = because;
+        core.set_lane(from, LaneState::Shut);
+        group.begin(core, to, run.term, true);
         false
     }
 
@@ -213,16 +245,27 @@ impl One {
             return self.undo(core, group, run, "not_writable", Some(why));
         }
         let from = run.from;
-        let other = elect_any(&core.nodes, |id| id != failed && Some(id) != from)
-            .or_else(|| elect_any(&core.nodes, |id| id != failed));
-        let again = core.node(failed).sound();
-        let Some(to) = other.or(again.then_some(failed)) else {
-            let text = format!("no node can write: {}", core.why_nobody());
-            core.hold(Level::Error, text);
-            run.barrier = Barrier::Idle;
-            // The decision stands; it is carried out as soon as anybody can.
-            self.phase = Phase::Moving(Box::new(run));
-            return false;
+        let next = match group.next_heir(core, core.writer, failed) {
+            Heir::Any => {
+                run.barrier = Barrier::Idle;
+                elected_after(core, from, failed)
+            }
+            Heir::This(to) => Ok(to),
+            Heir::Soon(text) => {
+                core.hold = text;
+                self.phase = Phase::Moving(Box::new(run));
+                return false;
+            }
+            Heir::Nobody(text) | Heir::Stay { why: text, .. } => Err(text),
+        };
+        let to = match next {
+            Ok(to) => to,
+            Err(text) => {
+                core.hold(Level::Error, text);
+                // The decision stands; it is carried out as soon as anybody can.
+                self.phase = Phase::Moving(Box::new(run));
+                return false;
+            }
         };
         run.tries += 1;
         let wait = back_off(&core.settings, run.tries);
@@ -239,6 +282,7 @@ impl One {
             run.to = to;
             run.term = term;
             run.ticket = Some(core.decide(term, Some(to)));
+            group.begin(core, to, term, false);
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));
@@ -298,4 +342,12 @@ impl One {
         }
         true
     }
+}
+
+/// Whom the general election gives when `failed` cannot: another, the one that wrote before, or the same one again.
+fn elected_after(core: &Core, from: Option<NodeId>, failed: NodeId) -> Result<NodeId, String> {
+    elect_any(&core.nodes, |id| id != failed && Some(id) != from)
+        .or_else(|| elect_any(&core.nodes, |id| id != failed))
+        .or_else(|| core.node(failed).sound().then_some(failed))
+        .ok_or_else(|| format!("no node can write: {}", core.why_nobody()))
 }
