@@ -8,14 +8,33 @@
 //!     CONNECTION ADMIN and READ_ONLY ADMIN do not do, and MariaDB has no SYSTEM_VARIABLES_ADMIN;
 //!   - which tables have no transactions is shown by information_schema only with TRIGGER (tables, views, triggers) and EXECUTE (stored
 //!     functions) on everything, see [`topology::catalogue`]; a view's definition only with SELECT and SHOW VIEW on it, which is not asked for;
-//!   - CONNECTION ADMIN lets the probe in when the clients have used up max_connections.
+//!   - CONNECTION ADMIN lets the probe in when the clients have used up max_connections;
+//!   - a primary and its replicas: SLAVE MONITOR for SHOW ALL SLAVES STATUS, REPLICATION SLAVE ADMIN for STOP and START SLAVE, CHANGE
+//!     MASTER and gtid_slave_pos, RELOAD for RESET SLAVE, REPLICATION MASTER ADMIN for rpl_semi_sync_master_enabled, READ_ONLY ADMIN for
+//!     read_only, PROCESS and CONNECTION ADMIN for the commits that keep a server from becoming that; no SUPER.
 
-/// What the monitor account needs; `USER` and `HOST` to be filled in.
-pub const GRANTS: &str = "GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'USER'@'HOST'; GRANT SELECT ON mysql.global_priv TO 'USER'@'HOST';";
+use topology::kind::Kind;
 
-/// [`GRANTS`] for that user, from any host.
-pub fn grants_for(user: &str) -> String {
-    GRANTS.replace("USER", &user.replace('\'', "''")).replace("HOST", "%")
+use crate::reading::ER_NOT_SUPPORTED_YET;
+
+/// ER_SPECIFIC_ACCESS_DENIED_ERROR: a privilege is missing, and the server says which.
+const SPECIFIC_ACCESS_DENIED: u16 = 1227;
+
+/// What the monitor account needs anywhere.
+fn global_grants(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Galera => "SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE",
+        Kind::Replication => {
+            "SLAVE MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, READ_ONLY ADMIN, RELOAD, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE"
+        }
+    }
+}
+
+/// What gives the monitor account of that name all that it needs, from any host.
+pub fn grants_for(kind: Kind, user: &str) -> String {
+    let account = format!("'{}'@'%'", user.replace('\'', "''"));
+    let global = global_grants(kind);
+    format!("GRANT {global} ON *.* TO {account}; GRANT SELECT ON mysql.global_priv TO {account};")
 }
 
 /// What the trouble is about; a node has at most one sentence for each.
@@ -27,47 +46,53 @@ pub(crate) enum Topic {
     Evict,
     Forget,
     Timers,
+    Orders,
 }
 
-pub(crate) fn login(node: &str, user: &str, errno: u16, message: &str) -> String {
+pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
     match errno {
+        SPECIFIC_ACCESS_DENIED => format!(
+            "{node} does not tell {user:?} whom it follows ({errno}), so it is not used: run there: {}",
+            grants_for(kind, user)
+        ),
+        ER_NOT_SUPPORTED_YET => format!("{node}: {message}"),
         1045 | 1698 => format!(
             "{node} refuses the monitor account {user:?} ({errno}): check [cluster.monitor], or run there: CREATE USER '{user}'@'%' \
              IDENTIFIED BY '...'; {}",
-            grants_for(user)
+            grants_for(kind, user)
         ),
         1130 => format!(
             "{node} lets nobody in from this host ({errno}): run there: CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {}",
-            grants_for(user)
+            grants_for(kind, user)
         ),
         1129 => format!(
             "{node} has blocked this host after too many broken connections ({errno}): run there: FLUSH HOSTS"
         ),
         1040 | 1203 => format!(
             "{node} has no connection left ({errno}): raise max_connections, or let the monitor account in anyway: {}",
-            grants_for(user)
+            grants_for(kind, user)
         ),
         1251 => format!("{node}: {message}; give the monitor account mysql_native_password"),
         _ => format!("{node} does not let the monitor account in: {errno} {message}"),
     }
 }
 
-pub(crate) fn accounts(node: &str, user: &str, errno: u16, message: &str) -> String {
+pub(crate) fn accounts(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
     if matches!(errno, 1142 | 1143 | 1044) {
         format!(
             "{node} does not show its accounts to {user:?} ({errno}), so no client can log in through Understudy: run there: {}",
-            grants_for(user)
+            grants_for(kind, user)
         )
     } else {
         format!("{node} did not give its account table: {message}")
     }
 }
 
-pub(crate) fn tables_hidden(node: &str, user: &str) -> String {
+pub(crate) fn tables_hidden(kind: Kind, node: &str, user: &str) -> String {
     format!(
         "{node} does not show {user:?} which tables have no transactions, and which views may write, so a write or a read that loses its \
          node may end as \"outcome unknown\" where it could be sent again: run there: {}",
-        grants_for(user)
+        grants_for(kind, user)
     )
 }
 
@@ -78,7 +103,7 @@ pub(crate) fn tables(node: &str, why: &str) -> String {
 pub(crate) fn evict(node: &str, user: &str) -> String {
     format!(
         "{node} does not let {user:?} evict a dead node (1227), so a death stalls the cluster for evs.suspect_timeout: run there: {}",
-        grants_for(user)
+        grants_for(Kind::Galera, user)
     )
 }
 
@@ -98,8 +123,18 @@ pub(crate) fn timers(node: &str, why: &str, statement: &str) -> String {
 pub(crate) fn timers_forbidden(node: &str, user: &str) -> String {
     format!(
         "{node} does not let {user:?} shorten its evs timers (1227), so a silent node stalls the cluster for evs.suspect_timeout: run there: {}",
-        grants_for(user)
+        grants_for(Kind::Galera, user)
     )
+}
+
+/// `errno`: what an order failed with; nothing to say when it is not for a lack of rights.
+pub(crate) fn order(kind: Kind, node: &str, user: &str, errno: u16) -> Option<String> {
+    (errno == SPECIFIC_ACCESS_DENIED).then(|| {
+        format!(
+            "{node} does not let {user:?} make it read only, writable or follow another ({errno}), so it can take over from nobody: run there: {}",
+            grants_for(kind, user)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -109,7 +144,7 @@ mod tests {
     #[test]
     fn the_grants_name_the_user() {
         assert_eq!(
-            grants_for("o'neil"),
+            grants_for(Kind::Galera, "o'neil"),
             "GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'o''neil'@'%'; GRANT SELECT ON mysql.global_priv TO 'o''neil'@'%';"
         );
     }

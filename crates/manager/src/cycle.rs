@@ -14,7 +14,9 @@ use topology::action::{Action, Sentence};
 use topology::brain::Brain;
 use topology::fact::{ConnectFailure, Fact, Outcome};
 use topology::galera;
+use topology::kind::Kind;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
+use topology::replication;
 use topology::routes::Routes;
 use topology::view::{ClusterView, Level};
 use topology::{NodeId, Term};
@@ -23,6 +25,9 @@ use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
 use crate::loans::Loans;
 use crate::probe::{Note, Wish};
+use crate::reading::{Reading, Standing};
+use crate::replication as servers;
+use crate::settings::Account;
 use crate::store::{JournalRow, Saved, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
@@ -50,6 +55,8 @@ type Done = (Fact, Option<(NodeId, Topic, Option<String>)>);
 pub(crate) struct Cycle {
     pub settings: topology::settings::Settings,
     pub login: Login,
+    /// What replicas log in with at their source.
+    pub replication: Option<Account>,
     pub brain: Brain,
     pub store: Store,
     pub started: Instant,
@@ -77,8 +84,10 @@ struct Desk {
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
     advice: BTreeMap<(NodeId, Topic), String>,
-    /// A node's name among the members -> its configured address.
+    /// A node's name among the members, or with those that follow it -> its configured address.
     aliases: HashMap<String, String>,
+    /// What each node last said its server_id is.
+    server_ids: BTreeMap<NodeId, u32>,
     /// What the cycle itself has to tell the brain.
     own: VecDeque<Fact>,
     term: Term,
@@ -175,7 +184,13 @@ impl Cycle {
             Note::Fact(fact) => {
                 match &fact {
                     Fact::ConnectFailed { node, how: ConnectFailure::Rejected { errno, message } } => {
-                        let text = advice::login(self.name(*node), &self.login.user, *errno, message);
+                        let text = advice::login(
+                            self.settings.kind,
+                            self.name(*node),
+                            &self.login.user,
+                            *errno,
+                            message,
+                        );
                         self.advise(desk, *node, Topic::Login, Some(text));
                     }
                     Fact::LinkUp { node, .. } => self.advise(desk, *node, Topic::Login, None),
@@ -191,26 +206,63 @@ impl Cycle {
                 self.advise(desk, node, topic, text);
                 Fact::Tick
             }
-            Note::Reading(node, mut reading, asked) => {
-                // A node may announce itself under another name than the configuration has; the brain knows only the latter.
-                let address = &self.settings.nodes[usize::from(node.0)].address;
-                let size = reading.status.cluster_size as usize;
-                let members = &mut reading.status.members;
-                if members.len() != size || !tells_apart(members) {
-                    members.clear();
-                } else if let Some(incoming) = reading.incoming
-                    && incoming != *address
-                {
-                    desk.aliases.insert(incoming, address.clone());
-                }
-                for member in members {
-                    if let Some(address) = desk.aliases.get(member) {
-                        member.clone_from(address);
-                    }
-                }
-                Fact::Status { node, status: reading.status.into(), asked }
+            Note::Reading(node, reading, asked) => {
+                let status = match reading {
+                    Reading::Galera(reading) => self.known_member(desk, node, reading).into(),
+                    Reading::Replication(standing) => self.known_server(desk, node, standing).into(),
+                };
+                Fact::Status { node, status, asked }
             }
         }
+    }
+
+    /// A node may announce itself under another name than the configuration has; the brain knows only the latter.
+    fn known_member(
+        &self,
+        desk: &mut Desk,
+        node: NodeId,
+        mut reading: galera::Reading,
+    ) -> galera::GaleraStatus {
+        let address = &self.settings.nodes[usize::from(node.0)].address;
+        let size = reading.status.cluster_size as usize;
+        let members = &mut reading.status.members;
+        if members.len() != size || !tells_apart(members) {
+            members.clear();
+        } else if let Some(incoming) = reading.incoming
+            && incoming != *address
+        {
+            desk.aliases.insert(incoming, address.clone());
+        }
+        for member in members {
+            if let Some(address) = desk.aliases.get(member) {
+                member.clone_from(address);
+            }
+        }
+        reading.status
+    }
+
+    /// A server may follow another by another name than the configuration has. Whose it is, is told by the server_id while they are
+    /// connected, and remembered.
+    fn known_server(
+        &self,
+        desk: &mut Desk,
+        node: NodeId,
+        standing: Standing,
+    ) -> replication::ReplicationStatus {
+        let Standing { mut status, sources } = standing;
+        desk.server_ids.insert(node, status.server_id);
+        for (name, id) in sources {
+            let mut named = desk.server_ids.iter().filter(|(_, known)| **known == id);
+            if let (Some((node, _)), None) = (named.next(), named.next()) {
+                desk.aliases.insert(name, self.address(*node));
+            }
+        }
+        for channel in &mut status.channels {
+            if let Some(address) = desk.aliases.get(&channel.source) {
+                channel.source.clone_from(address);
+            }
+        }
+        status
     }
 
     fn carry_out(&mut self, desk: &mut Desk, acts: &mut JoinSet<Done>, actions: Vec<Action>) {
@@ -227,6 +279,7 @@ impl Cycle {
                     self.persist(number, term, writer, &sessions_max);
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
+                Action::Replication(action) => self.tend_server(acts, action),
                 Action::Barrier { node, term, lost, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
                     let lost = lost.map(|lost| desk.names_of(&self.address(lost)));
@@ -240,12 +293,12 @@ impl Cycle {
                 }
                 Action::ReadAccounts { node } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let name = self.name(node).to_owned();
+                    let (kind, name) = (self.settings.kind, self.name(node).to_owned());
                     acts.spawn(async move {
                         match act::accounts(&address, &login, ACCOUNTS_DEADLINE).await {
                             Ok(rows) => (Fact::Accounts { node, rows }, Some((node, Topic::Accounts, None))),
                             Err(Failed { errno, why }) => {
-                                let text = advice::accounts(&name, &login.user, errno, &why);
+                                let text = advice::accounts(kind, &name, &login.user, errno, &why);
                                 (Fact::Tick, Some((node, Topic::Accounts, Some(text))))
                             }
                         }
@@ -253,12 +306,12 @@ impl Cycle {
                 }
                 Action::ReadTables { node } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let name = self.name(node).to_owned();
+                    let (kind, name) = (self.settings.kind, self.name(node).to_owned());
                     acts.spawn(async move {
                         let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
                             Ok(Names::Known(catalogue)) => (Fact::Catalogue { node, catalogue }, None),
                             Ok(Names::Hidden) => {
-                                (Fact::Tick, Some(advice::tables_hidden(&name, &login.user)))
+                                (Fact::Tick, Some(advice::tables_hidden(kind, &name, &login.user)))
                             }
                             Err(Failed { why, .. }) => (Fact::Tick, Some(advice::tables(&name, &why))),
                         };
@@ -278,8 +331,11 @@ impl Cycle {
         }
     }
 
-    /// Puts on disk what of the node's own settings may be changed for a moment.
+    /// Puts on disk what of a Galera node's own settings may be changed for a moment.
     fn meet(&self, acts: &mut JoinSet<Done>, node: NodeId) {
+        if self.settings.kind != Kind::Galera {
+            return;
+        }
         let (address, login) = (self.address(node), self.login.clone());
         let (loans, turn, notes) =
             (Arc::clone(&self.loans), Arc::clone(&self.questions), self.notes_in.clone());
@@ -334,6 +390,24 @@ impl Cycle {
                 });
             }
         }
+    }
+
+    /// What only a primary and its replicas need.
+    fn tend_server(&self, acts: &mut JoinSet<Done>, action: replication::Action) {
+        let node = servers::node(&action);
+        let means = servers::Means {
+            address: self.address(node),
+            login: self.login.clone(),
+            source: servers::source(&action).map_or_else(String::new, |source| self.address(source)),
+            account: self.replication.clone(),
+        };
+        let (kind, name) = (self.settings.kind, self.name(node).to_owned());
+        acts.spawn(async move {
+            let user = means.login.user.clone();
+            let (outcome, errno) = servers::carry_out(action, means).await;
+            let text = errno.and_then(|errno| advice::order(kind, &name, &user, errno));
+            (Fact::Outcome(outcome), Some((node, Topic::Orders, text)))
+        });
     }
 
     fn persist(&self, number: u64, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>]) {

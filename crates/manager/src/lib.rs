@@ -4,7 +4,7 @@
 //! ```text
 //!   probe (a task per node) ──Note──┐                          ┌──> routes, view   (watch: newest wins)
 //!   facts from the proxy ───────────┼──> cycle: owns the Brain ┼──> store, journal (own thread, SQLite)
-//!   orders ─────────────────────────┘        ^                 └──> act: barrier, accounts; evict; hurry, tables
+//!   orders ─────────────────────────┘        ^                 └──> act: barrier, accounts; evict; hurry, tables; replication
 //!                                            └────── outcomes, as facts ──────┘
 //! ```
 //!
@@ -25,6 +25,8 @@ mod loans;
 mod pacer;
 mod probe;
 mod question;
+mod reading;
+mod replication;
 mod settings;
 mod start;
 mod store;
@@ -32,8 +34,8 @@ mod tables;
 mod tasks;
 mod watched;
 
-pub use advice::{GRANTS, grants_for};
+pub use advice::grants_for;
 pub use journal::Journal;
-pub use settings::{Monitor, Password, Settings};
+pub use settings::{Account, Password, Settings};
 pub use start::{Handles, Orders, StartError, Stop, start};
 pub use store::{JournalRow, StoreError};

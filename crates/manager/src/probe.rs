@@ -27,10 +27,11 @@ use tokio::time::{Instant, sleep_until};
 use topology::NodeId;
 use topology::action::Sentence;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Now};
-use topology::galera::{self, Reading, sql};
+use topology::kind::Kind;
 use topology::routes::ServerGreeting;
 
 use crate::advice::Topic;
+use crate::reading::{self, Reading};
 
 /// A lack of this host's own is said again after this long.
 const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -66,6 +67,8 @@ pub(crate) enum Note {
 
 pub(crate) struct Probe {
     pub node: NodeId,
+    /// What it is asked.
+    pub kind: Kind,
     pub address: String,
     pub login: Login,
     pub interval: Duration,
@@ -314,25 +317,23 @@ impl Probe {
     }
 
     fn connect(&self) -> Trying {
-        let (address, login) = (self.address.clone(), self.login.clone());
+        let (kind, address, login) = (self.kind, self.address.clone(), self.login.clone());
         let deadline = self.interval * self.misses_max;
-        let link = Box::pin(async move { Link::connect(&address, &login, deadline).await });
+        let link = Box::pin(async move {
+            let mut link = Link::connect(&address, &login, deadline).await?;
+            reading::admit(kind, &mut link, deadline).await?;
+            Ok(link)
+        });
         let since = Instant::now();
         Trying { link, since, misses: 0, next_miss: since + self.interval }
     }
 
     /// Asks for the status.
     fn ask(&self, mut link: Link, times: &mut Times) -> Kept {
-        let deadline = self.deadline();
+        let (kind, deadline) = (self.kind, self.deadline());
         let answer = Box::pin(async move {
-            let answer = async {
-                let status = link.query(sql::STATUS, deadline).await?;
-                let variables = link.query(sql::VARIABLES, deadline).await?;
-                let reading = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
-                Ok(Some(Box::new(reading)))
-            };
-            let answer = answer.await;
-            (link, answer)
+            let answer = reading::ask(kind, &mut link, deadline).await;
+            (link, answer.map(|reading| Some(Box::new(reading))))
         });
         self.asking(answer, false, times)
     }
@@ -476,6 +477,7 @@ mod tests {
             let login = Login::new("app", link::Secret::Password("secret".into()));
             let probe = Probe {
                 node: NodeId(0),
+                kind: Kind::Galera,
                 address: server.address().to_string(),
                 login,
                 interval: INTERVAL,

@@ -9,14 +9,16 @@ pub struct Settings {
     /// The cluster, and how it is watched and moved.
     pub cluster: topology::settings::Settings,
     /// The account for probes and orders.
-    pub monitor: Monitor,
+    pub monitor: Account,
+    /// The account that replicas log in with at their source; needed where the cluster is a primary with replicas.
+    pub replication: Option<Account>,
     /// The SQLite file for term, writer, drains and journal. Made when it is not there; its directory must exist.
     pub store: PathBuf,
 }
 
-/// The account for probes and orders; the grants it needs are [`crate::GRANTS`].
+/// An account on the nodes; what grants the one for probes and orders needs, [`crate::grants_for`] says.
 #[derive(Clone, Debug)]
-pub struct Monitor {
+pub struct Account {
     /// User name.
     pub user: String,
     /// Its password.

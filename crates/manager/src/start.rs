@@ -156,6 +156,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
             let cycle = Cycle {
                 settings: cluster,
                 login,
+                replication: settings.replication,
                 brain,
                 store,
                 started,

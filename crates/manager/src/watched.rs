@@ -217,6 +217,7 @@ impl Making {
         let (wish, wishes) = mpsc::channel(WISHES_MAX);
         let probe = Probe {
             node,
+            kind: self.settings.kind,
             address: self.settings.nodes[usize::from(node.0)].address.clone(),
             login: self.login.clone(),
             interval: self.settings.probe_interval,
@@ -301,8 +302,9 @@ mod tests {
                 topology::settings::Settings::new("shop", topology::settings::Writers::One, vec![node]);
             let dir = tempfile::tempdir().unwrap();
             let monitor =
-                crate::Monitor { user: "app".into(), password: crate::Password("secret".to_owned()) };
-            let settings = crate::Settings { cluster, monitor, store: dir.path().join("state.db") };
+                crate::Account { user: "app".into(), password: crate::Password("secret".to_owned()) };
+            let settings =
+                crate::Settings { cluster, monitor, replication: None, store: dir.path().join("state.db") };
             Self { _server: server, dir, address, handles: crate::start(settings).unwrap() }
         }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::galera::action as galera;
 use crate::order::{OrderId, OrderReply};
+use crate::replication::action as replication;
 use crate::routes::Routes;
 use crate::{NodeId, Term};
 
@@ -35,6 +36,8 @@ pub enum Action {
     },
     /// Something to do to a Galera cluster.
     Galera(galera::Action),
+    /// Something to do to a server of a primary-replica setup.
+    Replication(replication::Action),
     /// Ask `node` whether it is writable and has applied all the group has; answered by `BarrierPassed` or `BarrierFailed`.
     Barrier {
         /// Which node.
@@ -105,5 +108,11 @@ pub struct Sentence {
 impl From<galera::Action> for Action {
     fn from(action: galera::Action) -> Self {
         Self::Galera(action)
+    }
+}
+
+impl From<replication::Action> for Action {
+    fn from(action: replication::Action) -> Self {
+        Self::Replication(action)
     }
 }

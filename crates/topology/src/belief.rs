@@ -60,6 +60,8 @@ pub(crate) struct Belief {
     pub name: String,
     pub address: String,
     pub priority: u32,
+    /// So many of the others are ahead of it: they have what it has not.
+    pub behind: u32,
     pub sessions_max: Option<u32>,
     /// The limit before it was drained: undraining gives it back. Not kept over a restart.
     pub sessions_max_before: Option<u32>,
@@ -123,6 +125,7 @@ impl Belief {
             address: address.to_owned(),
             priority,
             sessions_max,
+            behind: 0,
             sessions_max_before: None,
             linked: false,
             linked_once: false,

@@ -17,7 +17,10 @@ pub(crate) fn elect(
     {
         return Some(sitting);
     }
-    candidates().min_by_key(|id| (u32::MAX - nodes[usize::from(id.0)].priority, *id))
+    candidates().min_by_key(|id| {
+        let node = &nodes[usize::from(id.0)];
+        (node.behind, u32::MAX - node.priority, *id)
+    })
 }
 
 /// The best of those that work at all: better a donor or a node in maintenance than nobody. A drained node takes no sessions and
@@ -26,7 +29,7 @@ pub(crate) fn elect_any(nodes: &[Belief], allowed: impl Fn(NodeId) -> bool) -> O
     let node = |id: &NodeId| &nodes[usize::from(id.0)];
     ids(nodes)
         .filter(|id| node(id).present() && !node(id).drained() && allowed(*id))
-        .min_by_key(|id| (rank(node(id)), u32::MAX - node(id).priority, *id))
+        .min_by_key(|id| (rank(node(id)), node(id).behind, u32::MAX - node(id).priority, *id))
 }
 
 fn rank(node: &Belief) -> u8 {

@@ -6,6 +6,7 @@ use crate::account::Account;
 use crate::catalogue::Catalogue;
 use crate::galera::action as galera;
 use crate::order::{Order, OrderId};
+use crate::replication::action as replication;
 use crate::routes::ServerGreeting;
 use crate::status::Status;
 use crate::{NodeId, Term};
@@ -109,6 +110,8 @@ pub enum Outcome {
     PersistFailed { number: u64, why: String },
     /// Of what was to be done to a Galera cluster.
     Galera(galera::Outcome),
+    /// Of what was to be done to a server of a primary-replica setup.
+    Replication(replication::Outcome),
     /// The node has applied all that the group had when asked, and is writable, in its own words.
     BarrierPassed { node: NodeId, term: Term },
     /// It has not, or would not say so in time.
@@ -118,5 +121,11 @@ pub enum Outcome {
 impl From<galera::Outcome> for Outcome {
     fn from(outcome: galera::Outcome) -> Self {
         Self::Galera(outcome)
+    }
+}
+
+impl From<replication::Outcome> for Outcome {
+    fn from(outcome: replication::Outcome) -> Self {
+        Self::Replication(outcome)
     }
 }

@@ -18,7 +18,7 @@ impl Flavor {
         if version.to_ascii_lowercase().contains("mariadb") { Self::MariaDb } else { Self::MySql }
     }
 
-    /// One row for each source that the server replicates from, to be read with [`crate::replication::channel`]; tried in this order, since
+    /// One row for each source that the server replicates from, to be read with [`crate::replication::channel()`]; tried in this order, since
     /// MySQL 8.4 does not know the old form and MySQL before 8.0.22 not the new one. Needs SLAVE MONITOR (MariaDB 10.5) or REPLICATION
     /// CLIENT.
     pub fn replication(self) -> &'static [&'static str] {

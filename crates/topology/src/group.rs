@@ -5,35 +5,94 @@
 //! beside [`crate::galera`].
 //!
 //! ```text
-//!   brain:  take in ──> judge ───────────────────────────────> plan ────────> act ──> ask ──> publish
-//!   kind:     heard      look_around, against, is_out, judged            strike        act     is_unclear
+//!   brain:  take in ──> judge ───────────────────────────────> plan ──────────> act ──> ask ──> publish
+//!   kind:     heard      look_around, against, is_out, judged    start, heir,     act     is_unclear
+//!             linked                                             strike, change
 //! ```
 
-use crate::NodeId;
+use std::time::Duration;
+
 use crate::core::Core;
 use crate::fact::Now;
 use crate::finding::Finding;
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
+use crate::replication::{self, Replication};
 use crate::status::Status;
+use crate::{NodeId, Term};
 
 /// What the nodes of the cluster are to each other.
 #[derive(Clone, Debug)]
 pub(crate) enum Group {
     Galera(Galera),
+    Replication(Replication),
+}
+
+/// Whether a node may be asked to take over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It may.
+    Clear,
+    /// Not yet.
+    Wait,
+    /// Something stands in the way.
+    Blocked(String),
+}
+
+/// Who is to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heir {
+    /// Whom the general election chooses.
+    Any,
+    /// This one.
+    This(NodeId),
+    /// It will be clear in a moment.
+    Soon(String),
+    /// Nobody; traffic is held.
+    Nobody(String),
+    /// The writer is not lost. `serves`: whoever is connected to it is served.
+    Stay { why: String, serves: bool },
 }
 
 impl Group {
     pub fn new(kind: Kind, nodes: usize) -> Self {
         match kind {
             Kind::Galera => Self::Galera(Galera::new(nodes)),
+            Kind::Replication => Self::Replication(Replication::new(nodes)),
         }
     }
 
     /// The node said this; its belief still has what it said before.
-    pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status) {
+    pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status, asked: Now) {
         match (self, status) {
             (Self::Galera(group), Status::Galera(status)) => group.heard(core, id, status),
+            (Self::Replication(group), Status::Replication(status)) => group.heard(core, id, status, asked),
+            // It is not what the cluster is said to be, which is for the rules to say.
+            (Self::Galera(_), Status::Replication(_)) | (Self::Replication(_), Status::Galera(_)) => {}
+        }
+    }
+
+    /// The node's link stands anew.
+    pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        match self {
+            Self::Galera(_) => {}
+            Self::Replication(group) => group.linked(core, id),
+        }
+    }
+
+    /// Its word alone does not end the doubt about it.
+    pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(group) => group.keeps_doubt(core, id),
+        }
+    }
+
+    /// What is said of a node against which nothing speaks.
+    pub fn well(&self, core: &Core, id: NodeId) -> String {
+        match self {
+            Self::Galera(_) => "synced and writable".to_owned(),
+            Self::Replication(group) => group.well(core, id),
         }
     }
 
@@ -41,6 +100,7 @@ impl Group {
     pub fn slow(&mut self, id: NodeId, asked: Now) {
         match self {
             Self::Galera(group) => group.slow(id, asked),
+            Self::Replication(_) => {}
         }
     }
 
@@ -48,6 +108,7 @@ impl Group {
     pub fn look_around(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.look_around(core),
+            Self::Replication(group) => group.look_around(core),
         }
     }
 
@@ -55,6 +116,7 @@ impl Group {
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         match self {
             Self::Galera(group) => group.against(core, id),
+            Self::Replication(group) => group.against(core, id),
         }
     }
 
@@ -62,6 +124,7 @@ impl Group {
     pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
         match self {
             Self::Galera(group) => group.is_out(core, id),
+            Self::Replication(_) => false,
         }
     }
 
@@ -69,6 +132,7 @@ impl Group {
     pub fn judged(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.note_departures(core),
+            Self::Replication(_) => {}
         }
     }
 
@@ -77,6 +141,7 @@ impl Group {
     pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
         match self {
             Self::Galera(group) => group.strike(core, lost),
+            Self::Replication(_) => String::new(),
         }
     }
 
@@ -84,6 +149,7 @@ impl Group {
     pub fn act(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.act(core),
+            Self::Replication(group) => group.act(core),
         }
     }
 
@@ -91,13 +157,136 @@ impl Group {
     pub fn is_unclear(&self, core: &Core) -> bool {
         match self {
             Self::Galera(group) => group.is_unclear(core),
+            Self::Replication(group) => group.is_unclear(core),
         }
     }
 
     /// What came of an action of this kind; those of another kind mean nothing.
-    pub fn outcome(&mut self, core: &mut Core, outcome: galera::Outcome) {
+    pub fn galera_outcome(&mut self, core: &mut Core, outcome: galera::Outcome) {
+        if let Self::Galera(group) = self {
+            group.outcome(core, outcome);
+        }
+    }
+
+    /// As above.
+    pub fn replication_outcome(&mut self, core: &mut Core, outcome: replication::Outcome) {
+        if let Self::Replication(group) = self {
+            group.outcome(core, outcome);
+        }
+    }
+
+    // ---- who is to write
+
+    /// Who writes when this process has just started. `time_up`: whoever has not been heard by now is not waited for.
+    pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
         match self {
-            Self::Galera(group) => group.outcome(core, outcome),
+            Self::Galera(_) => Heir::Any,
+            Self::Replication(group) => group.start(core, time_up),
+        }
+    }
+
+    /// Who takes over from a writer that does not serve.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+        match self {
+            Self::Galera(_) => Heir::Any,
+            Self::Replication(group) => group.heir(core, lost),
+        }
+    }
+
+    /// Who takes over from `lost` after `failed` could not.
+    pub fn next_heir(&mut self, core: &mut Core, lost: Option<NodeId>, failed: NodeId) -> Heir {
+        match (self, lost) {
+            (Self::Galera(_), _) => Heir::Any,
+            (Self::Replication(group), Some(lost)) => group.choose(core, lost, Some(failed)),
+            (Self::Replication(group), None) => group.start(core, true),
+        }
+    }
+
+    /// Who takes over from a writer that does not serve, by order. `None`: an order has to wait until it does.
+    pub fn ordered(
+        &mut self,
+        core: &mut Core,
+        lost: NodeId,
+        to: Option<NodeId>,
+        force: bool,
+    ) -> Option<Result<NodeId, String>> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => Some(group.ordered(core, lost, to, force)),
+        }
+    }
+
+    /// What is lost when `to` takes over from `lost`, to follow a sentence.
+    pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
+        match self {
+            Self::Galera(_) => String::new(),
+            Self::Replication(group) => group.price(core, lost, to),
+        }
+    }
+
+    // ---- a change of the writer
+
+    /// A change to `to` begins. `failover`: nobody ordered it.
+    pub fn begin(&mut self, core: &Core, to: NodeId, term: Term, failover: bool) {
+        if let Self::Replication(group) = self {
+            group.begin(to, term);
+            if failover {
+                group.failed_over(core);
+            }
+        }
+    }
+
+    /// Whether `to` may be asked to take over from `from`, whose lane is quiet or shut. Brings it about where it can; what has to be done
+    /// first may take at the most `within`.
+    pub fn clear_the_way(
+        &mut self,
+        core: &mut Core,
+        from: Option<NodeId>,
+        to: NodeId,
+        term: Term,
+        within: Duration,
+    ) -> Way {
+        match self {
+            // Whoever has applied all may write, beside whomever.
+            Self::Galera(_) => Way::Clear,
+            Self::Replication(group) => group.clear_the_way(core, from, to, term, within),
+        }
+    }
+
+    /// Has `to` take over, in at the most `within` where that can be said; answered as a barrier is. `lost`: who was lost with its traffic.
+    pub fn take_over(
+        &mut self,
+        core: &mut Core,
+        to: NodeId,
+        term: Term,
+        lost: Option<NodeId>,
+        within: Duration,
+    ) {
+        match self {
+            Self::Galera(_) => core.barrier(to, term, lost),
+            Self::Replication(group) => group.take_over(core, to, term, within),
+        }
+    }
+
+    /// It has answered.
+    pub fn barrier_answered(&mut self, to: NodeId) {
+        if let Self::Replication(group) = self {
+            group.promote_answered(to);
+        }
+    }
+
+    /// The change to `to` has ended well.
+    pub fn taken_over(&mut self, core: &Core, to: NodeId) {
+        if let Self::Replication(group) = self {
+            group.taken_over(core, to);
+        }
+    }
+
+    /// A planned change is not gone on with. `true` when the old writer has to take over from itself: it may not be writable by now.
+    pub fn is_fenced(&mut self) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(group) => group.is_fenced(),
         }
     }
 
@@ -105,6 +294,7 @@ impl Group {
     pub fn tick(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.tick(core),
+            Self::Replication(_) => {}
         }
     }
 }

@@ -7,4 +7,6 @@ pub enum Kind {
     /// Galera Cluster: every node has everything, the group decides who is in it.
     #[default]
     Galera,
+    /// One primary, and replicas that follow it by GTID.
+    Replication,
 }

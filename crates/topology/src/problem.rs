@@ -108,8 +108,13 @@ const WANING: &[Problem] = &[
     },
 ];
 
-/// What `node` is, and why. `cluster`: what the other nodes say against it.
-pub(crate) fn judge(node: &Belief, settings: &Settings, cluster: Option<Finding>) -> Verdict {
+/// What `node` is, and why. `cluster`: what the other nodes say against it; `well`: what is said of it when nothing speaks against it.
+pub(crate) fn judge(
+    node: &Belief,
+    settings: &Settings,
+    cluster: Option<Finding>,
+    well: impl FnOnce() -> String,
+) -> Verdict {
     let sight = Sight { node, settings };
     let first = |table: &[Problem]| {
         table.iter().find(|problem| (problem.matches)(&sight)).map(|problem| problem.found(&sight))
@@ -118,7 +123,7 @@ pub(crate) fn judge(node: &Belief, settings: &Settings, cluster: Option<Finding>
     let own = node.status.as_ref().and_then(Status::examine);
     let (state, serves, problem, reason) = match finding::graver(others.clone(), own) {
         Some(found) => (found.state, found.serves, found.problem, found.sentence),
-        None => (NodeState::Synced, Serves::Well, "none", "synced and writable".into()),
+        None => (NodeState::Synced, Serves::Well, "none", well()),
     };
     let gone = matches!(state, NodeState::Dead | NodeState::Silent);
     Verdict { state, serves, problem, reason, gone, others }
@@ -152,7 +157,7 @@ mod tests {
         change(&mut belief, &mut status);
         belief.status = Some(status.into());
         let cluster = cluster.map(|problem| finding::refused(problem, "left the group".into()));
-        let verdict = judge(&belief, &settings, cluster);
+        let verdict = judge(&belief, &settings, cluster, String::new);
         (verdict.problem, verdict.state, verdict.serves)
     }
 

@@ -10,6 +10,7 @@ use crate::NodeId;
 use crate::galera::settings as galera;
 pub use crate::galera::settings::{EvictPolicy, SilencePolicy};
 use crate::kind::Kind;
+use crate::replication::settings as replication;
 
 /// Who takes writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -45,6 +46,8 @@ pub struct Settings {
     pub nodes: Vec<NodeSettings>,
     /// What concerns a Galera cluster only.
     pub galera: galera::Settings,
+    /// What concerns a primary with replicas only.
+    pub replication: replication::Settings,
     /// Time between two status queries of a node, and the deadline of each. Silence is declared after
     /// `misses_max` x `probe_interval`.
     pub probe_interval: Duration,
@@ -82,6 +85,7 @@ impl Settings {
             writers,
             nodes,
             galera: galera::Settings::default(),
+            replication: replication::Settings::default(),
             probe_interval: Duration::from_millis(200),
             misses_max: 3,
             events: true,
@@ -115,6 +119,9 @@ impl Settings {
                     twin.name, node.name, node.address
                 ));
             }
+        }
+        if self.kind == Kind::Replication && self.writers == Writers::All {
+            return Err("kind = \"replication\" has one primary: set writers = \"one\"".into());
         }
         let millisecond = Duration::from_millis(1);
         for (name, value, least) in [
@@ -163,5 +170,8 @@ mod tests {
         let mut zero = Settings::new("shop", Writers::One, vec![node("a", "h:1")]);
         zero.probe_interval = Duration::ZERO;
         assert!(zero.check().unwrap_err().contains("probe_interval"));
+        let mut all = Settings::new("shop", Writers::All, vec![node("a", "h:1")]);
+        all.kind = Kind::Replication;
+        assert!(all.check().unwrap_err().contains("one primary"));
     }
 }

@@ -3,6 +3,7 @@
 use crate::finding::{Finding, Rules, Serves};
 use crate::galera::status::GaleraStatus;
 use crate::galera::words;
+use crate::replication::{self, ReplicationStatus};
 
 /// What a node said of itself when it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -10,6 +11,8 @@ use crate::galera::words;
 pub enum Status {
     /// As a member of a Galera cluster.
     Galera(Box<GaleraStatus>),
+    /// As a server of a primary-replica setup.
+    Replication(Box<ReplicationStatus>),
 }
 
 impl From<GaleraStatus> for Status {
@@ -18,11 +21,26 @@ impl From<GaleraStatus> for Status {
     }
 }
 
+impl From<ReplicationStatus> for Status {
+    fn from(status: ReplicationStatus) -> Self {
+        Self::Replication(Box::new(status))
+    }
+}
+
 impl Status {
     /// The word of a Galera member.
     pub fn galera(&self) -> Option<&GaleraStatus> {
         match self {
             Self::Galera(status) => Some(status),
+            Self::Replication(_) => None,
+        }
+    }
+
+    /// The word of a server of a primary-replica setup.
+    pub fn replication(&self) -> Option<&ReplicationStatus> {
+        match self {
+            Self::Replication(status) => Some(status),
+            Self::Galera(_) => None,
         }
     }
 
@@ -30,6 +48,8 @@ impl Status {
     pub fn is_whole(&self) -> bool {
         match self {
             Self::Galera(status) => status.is_whole(),
+            // There is no group that it could be on its way out of.
+            Self::Replication(_) => true,
         }
     }
 
@@ -37,6 +57,7 @@ impl Status {
     pub fn examine(&self) -> Option<Finding> {
         match self {
             Self::Galera(status) => words::examine(status),
+            Self::Replication(status) => replication::words::examine(status),
         }
     }
 
@@ -52,6 +73,7 @@ impl Status {
     pub fn admit(&self, rules: Rules) -> Result<(), Finding> {
         match self {
             Self::Galera(status) => words::admit(status, rules),
+            Self::Replication(status) => replication::words::admit(status, rules),
         }
     }
 }

@@ -233,6 +233,7 @@ impl World {
             Action::Barrier { node, term, .. } => {
                 self.barriers.insert(node.0, term);
             }
+            Action::Replication(action) => unreachable!("asked of a Galera cluster: {action:?}"),
             Action::Answer { id, .. } => {
                 assert!(self.answered.insert(id.0), "order {} was answered twice", id.0)
             }

@@ -482,6 +482,7 @@ impl Stage {
             Action::Galera(galera::Action::Pace { node, brisk }) => {
                 format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
             }
+            Action::Replication(action) => format!("asked of a Galera cluster: {action:?}"),
             Action::Barrier { node, term, lost, .. } => {
                 let lost = lost.map(|lost| format!(" without {}", name(lost))).unwrap_or_default();
                 let line = format!("barrier {} term {term}{lost}", name(node));

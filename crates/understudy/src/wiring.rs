@@ -53,6 +53,14 @@ pub struct House {
     shutdown_grace: Duration,
 }
 
+/// What was read from wherever the configuration says it is.
+pub struct Passwords {
+    /// The monitor's.
+    pub monitor: String,
+    /// The account that replicas log in with at the primary.
+    pub replication: Option<manager::Account>,
+}
+
 /// What web needs that may have to be made at first start.
 pub struct Credentials {
     /// The API's key.
@@ -62,13 +70,13 @@ pub struct Credentials {
 }
 
 /// Builds and starts every part. When one fails, those before it are stopped and the error says what to do.
-pub fn start(settings: &Settings, password: String, credentials: Credentials) -> anyhow::Result<House> {
+pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials) -> anyhow::Result<House> {
     let hot = Builder::new_multi_thread().thread_name("proxy").enable_all().build();
     let hot = hot.context("cannot start the proxy's threads")?;
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
     let calm = calm.context("cannot start the API's thread")?;
 
-    let manager = manager::start(manager_settings(settings, password))?;
+    let manager = manager::start(manager_settings(settings, passwords))?;
 
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
     let proxy = {
@@ -167,7 +175,7 @@ impl House {
 
 // ---- one part's settings each, out of the program's
 
-fn manager_settings(settings: &Settings, password: String) -> manager::Settings {
+fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
     let node = |node: &crate::settings::Node| NodeSettings {
         name: node.name.clone(),
         address: node.address.clone(),
@@ -175,6 +183,7 @@ fn manager_settings(settings: &Settings, password: String) -> manager::Settings 
     };
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
+    cluster.kind = settings.kind;
     cluster.galera.evict = settings.monitor.evict;
     cluster.galera.silence = settings.monitor.silent;
     cluster.probe_interval = settings.monitor.interval;
@@ -183,10 +192,11 @@ fn manager_settings(settings: &Settings, password: String) -> manager::Settings 
     cluster.galera.leave_grace = settings.monitor.stop_grace;
     manager::Settings {
         cluster,
-        monitor: manager::Monitor {
+        monitor: manager::Account {
             user: settings.monitor.user.clone(),
-            password: manager::Password(password),
+            password: manager::Password(passwords.monitor),
         },
+        replication: passwords.replication,
         store: settings.state_dir.join("state.sqlite"),
     }
 }

@@ -195,13 +195,15 @@ impl Brain {
         match outcome {
             Outcome::Persisted { number } => self.core.disk.done(Ticket(number)),
             Outcome::PersistFailed { number, why } => self.core.disk.fail(Ticket(number), &why),
-            Outcome::Galera(outcome) => self.group.outcome(&mut self.core, outcome),
+            Outcome::Galera(outcome) => self.group.galera_outcome(&mut self.core, outcome),
+            Outcome::Replication(outcome) => self.group.replication_outcome(&mut self.core, outcome),
             Outcome::BarrierPassed { node, term } => self.barrier_answered(node, term, None),
             Outcome::BarrierFailed { node, term, why } => self.barrier_answered(node, term, Some(&why)),
         }
     }
 
     fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
+        self.group.barrier_answered(node);
         match &mut self.plan {
             Plan::One(plan) => plan.barrier_answered(node, term, failed),
             Plan::All(plan) => plan.barrier_answered(node, term, failed),
@@ -365,6 +367,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
             Some(*node)
         }
         Fact::Outcome(Outcome::Galera(outcome)) => outcome.node(),
+        Fact::Outcome(Outcome::Replication(outcome)) => Some(outcome.node()),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
         | Fact::UnknownAccount { .. }
         | Fact::TablesChanged

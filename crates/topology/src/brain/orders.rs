@@ -49,7 +49,7 @@ impl Brain {
                         None => "a switchover was ordered".to_owned(),
                     };
                     let budget = Budget::new(since, budget, force);
-                    plan.switchover(&mut self.core, running(what), to, budget);
+                    plan.switchover(&mut self.core, &mut self.group, running(what), to, budget, force);
                 }
                 Plan::All(_) => self.core.refuse(
                     id,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Brain;
 use crate::NodeId;
+use crate::belief::Doubt;
 use crate::fact::{ConnectFailure, Fact, LinkEnd, Now};
 use crate::finding::Serves;
 use crate::routes::{LaneState, ServerGreeting};
@@ -45,6 +46,7 @@ impl Brain {
             doubt.wants_link = false;
         }
         node.greeting = Some(greeting);
+        self.group.linked(&mut self.core, id);
         self.greeting = narrow(self.core.nodes.iter().filter_map(|node| node.greeting.as_ref()));
     }
 
@@ -164,7 +166,7 @@ impl Brain {
 
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
-        self.group.heard(&self.core, id, &status);
+        self.group.heard(&self.core, id, &status, asked);
         let now = self.core.now;
         let node = self.core.node_mut(id);
         let was_whole = node.status.as_ref().is_some_and(Status::is_whole);
@@ -185,7 +187,9 @@ impl Brain {
             node.lost.survived(asked);
         }
         node.status = Some(status);
-        if node.doubt.as_ref().is_some_and(|doubt| !doubt.wants_link && doubt.asked_from <= asked) {
+        let answered = |doubt: &Doubt| !doubt.wants_link && doubt.asked_from <= asked;
+        if node.doubt.as_ref().is_some_and(answered) && !self.group.keeps_doubt(&self.core, id) {
+            let node = self.core.node_mut(id);
             node.doubt = None;
             node.doubt_cleared = Some(now);
         }

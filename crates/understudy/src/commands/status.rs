@@ -56,14 +56,16 @@ fn screen(status: &Value) -> String {
 
 fn head(screen: &mut String, status: &Value) {
     let up = span(number(&status["now_ms"]));
-    let kind = match text(&status["writers"]) {
-        "all" => "all nodes write",
+    let kind = match (replicates(status), text(&status["writers"])) {
+        (true, _) => "a primary and its replicas",
+        (_, "all") => "all nodes write",
         _ => "one writer",
     };
     let (name, id, term) = (text(&status["cluster"]), number(&status["id"]), number(&status["term"]));
     let _ = writeln!(screen, "cluster {name} ({id}), {kind}, term {term}, up {up}");
     if let Some(writer) = status["writer"].as_str() {
-        let _ = writeln!(screen, "writer  {writer}");
+        let name = if replicates(status) { "primary" } else { "writer " };
+        let _ = writeln!(screen, "{name} {writer}");
     }
     let gate = text(&status["gate"]);
     match status["hold_because"].as_str() {
@@ -79,7 +81,13 @@ fn head(screen: &mut String, status: &Value) {
     }
 }
 
+/// Whether it is a primary with replicas.
+fn replicates(status: &Value) -> bool {
+    status["kind"] == "replication"
+}
+
 fn nodes(status: &Value) -> String {
+    let replicates = replicates(status);
     let mut table = Table::new(&[
         ("NODE", Lean::Left),
         ("ADDRESS", Lean::Left),
@@ -90,7 +98,7 @@ fn nodes(status: &Value) -> String {
         ("SESSIONS", Lean::Right),
         ("RUNNING", Lean::Right),
         ("LIMIT", Lean::Right),
-        ("QUEUE", Lean::Right),
+        (if replicates { "BEHIND" } else { "QUEUE" }, Lean::Right),
         ("WHY", Lean::Left),
     ]);
     let all = list(&status["nodes"]);
@@ -100,6 +108,8 @@ fn nodes(status: &Value) -> String {
         let name = text(&node["name"]);
         let lane = lanes.iter().find(|lane| text(&lane["node"]) == name).unwrap_or(&Value::Null);
         let role = match (one_writer, node["writer"].as_bool()) {
+            (true, Some(true)) if replicates => "primary",
+            (true, _) if replicates => "replica",
             (true, Some(true)) => "writer",
             (true, _) => "standby",
             (false, _) => "-",
@@ -108,17 +118,60 @@ fn nodes(status: &Value) -> String {
             name.to_owned(),
             text(&node["address"]).to_owned(),
             role.to_owned(),
-            text(&node["state"]).to_owned(),
+            state(node, replicates).to_owned(),
             span(number(&node["since_ms"])),
             text(&node["lane"]).to_owned(),
             figure(&lane["sessions"]),
             figure(&lane["running"]),
             figure(&node["sessions_max"]),
-            figure(&node["facts"]["recv_queue"]),
-            node["reason"].as_str().unwrap_or_default().to_owned(),
+            if replicates { behind(node) } else { figure(&node["facts"]["recv_queue"]) },
+            if replicates { standing(node, all) } else { reason(node).to_owned() },
         ]);
     }
     table.text()
+}
+
+fn reason(node: &Value) -> &str {
+    node["reason"].as_str().unwrap_or_default()
+}
+
+/// The word for what a node is. A server is in no group that it could be in step with.
+fn state(node: &Value, replicates: bool) -> &str {
+    match text(&node["state"]) {
+        "synced" if replicates => "running",
+        state => state,
+    }
+}
+
+/// How far a replica is behind, as it says itself: in whole seconds.
+fn behind(node: &Value) -> String {
+    let lag = &node["facts"]["channels"][0]["lag_s"];
+    lag.as_u64().map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"))
+}
+
+/// What a server is to the others; of one against which something speaks, that.
+fn standing(node: &Value, all: &[Value]) -> String {
+    let (facts, reason) = (&node["facts"], reason(node));
+    if !node["problem"].is_null() || facts.is_null() {
+        return reason.to_owned();
+    }
+    let semi_sync = &facts["semi_sync"];
+    let is_on = |name: &str| semi_sync[name].as_bool() == Some(true);
+    if let Some(channel) = list(&facts["channels"]).first() {
+        let source = text(&channel["source"]);
+        let named = all.iter().find(|other| text(&other["address"]) == source);
+        let source = named.map_or(source, |other| text(&other["name"]));
+        let acknowledges = if is_on("replica_active") { ", acknowledges" } else { "" };
+        return format!("replica of {source}{acknowledges}");
+    }
+    let writable = if facts["read_only"].as_bool() == Some(true) { "read only" } else { "writable" };
+    let waits = match (is_on("primary_enabled"), is_on("primary_active"), number(&semi_sync["replicas"])) {
+        (false, ..) => String::new(),
+        (true, true, 1) => ", 1 replica acknowledges".to_owned(),
+        (true, true, replicas) => format!(", {replicas} replicas acknowledge"),
+        (true, false, _) => ", waits for no acknowledgement at the moment".to_owned(),
+    };
+    format!("{writable}, follows nobody{waits}")
 }
 
 /// What keeps nodes busy, by name.
@@ -255,6 +308,43 @@ last decisions (UTC)
   2014-07-04 09:21:49.250  warn   db1 refused: db2 writes
 "
         );
+    }
+
+    #[test]
+    fn a_primary_and_its_replicas_are_called_that() {
+        let semi_sync = |primary: bool| {
+            serde_json::json!({ "primary_enabled": primary, "primary_active": primary, "replicas": if primary { 1 } else { 0 },
+                                "replica_enabled": true, "replica_active": !primary })
+        };
+        let node = |name: &str, address: &str, writer: bool, facts: Value| {
+            let lane = if writer { "open" } else { "shut" };
+            serde_json::json!({ "name": name, "address": address, "state": "synced", "since_ms": 5_000, "lane": lane, "writer": writer,
+                                "sessions_max": null, "reason": "well", "problem": null, "facts": facts })
+        };
+        let channel = serde_json::json!({ "source": "10.77.0.1:3306", "lag_s": 3 });
+        let mut broken = node("db3", "10.77.0.3:3306", false, Value::Null);
+        (broken["state"], broken["problem"]) = ("refused".into(), "filtered".into());
+        broken["reason"] = "has replication filters: it does not have everything".into();
+        let status = serde_json::json!({
+            "id": 5, "kind": "replication", "cluster": "shop", "writers": "one", "term": 3, "now_ms": 9_000, "writer": "db1", "gate": "open",
+            "nodes": [
+                node("db1", "10.77.0.1:3306", true, serde_json::json!({ "read_only": false, "channels": [], "semi_sync": semi_sync(true) })),
+                node("db2", "10.77.0.2:3306", false, serde_json::json!({ "read_only": true, "channels": [channel], "semi_sync": semi_sync(false) })),
+                broken,
+            ],
+        });
+        let screen = screen(&status);
+        let expect = "\
+cluster shop (5), a primary and its replicas, term 3, up 9.0 s
+primary db1
+gate    open
+
+NODE  ADDRESS         ROLE     STATE      FOR  LANE  SESSIONS  RUNNING  LIMIT  BEHIND  WHY
+db1   10.77.0.1:3306  primary  running  5.0 s  open         -        -      -       -  writable, follows nobody, 1 replica acknowledges
+db2   10.77.0.2:3306  replica  running  5.0 s  shut         -        -      -     3 s  replica of db1, acknowledges
+db3   10.77.0.3:3306  replica  refused  5.0 s  shut         -        -      -       -  has replication filters: it does not have everything
+";
+        assert!(screen.starts_with(expect), "{screen}");
     }
 
     #[test]

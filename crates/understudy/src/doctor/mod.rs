@@ -14,9 +14,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use topology::kind::Kind;
 
 use crate::exit::{Failure, Outcome};
-use crate::settings::{self, Settings};
+use crate::settings::{self, Settings, table as t};
 
 /// For `--help`.
 const EXIT: &str = "Exit codes: 0 nothing must be put right, though there may be advice; 1 a node cannot be asked, or something \
@@ -39,6 +40,10 @@ impl Doctor {
     pub fn run(self) -> Outcome {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
+        if settings.kind == Kind::Replication {
+            let text = "the doctor knows Galera clusters only: `understudy serve --check` tries a primary and its replicas";
+            return Err(Failure::usage(settings.problem(&t::CLUSTER_KIND, text)));
+        }
         let password = settings.password().map_err(Failure::usage)?;
         let runtime = crate::runtime::start()?;
         let nodes = runtime.block_on(read::all(&settings, &password));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows, Secret};
 use serde::Serialize;
+use topology::kind::Kind;
 
 use super::options::Options;
 use crate::settings::Settings;
@@ -95,7 +96,7 @@ pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
     for (node, task) in tasks {
         let said = match task.await {
             Ok(Ok(said)) => Ok(said),
-            Ok(Err(e)) => Err(explain(&e, &settings.monitor.user)),
+            Ok(Err(e)) => Err(explain(&e, settings.kind, &settings.monitor.user)),
             Err(e) => Err(format!("the question broke off: {e}")),
         };
         facts.push(NodeFacts { name: node.name.clone(), address: node.address.clone(), said });
@@ -185,8 +186,8 @@ async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
 }
 
 /// A connection error with what to do about it.
-pub fn explain(error: &LinkError, user: &str) -> String {
-    let grants = manager::grants_for(user);
+pub fn explain(error: &LinkError, kind: Kind, user: &str) -> String {
+    let grants = manager::grants_for(kind, user);
     match error {
         LinkError::Rejected { errno: 1045 | 1698, message, .. } => format!(
             "the monitor account cannot log in: {message}; put its password right, or make it on one node:\n\

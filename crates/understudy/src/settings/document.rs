@@ -166,10 +166,6 @@ impl Document {
             Some(value) => {
                 self.values.insert(full, (value, line));
             }
-            None if path == "cluster.kind" && found.as_str() == Some("replication") => {
-                let sentence = "cluster.kind is \"replication\", but this version runs Galera clusters only: set \"galera\", or leave it out";
-                self.problem(Some(line), sentence);
-            }
             None => {
                 let (allowed, shown) = (row.kind.allowed(), shown(row.kind, found));
                 self.problem(Some(line), format!("{path} must be {allowed}; it is {shown}"));

@@ -18,6 +18,7 @@ use std::time::Duration;
 use document::{Document, Value, node_path};
 use problem::{Problem, Problems};
 use table as t;
+use topology::kind::Kind;
 use topology::settings::{EvictPolicy, SilencePolicy, Writers};
 
 /// Where the configuration is looked for when nobody says.
@@ -32,12 +33,16 @@ pub struct Settings {
     pub name: String,
     /// Its number in the API.
     pub id: u32,
+    /// What the nodes are.
+    pub kind: Kind,
     /// One writer, or all.
     pub writers: Writers,
     /// The nodes, in the file's order.
     pub nodes: Vec<Node>,
     /// The account and habits of the probes.
     pub monitor: Monitor,
+    /// The account that replicas log in with at the primary; `None` where there are none.
+    pub replication: Option<Account>,
     /// Where to listen.
     pub listen: Listen,
     /// What may wait.
@@ -85,6 +90,15 @@ pub struct Monitor {
     pub silent: SilencePolicy,
     /// How long an orderly stop is left alone.
     pub stop_grace: Duration,
+}
+
+/// An account that this program does not log in with itself.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The account.
+    pub user: String,
+    /// Where its password is.
+    pub password: PasswordSource,
 }
 
 /// Where a password is.
@@ -210,20 +224,89 @@ impl Settings {
 
     /// The monitor's password, from wherever it is.
     pub fn password(&self) -> Result<String, Problem> {
-        match &self.monitor.password {
+        self.read_password(&self.monitor.password, &MONITOR_PASSWORDS)
+    }
+
+    /// The account that replicas log in with, and its password, from wherever it is.
+    pub fn replication_account(&self) -> Result<Option<manager::Account>, Problem> {
+        let Some(account) = &self.replication else { return Ok(None) };
+        let password = self.read_password(&account.password, &REPLICATION_PASSWORDS)?;
+        Ok(Some(manager::Account { user: account.user.clone(), password: manager::Password(password) }))
+    }
+
+    fn read_password(&self, source: &PasswordSource, rows: &PasswordRows) -> Result<String, Problem> {
+        match source {
             PasswordSource::Given(password) => Ok(password.clone()),
             PasswordSource::File(path) => match std::fs::read_to_string(path) {
                 Ok(text) => Ok(text.trim_end().to_owned()),
                 Err(e) => {
-                    let text =
-                        format!("cluster.monitor.password_file {} cannot be read: {e}", path.display());
-                    Err(self.problem(&t::MONITOR_PASSWORD_FILE, text))
+                    let text = format!("{} {} cannot be read: {e}", rows.file.path, path.display());
+                    Err(self.problem(rows.file, text))
                 }
             },
             PasswordSource::Env(name) => std::env::var(name).map_err(|_| {
-                let text = format!("cluster.monitor.password_env: the environment has no variable {name}");
-                self.problem(&t::MONITOR_PASSWORD_ENV, text)
+                let text = format!("{}: the environment has no variable {name}", rows.env.path);
+                self.problem(rows.env, text)
             }),
+        }
+    }
+}
+
+/// Where an account's password may be set.
+struct PasswordRows {
+    user: &'static t::Row,
+    given: &'static t::Row,
+    file: &'static t::Row,
+    env: &'static t::Row,
+}
+
+const MONITOR_PASSWORDS: PasswordRows = PasswordRows {
+    user: &t::MONITOR_USER,
+    given: &t::MONITOR_PASSWORD,
+    file: &t::MONITOR_PASSWORD_FILE,
+    env: &t::MONITOR_PASSWORD_ENV,
+};
+
+const REPLICATION_PASSWORDS: PasswordRows = PasswordRows {
+    user: &t::REPLICATION_USER,
+    given: &t::REPLICATION_PASSWORD,
+    file: &t::REPLICATION_PASSWORD_FILE,
+    env: &t::REPLICATION_PASSWORD_ENV,
+};
+
+impl PasswordRows {
+    fn all(&self) -> [&'static t::Row; 3] {
+        [self.given, self.file, self.env]
+    }
+
+    /// Notes when it is not set exactly once.
+    fn check(&self, document: &mut Document) {
+        let given: Vec<_> = self.all().into_iter().filter(|row| document.has(row)).collect();
+        match given[..] {
+            [] => document.problem(
+                document.line(self.user.path),
+                format!(
+                    "{} has no password: set password, password_file or password_env",
+                    self.user.section()
+                ),
+            ),
+            [_] => {}
+            [first, second, ..] => document.problem(
+                document.line(second.path),
+                format!("{} and {} are both set: keep one of them", first.path, second.path),
+            ),
+        }
+    }
+
+    /// Where it is. `base`: the configuration's directory.
+    fn source(&self, document: &Document, base: &Path) -> Option<PasswordSource> {
+        let text = |row| Getter(document.value(row)).text();
+        if document.has(self.file) {
+            Some(PasswordSource::File(base.join(text(self.file)?)))
+        } else if document.has(self.env) {
+            Some(PasswordSource::Env(text(self.env)?))
+        } else {
+            Some(PasswordSource::Given(text(self.given)?))
         }
     }
 }
@@ -250,19 +333,8 @@ fn together(document: &mut Document) {
     unique(document, &t::NODE_NAME);
     unique(document, &t::NODE_ADDRESS);
 
-    let sources = [&t::MONITOR_PASSWORD, &t::MONITOR_PASSWORD_FILE, &t::MONITOR_PASSWORD_ENV];
-    let given: Vec<_> = sources.iter().filter(|row| document.has(row)).collect();
-    match given[..] {
-        [] => document.problem(
-            document.line(t::MONITOR_USER.path),
-            "cluster.monitor has no password: set password, password_file or password_env",
-        ),
-        [_] => {}
-        [first, second, ..] => document.problem(
-            document.line(second.path),
-            format!("{} and {} are both set: keep one of them", first.path, second.path),
-        ),
-    }
+    MONITOR_PASSWORDS.check(document);
+    fits_kind(document);
     match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
         (true, false) => document.problem(
             document.line(t::API_CERTIFICATE.path),
@@ -277,6 +349,38 @@ fn together(document: &mut Document) {
     if document.value(&t::LISTEN_MYSQL) == Some(Value::List(Vec::new())) {
         let line = document.line(t::LISTEN_MYSQL.path);
         document.problem(line, "listen.mysql is an empty list: applications need at least one address");
+    }
+}
+
+/// Settings of another kind of cluster would do nothing: whoever wrote them expects something of them.
+fn fits_kind(document: &mut Document) {
+    let is_replication = document.value(&t::CLUSTER_KIND) == Some(Value::Text("replication".into()));
+    if !is_replication {
+        let rows = REPLICATION_PASSWORDS.all().into_iter().chain([&t::REPLICATION_USER]);
+        for row in rows.filter(|row| document.has(row)).collect::<Vec<_>>() {
+            let text = format!("{} is for cluster.kind = \"replication\" only: take it out", row.path);
+            document.problem(document.line(row.path), text);
+        }
+        return;
+    }
+    for row in [&t::MONITOR_EVICT, &t::MONITOR_SILENT, &t::MONITOR_STOP_GRACE] {
+        if document.has(row) {
+            let text =
+                format!("{} is for Galera only, and cluster.kind is \"replication\": take it out", row.path);
+            document.problem(document.line(row.path), text);
+        }
+    }
+    if document.value(&t::CLUSTER_WRITERS) == Some(Value::Text("all".into())) {
+        let text =
+            "cluster.writers is \"all\", which is for Galera only: a primary with replicas has one writer";
+        document.problem(document.line(t::CLUSTER_WRITERS.path), text);
+    }
+    if document.has(&t::REPLICATION_USER) {
+        REPLICATION_PASSWORDS.check(document);
+    } else {
+        let text = "cluster.replication.user is missing: with cluster.kind = \"replication\" the account that replicas log in with at \
+                    the primary must be given";
+        document.problem(document.line(t::CLUSTER_KIND.path), text);
     }
 }
 
@@ -319,12 +423,11 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             line,
         })
     });
-    let password = if document.has(&t::MONITOR_PASSWORD_FILE) {
-        PasswordSource::File(path(&t::MONITOR_PASSWORD_FILE)?)
-    } else if document.has(&t::MONITOR_PASSWORD_ENV) {
-        PasswordSource::Env(get(&t::MONITOR_PASSWORD_ENV).text()?)
+    let replication = if document.has(&t::REPLICATION_USER) {
+        let user = get(&t::REPLICATION_USER).text()?;
+        Some(Account { user, password: REPLICATION_PASSWORDS.source(document, base)? })
     } else {
-        PasswordSource::Given(get(&t::MONITOR_PASSWORD).text()?)
+        None
     };
     let state_dir = path(&t::STATE_DIR)?;
     let key_file = optional(&t::API_KEY_FILE)?;
@@ -336,6 +439,11 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
         file: file.to_owned(),
         name: get(&t::CLUSTER_NAME).text()?,
         id: get(&t::CLUSTER_ID).number()?,
+        kind: match get(&t::CLUSTER_KIND).text()?.as_str() {
+            "galera" => Kind::Galera,
+            "replication" => Kind::Replication,
+            _ => return None,
+        },
         writers: match get(&t::CLUSTER_WRITERS).text()?.as_str() {
             "one" => Writers::One,
             "all" => Writers::All,
@@ -344,7 +452,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
         nodes: nodes.collect::<Option<_>>()?,
         monitor: Monitor {
             user: get(&t::MONITOR_USER).text()?,
-            password,
+            password: MONITOR_PASSWORDS.source(document, base)?,
             interval: get(&t::MONITOR_INTERVAL).millis()?,
             misses_max: get(&t::MONITOR_MISSES).number()?,
             events: get(&t::MONITOR_DETECT).text()? == "events",
@@ -361,6 +469,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             },
             stop_grace: get(&t::MONITOR_STOP_GRACE).millis()?,
         },
+        replication,
         listen: Listen {
             mysql: get(&t::LISTEN_MYSQL).list()?,
             http: get(&t::LISTEN_HTTP).list()?,

@@ -71,10 +71,10 @@ settings! {
         "The cluster's name, as shown in status, logs and metrics.";
     CLUSTER_ID = "cluster.id", Count { min: 0, max: 4_294_967_295 }, Toml("1"),
         "The number in the API's paths: /api/cluster/ID/...";
-    CLUSTER_KIND = "cluster.kind", Choice(&["galera"]), Toml("\"galera\""),
-        "What the nodes are. This version runs Galera clusters: measured with MariaDB Galera Cluster, not tried with Percona XtraDB Cluster.";
+    CLUSTER_KIND = "cluster.kind", Choice(&["galera", "replication"]), Toml("\"galera\""),
+        "What the nodes are. \"galera\": a Galera cluster; measured with MariaDB Galera Cluster, not tried with Percona XtraDB Cluster. \"replication\": a primary and replicas that follow it by GTID; MariaDB 10.11, not MySQL.";
     CLUSTER_WRITERS = "cluster.writers", Choice(&["one", "all"]), Toml("\"one\""),
-        "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first.";
+        "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first; Galera only.";
 
     NODE_NAME = "cluster.node.name", Name, Required,
         "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
@@ -98,11 +98,20 @@ settings! {
     MONITOR_DETECT = "cluster.monitor.detect", Choice(&["events", "checks"]), Toml("\"events\""),
         "What counts as a sign of loss. \"events\": a link that ends, a refused connection and a broken statement are followed up at once, missed answers as well. \"checks\": only missed answers, as with a load balancer's checks; to compare with.";
     MONITOR_EVICT = "cluster.monitor.evict", Choice(&["proven", "silent", "never"]), Toml("\"proven\""),
-        "Which nodes are evicted from the Galera group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all is thrown out, mostly comes back by itself some seconds after it wakes, and must be restarted by hand when it does not. \"never\": none.";
+        "Galera only. Which nodes are evicted from the group (evs.evict), so that the others need not wait for evs.suspect_timeout. \"proven\": those whose connections were refused or reset twice. \"silent\": those that stopped answering, too; one that was alive after all is thrown out, mostly comes back by itself some seconds after it wakes, and must be restarted by hand when it does not. \"never\": none.";
     MONITOR_SILENT = "cluster.monitor.silent", Choice(&["hurry", "wait"]), Toml("\"hurry\""),
-        "What is done when the Galera group waits for a node that stopped answering. \"hurry\": evs.keepalive_period and evs.suspect_timeout of the other nodes are shortened until the group has gone on without it, about a second instead of five to ten, and then are their own again; nobody is evicted, and the node comes back by itself. \"wait\": nothing. It does nothing with evict = \"silent\".";
+        "Galera only. What is done when the group waits for a node that stopped answering. \"hurry\": evs.keepalive_period and evs.suspect_timeout of the other nodes are shortened until the group has gone on without it, about a second instead of five to ten, and then are their own again; nobody is evicted, and the node comes back by itself. \"wait\": nothing. It does nothing with evict = \"silent\".";
     MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),
-        "How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
+        "Galera only. How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
+
+    REPLICATION_USER = "cluster.replication.user", Text, Unset("must be set with cluster.kind = \"replication\", and with no other"),
+        "The account that replicas log in with at the primary, the same on all nodes; it needs REPLICATION SLAVE (MariaDB also calls it REPLICATION REPLICA).";
+    REPLICATION_PASSWORD = "cluster.replication.password", Secret, Unset("one of password, password_file and password_env must be set with user"),
+        "Its password. Replicas keep it readable in their master.info, as always with MariaDB.";
+    REPLICATION_PASSWORD_FILE = "cluster.replication.password_file", Path, Unset("see password"),
+        "A file with its password; white space at the end does not count.";
+    REPLICATION_PASSWORD_ENV = "cluster.replication.password_env", Text, Unset("see password"),
+        "The name of an environment variable with its password.";
 
     LISTEN_MYSQL = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"),
         "Where applications connect.";

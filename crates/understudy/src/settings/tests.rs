@@ -54,6 +54,51 @@ fn a_complete_configuration_is_short_and_the_rest_has_defaults() {
     assert!(!format!("{s:?}").contains("very secret"));
 }
 
+/// The good file, for a primary and its replicas.
+fn replicating() -> String {
+    GOOD.replace("id = 5", "kind = \"replication\"")
+        + "[cluster.replication]\nuser = \"repl\"\npassword = \"also secret\"\n"
+}
+
+#[test]
+fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
+    let s = parse(&replicating()).unwrap();
+    assert_eq!((s.kind, s.replication.as_ref().unwrap().user.as_str()), (Kind::Replication, "repl"));
+    let account = s.replication_account().unwrap().unwrap();
+    assert_eq!(account.password.0, "also secret");
+    assert!(!format!("{s:?} {account:?}").contains("secret"));
+    let s = parse(GOOD).unwrap();
+    assert_eq!((s.kind, s.replication_account().unwrap().is_none()), (Kind::Galera, true));
+
+    let said = |from: &str, to: &str| {
+        assert!(replicating().contains(from), "{from}");
+        said(&replicating().replacen(from, to, 1))
+    };
+    let no_password = said("password = \"also secret\"\n", "");
+    assert!(
+        no_password.contains(":22: cluster.replication has no password: set password, password_file or"),
+        "{no_password}"
+    );
+    let two = said("password = \"also secret\"", "password_env = \"X\"\npassword_file = \"x\"");
+    assert!(
+        two.contains("cluster.replication.password_file and cluster.replication.password_env are both set")
+    );
+    let hidden = said("\"also secret\"", "7");
+    assert!(hidden.contains("it is of type integer (not shown)"), "{hidden}");
+}
+
+#[test]
+fn what_is_galeras_alone_is_refused_for_a_primary_with_replicas() {
+    for setting in ["evict = \"never\"", "silent = \"wait\"", "stop_grace_ms = 5"] {
+        let said = said(&replicating().replace("[listen]", &format!("{setting}\n[listen]")));
+        let key = setting.split(' ').next().unwrap();
+        let expect = format!(":19: cluster.monitor.{key} is for Galera only, and cluster.kind is");
+        assert!(said.contains(&expect), "{said}");
+    }
+    let said = said(&replicating().replace("name = \"shop\"", "name = \"shop\"\nwriters = \"all\""));
+    assert!(said.contains(":4: cluster.writers is \"all\", which is for Galera only"), "{said}");
+}
+
 #[test]
 fn relative_paths_are_taken_from_the_files_directory() {
     let s = parse(&format!("{GOOD}[state]\ndir = \"var\"\n[api]\nkey_file = \"/run/key\"\n")).unwrap();
@@ -75,9 +120,18 @@ fn each_mistake_names_key_line_and_what_is_allowed() {
         (
             "id = 5",
             "kind = \"replication\"",
-            ":4: cluster.kind is \"replication\", but this version runs Galera clusters only",
+            ":4: cluster.replication.user is missing: with cluster.kind = \"replication\" the account",
         ),
-        ("id = 5", "kind = \"mongo\"", ":4: cluster.kind must be \"galera\"; it is \"mongo\""),
+        (
+            "id = 5",
+            "kind = \"mongo\"",
+            ":4: cluster.kind must be one of \"galera\", \"replication\"; it is \"mongo\"",
+        ),
+        (
+            "[listen]",
+            "[cluster.replication]\nuser = \"r\"\n[listen]",
+            ":20: cluster.replication.user is for cluster.kind = \"replication\" only: take it out",
+        ),
         ("id = 5", "writers = \"two\"", ":4: cluster.writers must be one of \"one\", \"all\"; it is \"two\""),
         ("id = 5", "nmae = \"x\"", ":4: cluster.nmae is not a setting; did you mean cluster.name?"),
         (

@@ -8,6 +8,7 @@ use manager::{Handles, Journal, Orders};
 use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::view::ClusterView;
 use web::{Cluster, Control, Health, Standing};
@@ -25,6 +26,7 @@ const JOURNAL_ROWS_MAX: u32 = 10_000;
 /// See the head of this file.
 pub struct Desk {
     cluster: Cluster,
+    kind: Kind,
     view: watch::Receiver<Arc<ClusterView>>,
     orders: Orders,
     journal: Journal,
@@ -38,6 +40,7 @@ impl Desk {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
         Self {
             cluster: Cluster { id: settings.id, name: settings.name.clone(), nodes },
+            kind: settings.kind,
             view: manager.view.clone(),
             orders: manager.orders.clone(),
             journal: manager.journal.clone(),
@@ -117,6 +120,7 @@ impl Control for Desk {
     async fn status(&self) -> Value {
         let mut status = json!(*self.view());
         status["id"] = json!(self.cluster.id);
+        status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
         status["proxy"] = json!(self.proxy.stats().await);
         status

@@ -27,7 +27,7 @@ use crate::disk::{Ticket, Written};
 use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{Group, Heir};
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::{NodeId, Term};
@@ -110,7 +110,7 @@ impl One {
         // A step may lead to the next at once (a failed candidate to another); each is a state of its own, so a few are enough.
         for _ in 0..4 {
             let again = match std::mem::replace(&mut self.phase, Phase::Settled) {
-                Phase::Starting { until } => self.starting(core, until),
+                Phase::Starting { until } => self.starting(core, group, until),
                 Phase::Settled => self.settled(core, group),
                 Phase::Moving(run) => self.moving(core, group, run),
             };
@@ -132,18 +132,23 @@ impl One {
         }
     }
 
-    fn starting(&mut self, core: &mut Core, until: Now) -> bool {
+    fn starting(&mut self, core: &mut Core, group: &mut Group, until: Now) -> bool {
         let waiting = core.nodes.iter().any(|node| node.verdict.problem == "unchecked");
-        let sitting = core.writer.filter(|id| core.node(*id).sound() && !core.node(*id).drained());
-        // The restored writer is kept without waiting for the others; a new one is chosen when all have been heard, or time is up.
-        let choice = sitting.or_else(|| {
-            let heard = !waiting || core.now >= until;
-            heard.then(|| elect_any(&core.nodes, |_| true)).flatten()
-        });
+        let time_up = !waiting || core.now >= until;
+        let (choice, held) = match group.start(core, time_up) {
+            Heir::Any => (self.first_choice(core, time_up), None),
+            Heir::This(to) => (Some(to), None),
+            Heir::Soon(why) => {
+                core.hold = why;
+                self.phase = Phase::Starting { until };
+                return false;
+            }
+            Heir::Nobody(why) | Heir::Stay { why, .. } => (None, Some(why)),
+        };
         let Some(to) = choice else {
             self.phase = Phase::Starting { until };
-            if !waiting || core.now >= until {
-                let text = format!("no node can write: {}", core.why_nobody());
+            if time_up {
+                let text = held.unwrap_or_else(|| format!("no node can write: {}", core.why_nobody()));
                 core.hold(Level::Error, text);
             }
             return false;
@@ -158,14 +163,24 @@ impl One {
             }
             None => "first start".to_owned(),
         };
-        let because = format!("{because}: {name} is to write, term {term}");
+        let lost = core.writer.filter(|old| *old != to && core.node(*old).verdict.serves == Serves::No);
+        let price = lost.map(|lost| group.price(core, lost, to)).unwrap_or_default();
+        let because = format!("{because}: {name} is to write, term {term}{price}");
         core.hold(Level::Info, because);
         let mut run = Move::new(core, None, to, term, Kind::Start);
         if !stays {
             run.ticket = Some(core.decide(term, Some(to)));
         }
+        group.begin(core, to, term, lost.is_some());
         self.phase = Phase::Moving(Box::new(run));
-        true
+        // What speaks against it may be over now that it is chosen: it is judged again.
+        core.node(to).verdict.serves != Serves::No
+    }
+
+    /// The restored writer is kept without waiting for the others; a new one is chosen when all have been heard, or time is up.
+    fn first_choice(&self, core: &Core, time_up: bool) -> Option<NodeId> {
+        let sitting = core.writer.filter(|id| core.node(*id).sound() && !core.node(*id).drained());
+        sitting.or_else(|| time_up.then(|| elect_any(&core.nodes, |_| true)).flatten())
     }
 
     fn settled(&mut self, core: &mut Core, group: &mut Group) -> bool {
@@ -244,6 +259,38 @@ impl One {
             core.note(Level::Error, text);
             return false;
         }
+        let to = match group.heir(core, writer) {
+            Heir::Any => match self.elected(core, writer) {
+                Some(to) => to,
+                None => return false,
+            },
+            Heir::This(to) => to,
+            Heir::Soon(why) => {
+                core.hold = why;
+                core.set_lane(writer, LaneState::Draining);
+                return false;
+            }
+            Heir::Nobody(why) => {
+                core.hold(Level::Error, why);
+                core.set_lane(writer, LaneState::Draining);
+                return false;
+            }
+            Heir::Stay { why, serves } => {
+                core.note(Level::Error, why.clone());
+                core.hold = why;
+                if serves {
+                    core.set_lane(writer, LaneState::Open);
+                }
+                return false;
+            }
+        };
+        let because = format!("{} {}", core.name(writer), core.node(writer).verdict.reason);
+        self.replace(core, group, writer, to, &because, None);
+        core.node(to).verdict.serves != Serves::No
+    }
+
+    /// Whom the general election gives a lost writer as its successor; `None`: traffic waits.
+    fn elected(&mut self, core: &mut Core, writer: NodeId) -> Option<NodeId> {
         // The successor must have spoken after the loss: what took the writer may have taken it, too.
         let lost = core.node(writer).lost_at.unwrap_or(core.now);
         let mut to = successor(core, lost, |id| id != writer);
@@ -258,28 +305,45 @@ impl One {
                     core.node(writer).verdict.reason
                 );
                 core.set_lane(writer, LaneState::Draining);
-                return false;
+                return None;
             }
         }
-        let Some(to) = to else {
+        if to.is_none() {
             let text = format!("no node can write: {}", core.why_nobody());
             core.hold(Level::Error, text);
             core.set_lane(writer, LaneState::Draining);
             self.shaken = true;
-            return false;
-        };
+        }
+        to
+    }
+
+    /// A failover begins. `order`: by whom it was ordered, and until when he waits for its end.
+    fn replace(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        writer: NodeId,
+        to: NodeId,
+        because: &str,
+        order: Option<(Running, Now)>,
+    ) {
         self.shaken = false;
         let term = core.next_term();
-        let because = format!("{} {}", core.name(writer), core.node(writer).verdict.reason);
         let how = group.strike(core, writer);
-        let text = format!("{because}: {how}{} is to write, term {term}", core.name(to));
+        let price = group.price(core, writer, to);
+        let text = format!("{because}: {how}{} is to write, term {term}{price}", core.name(to));
         core.hold = text.clone();
         core.set_lane(writer, LaneState::Shut);
         core.say(Level::Warn, text);
-        let mut run = Move::new(core, Some(writer), to, term, Kind::Failover);
+        let (from, kind) = if to == writer { (None, Kind::Start) } else { (Some(writer), Kind::Failover) };
+        let mut run = Move::new(core, from, to, term, kind);
         run.ticket = Some(core.decide(term, Some(to)));
+        group.begin(core, to, term, order.is_none() && to != writer);
+        if let Some((order, until)) = order {
+            run.answer_by = until;
+            run.order = Some(order);
+        }
         self.phase = Phase::Moving(Box::new(run));
-        true
     }
 
     fn hand_over(

@@ -13,7 +13,7 @@ use crate::disk::{Ticket, Written};
 use crate::election::{elect_any, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{Group, Heir, Way};
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
@@ -75,29 +75,14 @@ impl One {
     pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
         let now = core.now;
         run.barrier.expire(now);
-        // The old writer died while it was handing over: no more waiting for its transactions.
-        if let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from)
-            && core.node(from).verdict.serves == Serves::No
-            && !core.silent_alone(from)
-            && !core.first_word_awaited(from)
-        {
-            let because = format!(
-                "{} {} in the middle of the switchover: it becomes a failover",
-                core.name(from),
-                core.node(from).verdict.reason
-            );
-            let how = group.strike(core, from);
-            core.say(
-                Level::Warn,
-                format!("{because}; {how}{} is to write, term {}", core.name(run.to), run.term),
-            );
-            core.hold = because;
-            core.set_lane(from, LaneState::Shut);
-            run.kind = Kind::Failover;
+        let late = matches!(run.kind, Kind::Handover { budget, .. } if now >= budget.over());
+        if !late && self.writer_lost(core, group, &mut run) {
+            self.phase = Phase::Moving(run);
+            return false;
         }
         if let Kind::Handover { budget, quiet, .. } = run.kind {
             if now >= budget.over() {
-                return self.undo(core, *run, "over_budget", None);
+                return self.undo(core, group, *run, "over_budget", None);
             }
             if let Some(from) = run.from.filter(|_| !quiet) {
                 cut(core, from, budget, run.since);
@@ -121,7 +106,7 @@ impl One {
                 self.phase = Phase::Moving(run);
                 return false;
             }
-            return self.next_candidate(core, *run, &why);
+            return self.next_candidate(core, group, *run, &why);
         }
         // A failed write: tried again, and without it nothing opens.
         if let Some(ticket) = run.ticket {
@@ -130,7 +115,7 @@ impl One {
                 let why = why.to_owned();
                 if matches!(run.kind, Kind::Handover { .. }) {
                     core.say(Level::Error, format!("the decision could not be written to disk: {why}"));
-                    return self.undo(core, *run, "store", None);
+                    return self.undo(core, group, *run, "store", None);
                 }
                 let text = format!(
                     "{} cannot write yet, the decision could not be written to disk: {why}",
@@ -146,20 +131,77 @@ impl One {
         }
         if let Barrier::Failed { why } = &run.barrier {
             let why = why.clone();
-            return self.next_candidate(core, *run, &format!("did not pass the barrier: {why}"));
+            return self.next_candidate(core, group, *run, &format!("did not pass the barrier: {why}"));
         }
         let quiet = !matches!(run.kind, Kind::Handover { quiet: false, .. });
         if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
-            run.barrier = Barrier::asked(now, &core.settings);
-            let lost = run.from.filter(|from| run.kind == Kind::Failover && core.node(*from).verdict.gone);
-            core.barrier(run.to, run.term, lost);
+            let deadline = core.settings.barrier_deadline;
+            let within = match run.kind {
+                Kind::Handover { budget, .. } => deadline.min(budget.over().saturating_sub(now)),
+                Kind::Start | Kind::Failover => deadline,
+            };
+            match group.clear_the_way(core, run.from, run.to, run.term, within) {
+                Way::Clear => {
+                    run.barrier = Barrier::asked(now, &core.settings);
+                    let is_gone = |from: &NodeId| run.kind == Kind::Failover && core.node(*from).verdict.gone;
+                    group.take_over(core, run.to, run.term, run.from.filter(is_gone), within);
+                }
+                Way::Wait => {}
+                Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {
+                    return self.undo(core, group, *run, "not_fenced", Some(&why));
+                }
+                Way::Blocked(why) => core.hold(Level::Error, why),
+            }
         }
         let on_disk = core.disk.written >= run.term;
         if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
+            group.taken_over(core, run.to);
             self.finish(core, *run);
             return true;
         }
         self.phase = Phase::Moving(run);
+        false
+    }
+
+    /// The old writer died while it was handing over: no more waiting for its transactions. `true`: it is not clear yet what follows.
+    fn writer_lost(&mut self, core: &mut Core, group: &mut Group, run: &mut Move) -> bool {
+        let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
+        let is_lost = core.node(from).verdict.serves == Serves::No
+            && !core.silent_alone(from)
+            && !core.first_word_awaited(from);
+        if !is_lost {
+            return false;
+        }
+        let to = match group.heir(core, from) {
+            Heir::Any => run.to,
+            Heir::This(to) => to,
+            // Over its budget the switchover is undone, and what the writer's loss means is seen then.
+            Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => {
+                core.hold = why;
+                return true;
+            }
+        };
+        let because = format!(
+            "{} {} in the middle of the switchover: it becomes a failover",
+            core.name(from),
+            core.node(from).verdict.reason
+        );
+        let how = group.strike(core, from);
+        let price = group.price(core, from, to);
+        run.kind = Kind::Failover;
+        if to != run.to {
+            run.to = to;
+            run.term = core.next_term();
+            run.ticket = Some(core.decide(run.term, Some(to)));
+            run.barrier = Barrier::Idle;
+        }
+        core.say(
+            Level::Warn,
+            format!("{because}; {how}{} is to write, term {}{price}", core.name(to), run.term),
+        );
+        core.hold = because;
+        core.set_lane(from, LaneState::Shut);
+        group.begin(core, to, run.term, true);
         false
     }
 
@@ -195,24 +237,35 @@ impl One {
     }
 
     /// The chosen one cannot: another, or the same one later, or (in a handover) back.
-    fn next_candidate(&mut self, core: &mut Core, mut run: Move, why: &str) -> bool {
+    fn next_candidate(&mut self, core: &mut Core, group: &mut Group, mut run: Move, why: &str) -> bool {
         let name = core.name(run.to).to_owned();
         let failed = run.to;
         if matches!(run.kind, Kind::Handover { .. }) {
             core.say(Level::Warn, format!("{name} cannot take over, it {why}"));
-            return self.undo(core, run, "not_writable", Some(why));
+            return self.undo(core, group, run, "not_writable", Some(why));
         }
         let from = run.from;
-        let other = elect_any(&core.nodes, |id| id != failed && Some(id) != from)
-            .or_else(|| elect_any(&core.nodes, |id| id != failed));
-        let again = core.node(failed).sound();
-        let Some(to) = other.or(again.then_some(failed)) else {
-            let text = format!("no node can write: {}", core.why_nobody());
-            core.hold(Level::Error, text);
-            run.barrier = Barrier::Idle;
-            // The decision stands; it is carried out as soon as anybody can.
-            self.phase = Phase::Moving(Box::new(run));
-            return false;
+        let next = match group.next_heir(core, core.writer, failed) {
+            Heir::Any => {
+                run.barrier = Barrier::Idle;
+                elected_after(core, from, failed)
+            }
+            Heir::This(to) => Ok(to),
+            Heir::Soon(text) => {
+                core.hold = text;
+                self.phase = Phase::Moving(Box::new(run));
+                return false;
+            }
+            Heir::Nobody(text) | Heir::Stay { why: text, .. } => Err(text),
+        };
+        let to = match next {
+            Ok(to) => to,
+            Err(text) => {
+                core.hold(Level::Error, text);
+                // The decision stands; it is carried out as soon as anybody can.
+                self.phase = Phase::Moving(Box::new(run));
+                return false;
+            }
         };
         run.tries += 1;
         let wait = back_off(&core.settings, run.tries);
@@ -229,6 +282,7 @@ impl One {
             run.to = to;
             run.term = term;
             run.ticket = Some(core.decide(term, Some(to)));
+            group.begin(core, to, term, false);
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));
@@ -236,7 +290,14 @@ impl One {
     }
 
     /// A handover that must not go on: the old writer goes on, and nobody sees an error.
-    fn undo(&mut self, core: &mut Core, run: Move, code: &'static str, why: Option<&str>) -> bool {
+    fn undo(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        run: Move,
+        code: &'static str,
+        why: Option<&str>,
+    ) -> bool {
         let Some(from) = run.from else {
             self.phase = Phase::Starting { until: core.now };
             return true;
@@ -255,6 +316,7 @@ impl One {
             }
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
+            "not_fenced" => why.unwrap_or_default().to_owned(),
             _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).verdict.reason)),
         };
         let text = format!(
@@ -264,13 +326,28 @@ impl One {
         );
         core.say(Level::Warn, text.clone());
         self.not_before = core.now + HANDOVER_GAP;
-        self.phase = Phase::Settled;
-        if core.node(from).doubt.is_none() && core.node(from).verdict.serves != Serves::No {
-            self.open(core, from);
+        if group.is_fenced() {
+            // It may have been made read only: it takes over from itself, under the new term.
+            let mut back = Move::new(core, Some(run.to), from, term, Kind::Start);
+            back.ticket = self.going_on.take();
+            self.phase = Phase::Moving(Box::new(back));
+        } else {
+            self.phase = Phase::Settled;
+            if core.node(from).doubt.is_none() && core.node(from).verdict.serves != Serves::No {
+                self.open(core, from);
+            }
         }
         if let Some(order) = &run.order {
             core.refuse(order.id, code, text);
         }
         true
     }
+}
+
+/// Whom the general election gives when `failed` cannot: another, the one that wrote before, or the same one again.
+fn elected_after(core: &Core, from: Option<NodeId>, failed: NodeId) -> Result<NodeId, String> {
+    elect_any(&core.nodes, |id| id != failed && Some(id) != from)
+        .or_else(|| elect_any(&core.nodes, |id| id != failed))
+        .or_else(|| core.node(failed).sound().then_some(failed))
+        .ok_or_else(|| format!("no node can write: {}", core.why_nobody()))
 }

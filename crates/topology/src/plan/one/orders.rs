@@ -4,11 +4,24 @@ use super::{One, Phase};
 use crate::NodeId;
 use crate::core::{Core, Running};
 use crate::election::elect;
+use crate::finding::Serves;
+use crate::group::Group;
 use crate::plan::Budget;
 
 impl One {
     /// Moves the writer, if that may be tried now.
-    pub fn switchover(&mut self, core: &mut Core, order: Running, to: Option<NodeId>, budget: Budget) {
+    pub fn switchover(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        order: Running,
+        to: Option<NodeId>,
+        budget: Budget,
+        force: bool,
+    ) {
+        if self.fail_over_by_order(core, group, &order, to, budget, force) {
+            return;
+        }
         let Some(writer) = self.may_order(core, &order) else { return };
         if to == Some(writer) {
             let text = format!("{} already is the writer, term {}", core.name(writer), core.term);
@@ -18,6 +31,38 @@ impl One {
         let Some(to) = self.pick(core, &order, writer, to, "not_writable") else { return };
         let because = order.what.clone();
         self.hand_over(core, to, budget, Some(order), None, &because);
+    }
+
+    /// The writer is lost, and an operator says who follows. `false`: it is not, or this kind of cluster knows no such order.
+    fn fail_over_by_order(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        order: &Running,
+        to: Option<NodeId>,
+        budget: Budget,
+        force: bool,
+    ) -> bool {
+        let Some(writer) = core.writer.filter(|id| core.node(*id).verdict.serves == Serves::No) else {
+            return false;
+        };
+        if matches!(self.phase, Phase::Moving(_)) {
+            return false;
+        }
+        match group.ordered(core, writer, to, force) {
+            None => return false,
+            Some(Err(why)) => core.refuse(order.id, "not_writable", why),
+            Some(Ok(to)) => {
+                let because = format!(
+                    "{} while {} {}",
+                    order.what,
+                    core.name(writer),
+                    core.node(writer).verdict.reason
+                );
+                self.replace(core, group, writer, to, &because, Some((order.clone(), budget.over())));
+            }
+        }
+        true
     }
 
     /// Drains a node; the writer is moved away first. `false` when it is not the writer: nothing has to be moved.

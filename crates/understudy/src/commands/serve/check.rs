@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use super::{first_start, ports};
+use super::{first_start, ports, servers};
 use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
 use crate::settings::{Settings, table as t};
@@ -32,7 +32,14 @@ pub fn run(settings: &Settings) -> Outcome {
     match settings.password() {
         Ok(password) => {
             ok("the monitor's password can be read");
-            nodes(settings, &password, &mut tried)?;
+            match settings.replication_account() {
+                Ok(None) => nodes(settings, &password, &mut tried)?,
+                Ok(Some(account)) => {
+                    ok("the password that replicas log in with can be read");
+                    servers(settings, &password, &account, &mut tried)?;
+                }
+                Err(problem) => tried.wrong_file(&problem.to_string()),
+            }
         }
         Err(problem) => tried.wrong_file(&problem.to_string()),
     }
@@ -88,10 +95,37 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
                 ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
                 if !said.lacks.is_empty() {
                     let (lacks, why) = (Lack::privileges(&said.lacks), Lack::reasons(&said.lacks));
-                    let grants = manager::grants_for(&settings.monitor.user);
+                    let grants = manager::grants_for(settings.kind, &settings.monitor.user);
                     tried.wrong_world(&format!(
                         "{place}: the monitor account lacks {lacks}; {why}; run on one node:\n{grants}"
                     ));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same for a primary and its replicas.
+fn servers(
+    settings: &Settings,
+    password: &str,
+    account: &manager::Account,
+    tried: &mut Tried,
+) -> Result<(), crate::exit::Failure> {
+    let all = crate::runtime::start()?.block_on(servers::all(settings, password, account));
+    for (node, server) in settings.nodes.iter().zip(all) {
+        let place =
+            format!("{}:{}: node {} ({})", settings.file.display(), node.line, node.name, node.address);
+        match server {
+            Err(why) => tried.wrong_world(&format!("{place}: {why}")),
+            Ok(server) => {
+                ok(&format!(
+                    "node {} ({}) is reached: {}, {}",
+                    node.name, node.address, server.version, server.role
+                ));
+                for wrong in server.wrong {
+                    tried.wrong_world(&format!("{place}: {wrong}"));
                 }
             }
         }

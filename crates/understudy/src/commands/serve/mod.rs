@@ -3,6 +3,7 @@
 mod check;
 mod first_start;
 mod ports;
+mod servers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use clap::Args;
 use crate::commands::foreground::{Signals, log};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Settings};
-use crate::wiring::{self, House};
+use crate::wiring::{self, House, Passwords};
 use crate::{descriptors, notify};
 
 /// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, default info). SIGTERM or SIGINT ends it in good order: no new clients,
@@ -37,13 +38,15 @@ impl Serve {
         }
         log();
         descriptors::raise(settings.proxy.client_connections_max);
-        let password = settings.password().map_err(Failure::usage)?;
+        let monitor = settings.password().map_err(Failure::usage)?;
+        let replication = settings.replication_account().map_err(Failure::usage)?;
         let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
         if let Some(problem) = ports::first_problem(&settings) {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
-        let house = wiring::start(&settings, password, credentials).map_err(|e| Failure::failed(&e))?;
+        let house = wiring::start(&settings, Passwords { monitor, replication }, credentials)
+            .map_err(|e| Failure::failed(&e))?;
         serve(house)
     }
 }

@@ -53,7 +53,7 @@ fn grants(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding>)
             nodes: named(nodes, |other| other.lacks == lacks),
             what: format!("the monitor account {} lacks {}", settings.monitor.user, Lack::privileges(lacks)),
             because: Lack::reasons(lacks),
-            sql: vec![manager::grants_for(&settings.monitor.user)],
+            sql: vec![manager::grants_for(settings.kind, &settings.monitor.user)],
             my_cnf: vec![],
         });
     }

@@ -11,13 +11,33 @@ pub struct Channel {
     pub source: String,
     /// The thread that fetches runs, and is connected.
     pub io_running: bool,
+    /// That thread is stopped; it neither is connected nor tries to be.
+    pub io_stopped: bool,
     /// The thread that applies runs.
     pub sql_running: bool,
     /// Seconds_Behind_Master / Seconds_Behind_Source; `None` while it is not known.
     pub lag_s: Option<u64>,
     /// The last error of either thread; empty when there is none.
     pub error: String,
+    /// It follows by GTID.
+    pub by_gtid: bool,
+    /// What has been received, as the server says it: Gtid_IO_Pos (MariaDB), Retrieved_Gtid_Set (MySQL).
+    pub received: String,
+    /// SQL_Delay: it is kept so far behind on purpose.
+    pub delay_s: u64,
+    /// It leaves something out: Replicate_Do_DB and the like.
+    pub filtered: bool,
 }
+
+/// The columns of filters; MySQL has them, too.
+const FILTERS: [&str; 6] = [
+    "Replicate_Do_DB",
+    "Replicate_Ignore_DB",
+    "Replicate_Do_Table",
+    "Replicate_Ignore_Table",
+    "Replicate_Wild_Do_Table",
+    "Replicate_Wild_Ignore_Table",
+];
 
 /// Reads one row of [`crate::flavor::Flavor::replication`]; `value` gives the value of a column. Old and new names are known.
 pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
@@ -28,8 +48,14 @@ pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
         name: either("Channel_Name", "Connection_name").into(),
         source: format!("{}:{}", either("Source_Host", "Master_Host"), either("Source_Port", "Master_Port")),
         io_running: yes(either("Replica_IO_Running", "Slave_IO_Running")),
+        io_stopped: either("Replica_IO_Running", "Slave_IO_Running").eq_ignore_ascii_case("No"),
         sql_running: yes(either("Replica_SQL_Running", "Slave_SQL_Running")),
         lag_s: either("Seconds_Behind_Source", "Seconds_Behind_Master").parse().ok(),
+        by_gtid: value("Using_Gtid").is_some_and(|how| !how.eq_ignore_ascii_case("No"))
+            || value("Auto_Position") == Some("1"),
+        received: either("Retrieved_Gtid_Set", "Gtid_IO_Pos").into(),
+        delay_s: value("SQL_Delay").and_then(|seconds| seconds.parse().ok()).unwrap_or(0),
+        filtered: FILTERS.iter().any(|name| value(name).is_some_and(|filter| !filter.is_empty())),
         error: errors.into_iter().flatten().find(|text| !text.is_empty()).unwrap_or("").into(),
     }
 }
@@ -72,7 +98,7 @@ mod tests {
             io_running: true,
             sql_running: true,
             lag_s: Some(2),
-            error: String::new(),
+            ..Channel::default()
         };
         assert_eq!(read, want);
         let read = channel(among(&mysql));

@@ -1,0 +1,120 @@
+//! Orders to the servers of a primary-replica setup: each a task on a link of its own, with a deadline, and each ends in a word to the
+//! brain. What is asked of them, and how it is answered, [`topology::replication::action`] says.
+//!
+//! ```text
+//!   demote    read only ── nobody is waited for ── where it stands
+//!   promote   all applied ── source forgotten ── replicas are waited for (semi-sync) ── writable
+//!   follow    read only ── nobody is waited for ── stopped ── from where it stands ── another source ── both threads run
+//! ```
+//!
+//! An order that is given up must not take effect later: the server ends a statement itself when its time is over (max_statement_time), and
+//! to become writable is told with the moment up to which it may ([`sql::writable_before`]).
+
+mod demote;
+mod follow;
+mod promote;
+mod server;
+mod sql;
+
+use std::time::Duration;
+
+use link::Login;
+use topology::fact::Outcome;
+use topology::replication::Action;
+use topology::replication::action;
+use topology::{NodeId, Term};
+
+use crate::act::{Failed, in_time};
+use crate::settings::Account;
+use server::Server;
+
+/// The server ends its statements itself; this is for one that does not.
+const SLACK: Duration = Duration::from_millis(200);
+
+/// What an order needs to know beside the order.
+pub(crate) struct Means {
+    /// The node's address.
+    pub address: String,
+    /// The account to give orders with.
+    pub login: Login,
+    /// The address of the source to follow.
+    pub source: String,
+    /// The account that replicas log in with there.
+    pub account: Option<Account>,
+}
+
+/// The node that an action is for.
+pub(crate) fn node(action: &Action) -> NodeId {
+    match action {
+        Action::Demote { node, .. } | Action::Promote { node, .. } | Action::Follow { node, .. } => *node,
+    }
+}
+
+/// The source that it is to follow.
+pub(crate) fn source(action: &Action) -> Option<NodeId> {
+    match action {
+        Action::Follow { source, .. } => Some(*source),
+        Action::Demote { .. } | Action::Promote { .. } => None,
+    }
+}
+
+/// Carries an order out: what came of it, and the number of the error that it failed with.
+pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<u16>) {
+    match action {
+        Action::Demote { node, term, within } => {
+            let done = ordered(&means, within, async |server| demote::demote(server).await).await;
+            told(done, |done| match done {
+                Ok(position) => action::Outcome::Demoted { node, term, position }.into(),
+                Err(why) => action::Outcome::DemoteFailed { node, term, why }.into(),
+            })
+        }
+        Action::Promote { node, term, reach, within } => {
+            let promote = async |server: &mut Server| promote::promote(server, reach.as_ref()).await;
+            told(ordered(&means, within, promote).await, |done| passed(node, term, done))
+        }
+        Action::Follow { node, term, within, .. } => {
+            let follow = async |server: &mut Server| match &means.account {
+                Some(account) => follow::follow(server, &means.source, account).await,
+                None => {
+                    Err(Failed::because("no account to log in with is configured: [cluster.replication]"))
+                }
+            };
+            told(ordered(&means, within, follow).await, |done| match done {
+                Ok(()) => action::Outcome::Following { node, term }.into(),
+                Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
+            })
+        }
+    }
+}
+
+fn passed(node: NodeId, term: Term, done: Result<(), String>) -> Outcome {
+    match done {
+        Ok(()) => Outcome::BarrierPassed { node, term },
+        Err(why) => Outcome::BarrierFailed { node, term, why },
+    }
+}
+
+fn told<T>(
+    done: Result<T, Failed>,
+    outcome: impl FnOnce(Result<T, String>) -> Outcome,
+) -> (Outcome, Option<u16>) {
+    let errno = done.as_ref().err().map(|failed| failed.errno);
+    (outcome(done.map_err(|failed| failed.why)), errno)
+}
+
+async fn ordered<T>(
+    means: &Means,
+    within: Duration,
+    work: impl AsyncFnOnce(&mut Server) -> Result<T, Failed>,
+) -> Result<T, Failed> {
+    in_time(within + SLACK, async {
+        let mut server = Server::connect(&means.address, &means.login, within).await?;
+        let done = work(&mut server).await;
+        server.quit();
+        done
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;

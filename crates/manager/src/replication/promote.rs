@@ -1,0 +1,82 @@
+//! A server that becomes the primary: only when it has applied all that it received, and all that the old one had.
+
+use std::time::Duration;
+
+use protocol::gtid::Position;
+use topology::replication::sql;
+
+use super::server::Server;
+use super::sql::{CLOCK, WAIT_FOR_REPLICAS, forget, writable_before};
+use crate::act::Failed;
+
+/// One wait for the applier; between two of them it is looked at, so that one that stopped and a server that vanished are noticed.
+const PIECE: Duration = Duration::from_millis(250);
+
+/// Has the server apply all; then it follows nobody, waits for its replicas where it had acknowledged as one, and is writable, by its
+/// own word. `reach`: what the old primary had written. May be begun anew after it failed anywhere.
+pub(super) async fn promote(server: &mut Server, reach: Option<&Position>) -> Result<(), Failed> {
+    if let Some(reach) = reach {
+        // While it still fetches.
+        until_applied(server, reach).await?;
+    }
+    if !server.channels().await?.is_empty() {
+        server.stop(sql::STOP_FETCHING).await?;
+        for channel in server.channels().await? {
+            if let Some(received) = channel.received() {
+                until_applied(server, &received).await?;
+            }
+        }
+        server.stop(sql::STOP).await?;
+        for channel in server.channels().await? {
+            server.order(&forget(&channel.name)).await?;
+        }
+    }
+    let (acknowledges, waits) = server.semi_sync().await?;
+    if acknowledges && !waits {
+        server.order(WAIT_FOR_REPLICAS).await?;
+    }
+    let clock = server.ask(CLOCK).await?;
+    let clock = clock.text(0, 0).and_then(|text| text.parse::<f64>().ok());
+    let clock = clock.ok_or_else(|| Failed::because("it does not say what time it is"))?;
+    let until = clock + server.left().as_secs_f64();
+    server.order(&writable_before(until)).await?;
+    if server.standing().await?.read_only {
+        return Err(Failed::because("it says that it is read only, though it was told to be writable"));
+    }
+    Ok(())
+}
+
+/// Waits until the server has applied all of `position`.
+async fn until_applied(server: &mut Server, position: &Position) -> Result<(), Failed> {
+    let mut is_applied = false;
+    loop {
+        let standing = server.standing().await?.position;
+        if standing.contains(position).unwrap_or(false) {
+            return Ok(());
+        }
+        if is_applied {
+            let why = format!(
+                "it stands at {standing} and says that it has applied {position}: these are two histories"
+            );
+            return Err(Failed::because(why));
+        }
+        let short = || format!("it stands at {standing}, and {position} is to be applied");
+        match &*server.channels().await? {
+            [] => return Err(Failed::because(format!("{}, but it follows nobody", short()))),
+            channels => {
+                if let Some(stopped) = channels.iter().find(|channel| !channel.sql_running) {
+                    let error = if stopped.error.is_empty() { "without an error" } else { &stopped.error };
+                    let why = format!("{}, but its SQL thread has stopped: {error}", short());
+                    return Err(Failed::because(why));
+                }
+            }
+        }
+        let piece = PIECE.min(server.left());
+        if piece.is_zero() {
+            return Err(Failed::because(format!("{}: the time was over before", short())));
+        }
+        let wait = sql::wait_for(&position.to_string(), piece.as_secs_f64())
+            .ok_or_else(|| Failed::because(format!("{position} is no position of MariaDB's")))?;
+        is_applied = server.ask_within(&wait, piece + PIECE).await?.text(0, 0) == Some("0");
+    }
+}

@@ -1,0 +1,113 @@
+//! A link to a server that is given an order, with the time that is left for it.
+
+use std::time::Duration;
+
+use link::{Link, Login, Rows};
+use protocol::gtid::{Family, Position};
+use tokio::time::Instant;
+use topology::replication::{Channel, sql};
+
+use crate::act::Failed;
+use crate::reading;
+
+/// The server's own limit is exact to some milliseconds; the link gives up later, so that the server's word is heard.
+const ANSWER_SLACK: Duration = Duration::from_millis(100);
+
+/// For putting back what was changed, when the time may be over.
+const PUT_BACK: Duration = Duration::from_millis(100);
+
+pub(super) struct Server {
+    link: Link,
+    until: Instant,
+}
+
+/// Where a server stands.
+pub(super) struct Standing {
+    pub read_only: bool,
+    pub position: Position,
+}
+
+impl Server {
+    pub async fn connect(address: &str, login: &Login, within: Duration) -> Result<Self, Failed> {
+        let until = Instant::now() + within;
+        let mut link = Link::connect(address, login, within).await?;
+        // Literals are written for this mode.
+        link.query("SET SESSION sql_mode = ''", within).await?;
+        Ok(Self { link, until })
+    }
+
+    /// What is left of the time.
+    pub fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Asks.
+    pub async fn ask(&mut self, statement: &str) -> Result<Rows, Failed> {
+        let left = self.left();
+        self.ask_within(statement, left).await
+    }
+
+    /// Asks, and waits so long for the answer.
+    pub async fn ask_within(&mut self, statement: &str, within: Duration) -> Result<Rows, Failed> {
+        Ok(self.link.query(statement, within + ANSWER_SLACK).await?)
+    }
+
+    /// Has it do something that may take its time; the server itself gives it up when the time is over.
+    pub async fn order(&mut self, statement: &str) -> Result<(), Failed> {
+        let left = self.left();
+        self.order_within(statement, left).await
+    }
+
+    /// As above, with less time.
+    pub async fn order_within(&mut self, statement: &str, left: Duration) -> Result<(), Failed> {
+        if left.is_zero() {
+            return Err(Failed::because("the time was over before all was done"));
+        }
+        // Zero would be no limit.
+        let limit = left.as_secs_f64().max(0.001);
+        self.ask(&format!("SET SESSION max_statement_time = {limit:.3}")).await?;
+        self.ask(statement).await.map(drop)
+    }
+
+    /// Has it stop threads that replicate. A replica that acknowledges first tells its source, by a connection of its own, that it goes; a
+    /// source that is gone is waited for no longer than a second.
+    pub async fn stop(&mut self, statement: &str) -> Result<(), Failed> {
+        let limit = self.ask(super::sql::GOODBYE).await?;
+        let limit = limit.value_of(super::sql::GOODBYE_LIMIT).and_then(|value| value.parse::<u64>().ok());
+        let own = limit.filter(|seconds| *seconds > 1);
+        if own.is_some() {
+            self.order(&super::sql::goodbye(1)).await?;
+        }
+        let stopped = self.order(statement).await;
+        if let Some(seconds) = own {
+            self.ask_within(&super::sql::goodbye(seconds), PUT_BACK).await?;
+        }
+        stopped
+    }
+
+    pub async fn standing(&mut self) -> Result<Standing, Failed> {
+        let rows = self.ask(sql::STANDING).await?;
+        let text = rows.text(0, 1).unwrap_or_default();
+        let position = Position::parse(Family::MariaDb, text)
+            .map_err(|error| Failed::because(format!("its gtid_current_pos cannot be read: {error}")))?;
+        Ok(Standing { read_only: rows.text(0, 0) != Some("0"), position })
+    }
+
+    /// The sources that it follows.
+    pub async fn channels(&mut self) -> Result<Vec<Channel>, Failed> {
+        let left = self.left() + ANSWER_SLACK;
+        let rows = reading::channel_rows(&mut self.link, left).await?;
+        Ok(reading::channels(&rows))
+    }
+
+    /// The values of its semi-synchronous settings: whether it acknowledges as a replica, and waits as a primary.
+    pub async fn semi_sync(&mut self) -> Result<(bool, bool), Failed> {
+        let rows = self.ask(super::sql::SEMI_SYNC).await?;
+        let on = |name| rows.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case("ON"));
+        Ok((on("rpl_semi_sync_slave_enabled"), on("rpl_semi_sync_master_enabled")))
+    }
+
+    pub fn quit(self) {
+        self.link.quit();
+    }
+}

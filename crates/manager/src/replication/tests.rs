@@ -1,0 +1,247 @@
+//! The orders, on real servers.
+
+use fixture::signal;
+use link::Secret;
+use protocol::gtid::{Family, Position};
+use tokio::time::Instant;
+
+use super::*;
+use crate::settings::Password;
+
+const TERM: Term = Term(7);
+const NODE: NodeId = NodeId(0);
+const WITHIN: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_secs(1);
+const REPLICAS_LOGIN: &str =
+    "CREATE USER repl@'%' IDENTIFIED BY 'it''s \\\\ secret'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'";
+
+/// A server of a primary-replica setup, that acknowledges as the lab's does.
+fn server(id: u32) -> fixture::Server {
+    let id = format!("--server-id={id}");
+    let options = [&*id, "--log-bin=b", "--log-slave-updates", "--gtid-strict-mode", "--relay-log=r"];
+    let semi_sync = ["--rpl-semi-sync-slave-enabled=ON", "--rpl-semi-sync-master-timeout=3600000"];
+    let server = fixture::Server::start(&[&options[..], &semi_sync].concat());
+    server.sql("RESET MASTER");
+    server
+}
+
+fn means(server: &fixture::Server, user: &str, password: &str) -> Means {
+    let secret = Secret::Password(password.into());
+    let (address, login) = (server.address().to_string(), Login::new(user, secret));
+    Means { address, login, source: String::new(), account: None }
+}
+
+fn account(password: &str) -> Option<Account> {
+    Some(Account { user: "repl".into(), password: Password(password.into()) })
+}
+
+async fn order(server: &fixture::Server, action: Action) -> Outcome {
+    carry_out(action, means(server, "app", "secret")).await.0
+}
+
+async fn demote(server: &fixture::Server, within: Duration) -> Result<Position, String> {
+    match order(server, Action::Demote { node: NODE, term: TERM, within }).await {
+        Outcome::Replication(action::Outcome::Demoted { node: NODE, term: TERM, position }) => Ok(position),
+        Outcome::Replication(action::Outcome::DemoteFailed { node: NODE, term: TERM, why }) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn promote(server: &fixture::Server, reach: Option<Position>, within: Duration) -> Result<(), String> {
+    match order(server, Action::Promote { node: NODE, term: TERM, reach, within }).await {
+        Outcome::BarrierPassed { node: NODE, term: TERM } => Ok(()),
+        Outcome::BarrierFailed { node: NODE, term: TERM, why } => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn follow(server: &fixture::Server, source: &fixture::Server, password: &str) -> Result<(), String> {
+    let mut means = means(server, "app", "secret");
+    (means.source, means.account) = (source.address().to_string(), account(password));
+    let action = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: WITHIN };
+    match carry_out(action, means).await.0 {
+        Outcome::Replication(action::Outcome::Following { node: NODE, term: TERM }) => Ok(()),
+        Outcome::Replication(action::Outcome::FollowFailed { node: NODE, term: TERM, why }) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+const PASSWORD: &str = r"it's \ secret";
+
+/// A primary with a table, and a replica of it.
+async fn pair() -> (fixture::Server, fixture::Server) {
+    let (one, two) = (server(1), server(2));
+    for server in [&one, &two] {
+        server.sql(REPLICAS_LOGIN);
+        server.sql("CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB; INSERT INTO shop.t VALUES (1); RESET MASTER");
+    }
+    follow(&two, &one, PASSWORD).await.unwrap();
+    assert!(read_only(&two));
+    (one, two)
+}
+
+fn position(text: &str) -> Position {
+    Position::parse(Family::MariaDb, text).unwrap()
+}
+
+fn read_only(server: &fixture::Server) -> bool {
+    server.sql("SELECT @@GLOBAL.read_only") != "0"
+}
+
+fn waits(server: &fixture::Server) -> bool {
+    server.sql("SELECT @@GLOBAL.rpl_semi_sync_master_enabled") != "0"
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + WITHIN;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_primary_changes_places_with_its_replica_and_back() {
+    let (one, two) = pair().await;
+    let mut pair = (&one, &two);
+    for round in 2..=5 {
+        let (old, new) = pair;
+        promote(old, None, WITHIN).await.unwrap();
+        assert!(waits(old) && !waits(new), "round {round}");
+        old.sql(&format!("INSERT INTO shop.t VALUES ({round})"));
+        let reach = demote(old, WITHIN).await.unwrap();
+        assert!(read_only(old) && !waits(old), "round {round}");
+        promote(new, Some(reach), WITHIN).await.unwrap();
+        assert!(!read_only(new) && waits(new), "round {round}");
+        assert_eq!(new.sql("SELECT MAX(id) FROM shop.t"), round.to_string());
+        assert_eq!(new.sql("SHOW ALL SLAVES STATUS"), "");
+        follow(old, new, PASSWORD).await.unwrap();
+        pair = (new, old);
+    }
+    let gtid = |server: &fixture::Server| server.sql("SELECT @@GLOBAL.gtid_current_pos");
+    assert_eq!(gtid(&one), gtid(&two));
+}
+
+#[tokio::test]
+async fn a_server_that_has_not_all_is_not_promoted_and_the_reason_is_told() {
+    let (one, two) = pair().await;
+    let why = promote(&two, Some(position("0-1-99")), SHORT).await.unwrap_err();
+    assert!(why.ends_with("and 0-1-99 is to be applied: the time was over before"), "{why}");
+    assert!(read_only(&two));
+
+    // What it received and cannot apply, it does not have.
+    two.sql("SET sql_log_bin = OFF; INSERT INTO shop.t VALUES (2)");
+    one.sql("INSERT INTO shop.t VALUES (2)");
+    until("it has stopped", || two.sql("SHOW ALL SLAVES STATUS").contains("Duplicate entry")).await;
+    let began = Instant::now();
+    let why = promote(&two, None, WITHIN).await.unwrap_err();
+    assert!(why.contains("its SQL thread has stopped") && why.contains("Duplicate entry"), "{why}");
+    assert!(began.elapsed() < WITHIN / 2 && read_only(&two));
+}
+
+#[tokio::test]
+async fn what_keeps_a_server_from_becoming_read_only_is_told_and_it_stays_writable() {
+    let one = server(1);
+    one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB");
+    let mut beside = Link::connect(&one).await;
+    beside.query("LOCK TABLES shop.t WRITE").await;
+    let why = demote(&one, SHORT).await.unwrap_err();
+    assert!(why.contains("LOCK TABLES of a session"), "{why}");
+    assert!(!read_only(&one));
+    beside.query("INSERT INTO shop.t VALUES (1)").await;
+    beside.query("UNLOCK TABLES").await;
+    demote(&one, WITHIN).await.unwrap();
+    assert!(read_only(&one));
+}
+
+#[tokio::test]
+async fn commits_that_nobody_acknowledges_do_not_keep_a_server_from_becoming_read_only() {
+    let one = server(1);
+    one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB");
+    promote(&one, None, WITHIN).await.unwrap();
+    let mut beside = Link::connect(&one).await;
+    let hangs = tokio::spawn(async move { beside.0.query("INSERT INTO shop.t VALUES (1)", WITHIN).await });
+    until("it waits", || one.sql("SHOW PROCESSLIST").contains("Waiting for semi-sync ACK")).await;
+    let position = demote(&one, SHORT * 2).await.unwrap();
+    assert!(read_only(&one) && !waits(&one));
+    assert_eq!(position.to_string(), one.sql("SELECT @@GLOBAL.gtid_binlog_pos"));
+    assert_eq!(one.sql("SELECT COUNT(*) FROM shop.t"), "1", "it is written here");
+    assert!(hangs.await.unwrap().is_err(), "its client was not told so");
+}
+
+#[tokio::test]
+async fn an_order_that_was_given_up_takes_no_effect_later() {
+    let one = server(1);
+    one.sql("SET GLOBAL read_only = ON");
+    let mut beside = Link::connect(&one).await;
+    let clock: f64 = one.sql(sql::CLOCK).parse().unwrap();
+    beside.query(&sql::writable_before(clock - 0.1)).await;
+    assert!(read_only(&one));
+    beside.query(&sql::writable_before(clock + 60.0)).await;
+    assert!(!read_only(&one));
+
+    one.signal(signal::STOP);
+    let began = Instant::now();
+    let why = demote(&one, SHORT).await;
+    one.signal(signal::CONT);
+    assert!(why.unwrap_err().contains("no answer within"));
+    assert!(began.elapsed() < SHORT * 3);
+}
+
+#[tokio::test]
+async fn why_a_server_does_not_follow_is_told_without_the_password() {
+    let (one, two) = pair().await;
+    let why = follow(&two, &one, "a wrong one").await.unwrap_err();
+    assert!(why.contains("Access denied for user 'repl'"), "{why}");
+    assert!(!why.contains("a wrong one"), "{why}");
+    drop(one);
+    let gone = server(3);
+    let address = gone.address().to_string();
+    drop(gone);
+    let mut means = means(&two, "app", "secret");
+    (means.source, means.account) = (address, account(PASSWORD));
+    let action = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: SHORT };
+    let told = format!("{:?}", carry_out(action, means).await.0);
+    assert!(told.contains("FollowFailed") && told.contains("error connecting to master"), "{told}");
+    assert!(!told.contains("secret"), "{told}");
+}
+
+#[tokio::test]
+async fn what_an_account_may_not_do_is_told_by_its_number() {
+    let one = server(1);
+    one.sql("CREATE USER few@'%' IDENTIFIED BY 'few'");
+    let demote = Action::Demote { node: NODE, term: TERM, within: WITHIN };
+    let (outcome, errno) = carry_out(demote.clone(), means(&one, "few", "few")).await;
+    assert_eq!(errno, Some(1227), "{outcome:?}");
+    // The grants that are advised are enough for each order.
+    one.sql(&crate::grants_for(topology::kind::Kind::Replication, "few"));
+    let two = server(2);
+    two.sql(REPLICAS_LOGIN);
+    let (outcome, errno) = carry_out(demote, means(&one, "few", "few")).await;
+    assert_eq!(errno, None, "{outcome:?}");
+    one.sql("RESET MASTER");
+    two.sql("RESET MASTER");
+    let mut following = means(&one, "few", "few");
+    (following.source, following.account) = (two.address().to_string(), account(PASSWORD));
+    let follow = Action::Follow { node: NODE, source: NodeId(1), term: TERM, within: WITHIN };
+    let (outcome, errno) = carry_out(follow, following).await;
+    assert_eq!(errno, None, "{outcome:?}");
+    let promote = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+    let (outcome, errno) = carry_out(promote, means(&one, "few", "few")).await;
+    assert_eq!(errno, None, "{outcome:?}");
+    assert!(waits(&one) && !read_only(&one));
+}
+
+/// A session of a client's.
+struct Link(link::Link);
+
+impl Link {
+    async fn connect(server: &fixture::Server) -> Self {
+        let Means { address, login, .. } = means(server, "app", "secret");
+        Self(link::Link::connect(&address, &login, WITHIN).await.unwrap())
+    }
+
+    async fn query(&mut self, statement: &str) {
+        self.0.query(statement, WITHIN).await.unwrap();
+    }
+}

@@ -1,0 +1,112 @@
+//! What is asked of the servers of a primary-replica setup, and what comes of it.
+
+use std::time::Duration;
+
+use protocol::gtid::Position;
+
+use crate::{NodeId, Term};
+
+/// What the brain asks the shell to do to a server.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Make it read only; answered by `Demoted` when it says so itself, with all that it has written by then, or by `DemoteFailed`.
+    Demote {
+        /// Which server.
+        node: NodeId,
+        /// The decision it belongs to.
+        term: Term,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Have it apply all that it has received, and `reach` besides; then it follows nobody and is writable. Answered by
+    /// [`crate::fact::Outcome::BarrierPassed`] when it says so itself, or by `BarrierFailed`, after which it may be writable or not.
+    Promote {
+        /// Which server.
+        node: NodeId,
+        /// The decision it belongs to.
+        term: Term,
+        /// What the old primary had written when it was fenced; `None` when that is not known.
+        reach: Option<Position>,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Make it read only, and have it follow `source` from where it stands; answered by `Following` when both its threads run, or by
+    /// `FollowFailed`.
+    Follow {
+        /// Which server.
+        node: NodeId,
+        /// The primary.
+        source: NodeId,
+        /// The decision by which it is.
+        term: Term,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Have the thread that fetches make its connection anew, and see whether its source answers: a replica notices that its source is
+    /// gone only after `slave_net_timeout`. Asked only of one that applies, as MariaDB throws away what it received when neither thread
+    /// runs. Answered by `Reconnected`, or by `ReconnectFailed` when nothing was learned.
+    Reconnect {
+        /// Which server.
+        node: NodeId,
+        /// The primary that it follows.
+        source: NodeId,
+        /// The decision by which it is.
+        term: Term,
+        /// The source has not answered when the thread is not connected after this long.
+        within: Duration,
+    },
+}
+
+impl Action {
+    /// Whom it is asked of.
+    pub fn node(&self) -> NodeId {
+        match self {
+            Self::Demote { node, .. }
+            | Self::Promote { node, .. }
+            | Self::Follow { node, .. }
+            | Self::Reconnect { node, .. } => *node,
+        }
+    }
+
+    /// How long it may take.
+    pub fn within(&self) -> Duration {
+        match self {
+            Self::Demote { within, .. }
+            | Self::Promote { within, .. }
+            | Self::Follow { within, .. }
+            | Self::Reconnect { within, .. } => *within,
+        }
+    }
+}
+
+/// What came of an [`Action`].
+#[allow(missing_docs)] // the fields say what they are by their names and types
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It is read only, and this is all it has.
+    Demoted { node: NodeId, term: Term, position: Position },
+    /// It could not be made so.
+    DemoteFailed { node: NodeId, term: Term, why: String },
+    /// It follows the primary of that term.
+    Following { node: NodeId, term: Term },
+    /// It does not.
+    FollowFailed { node: NodeId, term: Term, why: String },
+    /// The thread that fetches was started again; `receives`: it is connected to its source.
+    Reconnected { node: NodeId, term: Term, receives: bool },
+    /// It could not be, and nothing was learned.
+    ReconnectFailed { node: NodeId, term: Term, why: String },
+}
+
+impl Outcome {
+    /// The node it is about.
+    pub fn node(&self) -> NodeId {
+        match self {
+            Self::Demoted { node, .. }
+            | Self::DemoteFailed { node, .. }
+            | Self::Following { node, .. }
+            | Self::FollowFailed { node, .. }
+            | Self::Reconnected { node, .. }
+            | Self::ReconnectFailed { node, .. } => *node,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Every other server is read only and follows the primary: what is, compared with what should be, after every fact.
+//!
+//! Invariant: nobody follows before it is known to have nothing that the primary has not; who has is left alone, read only.
+
+use std::time::Duration;
+
+use super::sight::{answers, own};
+use super::{Action, Replication, retry_at};
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::finding::Serves;
+use crate::routes::LaneState;
+use crate::view::Level;
+use crate::{NodeId, Term};
+
+/// How long a server may take to stop what it follows, and to begin with another. As long as that runs it cannot be promoted.
+const FOLLOW_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How the last order to follow, or to be read only, went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Followed {
+    #[default]
+    Unasked,
+    /// It was carried out then: the next word is awaited.
+    Done(Now),
+    /// It failed; not again before then.
+    Failed(Now),
+}
+
+impl Replication {
+    /// After the plan has done its part.
+    pub fn act(&mut self, core: &mut Core) {
+        if core.settings.replication.dry_run || !self.decided {
+            return;
+        }
+        let Some(sole) = self.sole_writer(core) else { return };
+        let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
+        let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
+        for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
+            if !answers(core.node(id)) || self.waits(core, id) {
+                continue;
+            }
+            if self.may_write(core, id) {
+                self.demote(core, id, term, core.settings.barrier_deadline);
+            } else if let Some(primary) = primary.filter(|primary| self.should_follow(core, id, *primary)) {
+                self.order(core, Action::Follow { node: id, source: primary, term, within: FOLLOW_DEADLINE });
+            }
+        }
+    }
+
+    /// An order is out, or its effect is not seen yet, or it failed a moment ago.
+    fn waits(&self, core: &Core, id: NodeId) -> bool {
+        self.is_ordered(core, id)
+            || match self.server(id).followed {
+                Followed::Unasked => false,
+                Followed::Done(at) => !core.node(id).answered_since(at),
+                Followed::Failed(again) => core.now < again,
+            }
+    }
+
+    /// Before anything else it must not take writes.
+    fn may_write(&self, core: &Core, id: NodeId) -> bool {
+        self.server(id).may_write.is_some() || own(core.node(id)).is_some_and(|status| !status.read_only)
+    }
+
+    fn should_follow(&self, core: &Core, id: NodeId, primary: NodeId) -> bool {
+        let (node, server) = (core.node(id), self.server(id));
+        let Some(status) = own(node).filter(|status| !status.galera && server.errant.is_none()) else {
+            return false;
+        };
+        // Its own standing was compared with the primary's.
+        if status.position.is_none() || server.compared != status.position {
+            return false;
+        }
+        let address = &core.node(primary).address;
+        match status.source() {
+            // Somebody must look at what it cannot apply.
+            Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,
+            Some(channel) => channel.source != *address || !channel.sql_running || channel.io_stopped,
+            None => status.channels.is_empty(),
+        }
+    }
+
+    pub(super) fn following(&mut self, core: &mut Core, node: NodeId, term: Term) {
+        self.server_mut(node).may_write = None;
+        self.server_mut(node).followed = Followed::Done(core.now);
+        if term == core.term
+            && let Some(primary) = core.writer
+        {
+            let text = format!("{} follows {}", core.name(node), core.name(primary));
+            core.say(Level::Info, text);
+        }
+    }
+
+    pub(super) fn follow_failed(&mut self, core: &mut Core, node: NodeId, term: Term, why: &str) {
+        self.server_mut(node).followed = Followed::Failed(retry_at(core.now));
+        if term == core.term {
+            let text = format!("{} does not follow the primary: {why}", core.name(node));
+            core.note(Level::Warn, text);
+        }
+    }
+}
+
+/// It takes statements, and answers.
+fn leads(core: &Core, primary: NodeId) -> bool {
+    let node = core.node(primary);
+    node.lane == LaneState::Open && node.verdict.serves != Serves::No && answers(node)
+}

@@ -1,0 +1,150 @@
+//! A primary and its replicas: what its servers say, who may follow whom, and what may be asked of them.
+//!
+//! ```text
+//!   sql ──(the shell asks)──> status ──> words      what a server says against itself: a table of rules
+//!                               │  └───> channel    what it says of the source that it follows
+//!                               ├──> sight          what the servers are to each other: who stands apart, who lost what
+//!                               ├──> witness        a primary that is silent: do its replicas still receive from it?
+//!                               ├──> successor      who takes over, and what that may lose
+//!                               ├──> start          who writes when nobody has been decided on in this life
+//!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
+//!                               └──> follow         every other server is read only and follows the primary
+//! ```
+//!
+//! The general brain comes in through `crate::group` only. `change` runs only while the plan moves the writer; `follow` compares what is
+//! with what should be after every fact, so that it does not matter how a server came to stand apart, nor when this program was started.
+//!
+//! Invariant: one order to a server at a time; the next is given when the one before was answered, or its time is over.
+
+pub mod action;
+mod change;
+pub mod channel;
+mod follow;
+pub mod settings;
+mod sight;
+pub mod sql;
+mod start;
+pub mod status;
+mod successor;
+mod witness;
+pub mod words;
+
+use std::time::Duration;
+
+pub use self::action::{Action, Outcome};
+use self::change::Fence;
+pub use self::channel::{Channel, channel};
+use self::follow::Followed;
+pub use self::settings::{FailoverPolicy, Settings};
+use self::sight::{LastWord, Said};
+pub use self::status::{ReplicationStatus, SemiSync};
+use self::witness::Asked;
+use protocol::gtid::Position;
+use protocol::gtid::mariadb::State;
+
+use crate::core::Core;
+use crate::fact::Now;
+use crate::{NodeId, Term};
+
+/// An action that failed is tried again after this long.
+const RETRY_GAP: Duration = Duration::from_secs(1);
+/// The shell keeps the deadline of an order; its answer may arrive so much later.
+const ANSWER_GRACE: Duration = Duration::from_millis(500);
+
+/// All that is held true of the servers together, beside what is held true of each.
+#[derive(Clone, Debug)]
+pub(crate) struct Replication {
+    servers: Vec<Server>,
+    /// Of the change of the primary that runs.
+    fence: Option<Fence>,
+    /// What the primary said last while it was the primary.
+    last_word: Option<LastWord>,
+    /// Since this process started a server has taken over, or has been confirmed: whoever else is writable must not be.
+    decided: bool,
+    /// The primary has not been heard as such since then.
+    lost_since: Option<Now>,
+    /// When the last automatic failover was decided on.
+    failed_over: Option<Now>,
+}
+
+/// What is held true of a server as part of the setup.
+#[derive(Clone, Debug, Default)]
+struct Server {
+    /// It may be writable, whatever it said last: it was ordered to become so, and not ordered back since.
+    may_write: Option<Term>,
+    /// An order to it is out, and is given up then.
+    order: Option<Now>,
+    /// How the last order to be read only, or to follow, went.
+    followed: Followed,
+    /// Whether it still receives from a silent primary.
+    witness: Asked,
+    /// What it has that the primary has not, as it was found last.
+    errant: Option<String>,
+    /// Its word that is compared next.
+    said: Option<Said>,
+    /// Where it stood when that was found.
+    compared: Option<Position>,
+    /// The primary's link is new since then: it may have come back without what it had.
+    uncompared: Option<Now>,
+    /// All that it had, by its first word after the primary's link was new, and when that came.
+    has_since: Option<(Now, State)>,
+    /// What others have of its own transactions and it has not: it came back without them.
+    lost: Option<String>,
+    /// It said that it is writable when it took over: older words of it do not count.
+    writable_since: Option<Now>,
+}
+
+impl Replication {
+    pub fn new(nodes: usize) -> Self {
+        Self {
+            servers: vec![Server::default(); nodes],
+            fence: None,
+            last_word: None,
+            decided: false,
+            lost_since: None,
+            failed_over: None,
+        }
+    }
+
+    fn server(&self, id: NodeId) -> &Server {
+        &self.servers[usize::from(id.0)]
+    }
+
+    fn server_mut(&mut self, id: NodeId) -> &mut Server {
+        &mut self.servers[usize::from(id.0)]
+    }
+
+    /// Gives an order.
+    fn order(&mut self, core: &mut Core, action: Action) {
+        self.server_mut(action.node()).order = Some(core.now + action.within() + ANSWER_GRACE);
+        core.out.push(action.into());
+    }
+
+    /// An order to it is out.
+    fn is_ordered(&self, core: &Core, id: NodeId) -> bool {
+        self.server(id).order.is_some_and(|give_up| core.now < give_up)
+    }
+
+    /// What came of an action.
+    pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
+        self.server_mut(outcome.node()).order = None;
+        match outcome {
+            Outcome::Demoted { node, term, position } => self.demoted(core, node, term, position),
+            Outcome::DemoteFailed { node, term, why } => self.demote_failed(core, node, term, &why),
+            Outcome::Following { node, term } => self.following(core, node, term),
+            Outcome::FollowFailed { node, term, why } => self.follow_failed(core, node, term, &why),
+            Outcome::Reconnected { node, receives, .. } => self.reconnected(core, node, receives),
+            Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
+        }
+    }
+
+    /// The server that was to take over has answered.
+    pub fn promote_answered(&mut self, id: NodeId) {
+        self.server_mut(id).order = None;
+    }
+}
+
+/// When something that failed may be tried again.
+fn retry_at(now: Now) -> Now {
+    now + RETRY_GAP
+}

@@ -1,0 +1,32 @@
+//! What may be set about a primary with replicas, and about no other cluster.
+
+use std::time::Duration;
+
+/// What is done when the primary is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailoverPolicy {
+    /// The best replica is promoted.
+    #[default]
+    Automatic,
+    /// Who would be promoted, and why, is said; traffic is held until an operator orders a switchover.
+    Manual,
+}
+
+/// How the loss of the primary is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What is done when it is lost.
+    pub failover: FailoverPolicy,
+    /// After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not
+    /// wait. Not kept over a restart of this program.
+    pub failover_gap: Duration,
+    /// Nothing is done that was not ordered: no failover, no server made read only, none told whom to follow. What would have been done is said.
+    pub dry_run: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { failover: FailoverPolicy::default(), failover_gap: Duration::from_secs(60), dry_run: false }
+    }
+}

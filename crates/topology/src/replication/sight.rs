@@ -1,0 +1,259 @@
+//! What the servers are to each other: who stands apart, who came back without what it had, and what that says against one.
+//!
+//! Enters: what each said last. Leaves: how far each is behind, the transactions that the primary has not, and the finding of the first rule
+//! that speaks against a server.
+
+use std::time::Duration;
+
+use protocol::gtid::mariadb::{Run, State};
+use protocol::gtid::{History, Position};
+
+use super::Replication;
+use super::status::ReplicationStatus;
+use super::words::{self, Sight};
+use crate::NodeId;
+use crate::belief::Belief;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::finding::{Finding, NodeState, Serves, refused};
+use crate::routes::LaneState;
+use crate::status::Status;
+
+/// Replicas that are less far behind than this, in seconds, are alike when a switchover chooses among them.
+const LAG_ALIKE_S: u64 = 5;
+
+/// So long after a change the servers are asked again and again, so that they follow the new primary at once: with semi-synchronous
+/// replication its first commit waits for that.
+const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
+
+/// What the primary said last as such.
+#[derive(Clone, Debug)]
+pub(super) struct LastWord {
+    pub position: Option<Position>,
+    /// A commit waited for a replica: semi-synchronous replication was in force.
+    pub waited: bool,
+    /// Replicas that acknowledged to it.
+    pub acknowledging: u32,
+    pub asked: Now,
+}
+
+/// A server's word that is yet to be compared with a later one of the primary.
+#[derive(Clone, Debug)]
+pub(super) struct Said {
+    at: Now,
+    state: State,
+    position: Option<Position>,
+}
+
+/// What the server said last.
+pub(super) fn own(node: &Belief) -> Option<&ReplicationStatus> {
+    node.status.as_ref().and_then(Status::replication)
+}
+
+/// It answers, whatever it says.
+pub(super) fn answers(node: &Belief) -> bool {
+    node.linked && !node.verdict.gone && node.status.is_some()
+}
+
+/// It takes writes from whomever, by its own word.
+pub(super) fn writes(node: &Belief) -> bool {
+    answers(node) && own(node).is_some_and(|status| !status.read_only && status.channels.is_empty())
+}
+
+/// All that a server has applied, server by server.
+pub(super) fn history(status: &ReplicationStatus) -> Option<State> {
+    let Some(History::MariaDb(mut state)) = status.history.clone() else { return None };
+    // A server that was made from a backup has a position and no binlog.
+    if let Some(Position::MariaDb(position)) = &status.position {
+        state.add_position(position);
+    }
+    Some(state)
+}
+
+/// The same, and all that it has received.
+fn all_of(status: &ReplicationStatus) -> State {
+    let mut state = history(status).unwrap_or_default();
+    if let Some(Position::MariaDb(has)) = &status.has() {
+        state.add_position(has);
+    }
+    state
+}
+
+impl Replication {
+    /// Before the servers are judged: who is behind, when a planned switchover is to choose.
+    pub fn look_around(&mut self, core: &mut Core) {
+        for id in ids(&core.nodes) {
+            let lag = own(core.node(id)).and_then(|status| status.source()?.lag_s).unwrap_or(0);
+            let behind = if lag > LAG_ALIKE_S { lag } else { 0 };
+            core.node_mut(id).behind = u32::try_from(behind).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
+    /// they were compared.
+    pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        if core.writer == Some(id) && self.fence.is_none() {
+            self.server_mut(id).uncompared = Some(core.now);
+            for server in &mut self.servers {
+                server.has_since = None;
+            }
+            let why = "its link is new: whether it has all that its replicas have is being compared";
+            core.doubt(id, why.into(), false);
+        }
+    }
+
+    /// What it said is not enough to end a doubt.
+    pub fn keeps_doubt(&self, core: &Core, id: NodeId) -> bool {
+        core.writer == Some(id) && self.server(id).uncompared.is_some()
+    }
+
+    /// The server said this.
+    pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+        if core.writer == Some(id) {
+            if self.fence.is_none() {
+                self.compare_new_link(core, id, status, asked);
+                self.primary_said(core, id, status, asked);
+            }
+            return;
+        }
+        let new_link = core.writer.and_then(|primary| self.server(primary).uncompared);
+        let server = self.server_mut(id);
+        if server.has_since.is_none() && new_link.is_some_and(|since| asked > since) {
+            server.has_since = Some((core.now, all_of(status)));
+        }
+        if server.said.is_none()
+            && let Some(state) = history(status)
+        {
+            server.said = Some(Said { at: core.now, state, position: status.position.clone() });
+        }
+    }
+
+    /// What another has and the primary has not is told only by a word of the primary that was asked for when the other's was there: all
+    /// that it shows can have come from the primary.
+    fn primary_said(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+        if self.server(id).writable_since.is_some_and(|since| asked <= since) || status.read_only {
+            return;
+        }
+        self.lost_since = None;
+        self.last_word = Some(LastWord {
+            position: status.position.clone(),
+            waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
+            acknowledging: status.semi_sync.replicas,
+            asked,
+        });
+        let Some(primary) = history(status) else { return };
+        for other in ids(&core.nodes).filter(|other| *other != id) {
+            let server = self.server_mut(other);
+            let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
+            let errant = said.state.minus(&primary);
+            server.errant = (!errant.is_empty()).then(|| errant.to_string());
+            server.compared = said.position;
+        }
+    }
+
+    /// Whether the primary, whose link is new, has all that it wrote before: what others have of its own transactions.
+    fn compare_new_link(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+        if self.server(id).uncompared.is_none_or(|since| asked <= since) {
+            return;
+        }
+        let others = || ids(&core.nodes).filter(|other| *other != id && answers(core.node(*other)));
+        let spoke = |other: NodeId| self.server(other).has_since.as_ref().filter(|(at, _)| *at < asked);
+        if !others().all(|other| spoke(other).is_some()) {
+            return;
+        }
+        let mine = history(status).unwrap_or_default();
+        let lost = others().find_map(|other| {
+            let (_, theirs) = spoke(other)?;
+            let lacking = theirs.minus(&mine);
+            let of_mine: Vec<String> =
+                lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
+            (!of_mine.is_empty()).then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
+        });
+        let server = self.server_mut(id);
+        server.lost = lost;
+        server.uncompared = None;
+    }
+
+    /// It waits for a comparison without which nobody follows a new primary.
+    pub fn is_unclear(&self, core: &Core) -> bool {
+        let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return false };
+        let since = self.server(primary).writable_since;
+        let is_new = since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER);
+        is_new
+            && ids(&core.nodes).any(|id| {
+                let node = core.node(id);
+                id != primary && answers(node) && own(node).is_some() && self.server(id).compared.is_none()
+            })
+    }
+
+    /// What speaks against a server that answers, beside its own words.
+    pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        let node = core.node(id);
+        let status = own(node).filter(|status| !status.galera)?;
+        let Some(primary) = core.writer else { return before_the_first(core, id) };
+        if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
+            return words::unfit(status);
+        }
+        if primary == id {
+            return self.against_primary(core, id, status);
+        }
+        let primary = core.node(primary);
+        let sight = Sight {
+            status,
+            source: status.source().map_or("", |channel| called(core, &channel.source)),
+            primary: Some((&primary.name, &primary.address)),
+            primary_answers: answers(primary) && primary.verdict.serves != Serves::No,
+            errant: self.server(id).errant.as_deref(),
+        };
+        words::replica(&sight)
+    }
+
+    fn against_primary(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> Option<Finding> {
+        let (node, server) = (core.node(id), self.server(id));
+        if let Some(lost) = &server.lost {
+            let text = format!("came back without transactions of its own: {lost}");
+            return Some(refused("lost_transactions", text));
+        }
+        // What the plan does to it itself is no news, nor is what it said before it took over.
+        let in_use = node.lane != LaneState::Shut && self.fence.is_none();
+        let counts = server.writable_since.is_none_or(|since| node.answered_since(since));
+        (in_use && counts && status.read_only)
+            .then(|| refused("read_only", "is read only: read_only is set".into()))
+    }
+
+    /// What is said of a server that works, to follow its name and a colon.
+    pub fn well(&self, core: &Core, id: NodeId) -> String {
+        let source = own(core.node(id)).and_then(|status| Some(&status.source()?.source));
+        match source {
+            _ if self.fence.as_ref().is_some_and(|fence| fence.to == id) => {
+                "about to become the primary".into()
+            }
+            Some(address) => format!("follows {}", called(core, address)),
+            None if core.writer == Some(id) && self.fence.is_some() => "the primary until now".into(),
+            None if core.writer == Some(id) => "the primary".into(),
+            None => "follows nobody".into(),
+        }
+    }
+}
+
+/// The name of the server at that address, or the address.
+fn called<'a>(core: &'a Core, address: &'a str) -> &'a str {
+    core.nodes.iter().find(|node| node.address == address).map_or(address, |node| &node.name)
+}
+
+/// Nobody was decided on yet: the one that takes writes, and none when that are several.
+fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
+    let writing: Vec<&str> =
+        core.nodes.iter().filter(|node| writes(node)).map(|node| node.name.as_str()).collect();
+    if writing.len() > 1 && writes(core.node(id)) {
+        let text = format!(
+            "cannot be told from another primary: {} are writable and follow nobody",
+            writing.join(" and ")
+        );
+        return Some(refused("two_primaries", text));
+    }
+    let source = own(core.node(id))?.source()?;
+    let sentence = format!("follows {}", called(core, &source.source));
+    Some(Finding { problem: "replica", state: NodeState::Joining, serves: Serves::Stays, sentence })
+}

@@ -1,0 +1,121 @@
+//! Who writes when this process has just started.
+//!
+//! ```text
+//!   nothing on disk   the one that is writable; or, when none is, the one that the others follow
+//!   a writer on disk  itself, when it is writable; the one it follows, when that is; else as after a loss
+//! ```
+//!
+//! Invariant: nobody is made writable before all that answer were heard; and a server whose primary does not answer is not promoted at the
+//! first start, when nothing is known of that primary.
+
+use super::Replication;
+use super::sight::{answers, history, own, writes};
+use crate::NodeId;
+use crate::core::Core;
+use crate::election::ids;
+use crate::finding::{NodeState, Serves};
+use crate::group::Heir;
+
+impl Replication {
+    /// Who is to write. `time_up`: whoever has not been heard by now is not waited for.
+    pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+        let Some(last) = core.writer else { return first(core, time_up) };
+        let node = core.node(last);
+        let is_settled = node.doubt.is_none() && !node.drained() && node.verdict.serves != Serves::No;
+        if is_settled && writes(node) {
+            return Heir::This(last);
+        }
+        if !time_up || node.doubt.is_some() || node.verdict.state == NodeState::Unknown {
+            return Heir::Soon(format!("{} wrote before this start: it is being asked", node.name));
+        }
+        if let Some(other) = took_its_place(core, last) {
+            return Heir::This(other);
+        }
+        self.heir(core, last)
+    }
+}
+
+/// The only writable server, when the last writer follows it: another hand moved the primary.
+fn took_its_place(core: &Core, last: NodeId) -> Option<NodeId> {
+    let source = own(core.node(last)).filter(|_| answers(core.node(last)))?.source()?;
+    let mut writing = ids(&core.nodes).filter(|id| writes(core.node(*id)));
+    let only = writing.next().filter(|id| *id != last && core.node(*id).address == source.source)?;
+    let is_usable = !core.node(only).drained() && own(core.node(only)).is_some_and(|status| !status.galera);
+    (writing.next().is_none() && is_usable).then_some(only)
+}
+
+/// Nothing is on disk.
+fn first(core: &Core, time_up: bool) -> Heir {
+    let all: Vec<NodeId> = ids(&core.nodes).collect();
+    let silent: Vec<&str> =
+        core.nodes.iter().filter(|node| !answers(node)).map(|node| node.name.as_str()).collect();
+    if !time_up {
+        return Heir::Soon("not every server has been heard yet".into());
+    }
+    let writing: Vec<NodeId> = all.iter().copied().filter(|id| writes(core.node(*id))).collect();
+    let elsewhere = |root: NodeId| {
+        core.nodes.iter().find_map(|node| {
+            let source = &own(node)?.source()?.source;
+            let other = core.nodes.iter().find(|other| other.address == *source)?;
+            (other.name != core.name(root)).then(|| format!("{} follows {}", node.name, other.name))
+        })
+    };
+    match &*writing {
+        [one] if core.node(*one).verdict.serves == Serves::No => {
+            Heir::Nobody(format!("no server can write: {}", core.why_nobody()))
+        }
+        [one] => match elsewhere(*one) {
+            None => Heir::This(*one),
+            Some(who) => Heir::Nobody(format!(
+                "{} is writable, but {who}: which is the primary cannot be told at the first start",
+                core.name(*one)
+            )),
+        },
+        [] if !silent.is_empty() => Heir::Nobody(format!(
+            "no server is writable, and {} cannot be asked: nobody is promoted at the first start",
+            silent.join(" and ")
+        )),
+        [] => root(core, &all),
+        several => {
+            let names: Vec<&str> = several.iter().map(|id| core.name(*id)).collect();
+            Heir::Nobody(format!(
+                "the primary cannot be told: {} are writable and follow nobody; make all but one read only",
+                names.join(" and ")
+            ))
+        }
+    }
+}
+
+/// All answer and none is writable: the one that all others follow, or that has all that they have.
+fn root(core: &Core, all: &[NodeId]) -> Heir {
+    let alone = |id: &NodeId| own(core.node(*id)).is_some_and(|status| status.channels.is_empty());
+    let follows = |id: NodeId, root: NodeId| {
+        let source = own(core.node(id)).and_then(|status| status.source());
+        source.is_some_and(|channel| channel.source == core.node(root).address)
+    };
+    let has_all = |root: NodeId| {
+        let mine = own(core.node(root)).and_then(history).unwrap_or_default();
+        all.iter().all(|id| own(core.node(*id)).and_then(history).is_none_or(|theirs| mine.contains(&theirs)))
+    };
+    let roots: Vec<NodeId> = all.iter().copied().filter(alone).collect();
+    let nobody_follows = roots.len() == all.len();
+    let fits = |root: NodeId| {
+        core.node(root).verdict.serves != Serves::No
+            && !core.node(root).drained()
+            && has_all(root)
+            && (nobody_follows
+                || (roots.len() == 1 && all.iter().all(|id| *id == root || follows(*id, root))))
+    };
+    let best = roots
+        .iter()
+        .copied()
+        .filter(|id| fits(*id))
+        .min_by_key(|id| (u32::MAX - core.node(*id).priority, *id));
+    match best {
+        Some(best) => Heir::This(best),
+        None => Heir::Nobody(
+            "no server is writable, and none is there that all others follow and that has all they have: make the primary writable"
+                .into(),
+        ),
+    }
+}

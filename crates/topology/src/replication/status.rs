@@ -1,0 +1,115 @@
+//! What a server of a primary-replica setup says of itself, and how it is read from the rows that it gives. A value that is not said, or
+//! not understood, stays unsaid.
+
+use protocol::gtid::{Family, History, Position};
+
+use super::channel::Channel;
+
+/// One answer to the status query.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ReplicationStatus {
+    /// server_id.
+    pub server_id: u32,
+    /// read_only (any value but OFF/0).
+    pub read_only: bool,
+    /// log_bin.
+    pub log_bin: bool,
+    /// log_slave_updates.
+    pub log_replica_updates: bool,
+    /// gtid_strict_mode.
+    pub gtid_strict_mode: bool,
+    /// wsrep_on: it is a Galera node.
+    pub galera: bool,
+    /// gtid_current_pos: all that it has written or applied; `None` when it could not be read.
+    #[serde(serialize_with = "as_text")]
+    pub position: Option<Position>,
+    /// gtid_binlog_state: the same, server by server.
+    #[serde(serialize_with = "as_text")]
+    pub history: Option<History>,
+    /// Its sources; a primary has none.
+    pub channels: Vec<Channel>,
+    /// Semi-synchronous replication.
+    pub semi_sync: SemiSync,
+    /// Threads_connected.
+    pub threads_connected: u32,
+}
+
+/// Whether it waits, or is waited for, at a commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct SemiSync {
+    /// As a primary it is to wait for a replica.
+    pub primary_enabled: bool,
+    /// It does wait; off while it has fallen back to asynchronous replication.
+    pub primary_active: bool,
+    /// Replicas that acknowledge.
+    pub replicas: u32,
+    /// As a replica it is to acknowledge.
+    pub replica_enabled: bool,
+    /// It does.
+    pub replica_active: bool,
+}
+
+#[allow(clippy::ref_option)] // serde gives it so
+fn as_text<T: ToString, S: serde::Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(&value.to_string()),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl ReplicationStatus {
+    /// All that it has, applied or only received.
+    pub fn has(&self) -> Option<Position> {
+        let applied = self.position.clone()?;
+        let received = self.channels.iter().filter_map(Channel::received);
+        Some(received.fold(applied, |all, received| all.union(&received).unwrap_or(all)))
+    }
+
+    /// The one source that it follows.
+    pub fn source(&self) -> Option<&Channel> {
+        match &*self.channels {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+}
+
+impl Channel {
+    /// What it has received.
+    pub fn received(&self) -> Option<Position> {
+        Position::parse(Family::MariaDb, &self.received).ok()
+    }
+}
+
+/// Reads the answers to [`super::sql::VARIABLES`] and [`super::sql::STATUS`]; each argument gives the value of a name.
+pub fn read<'a>(
+    variables: impl Fn(&str) -> Option<&'a str>,
+    status: impl Fn(&str) -> Option<&'a str>,
+    channels: Vec<Channel>,
+) -> ReplicationStatus {
+    let on = |value: Option<&str>| {
+        value.is_some_and(|value| {
+            !["OFF", "0", "FALSE", "NO", ""].iter().any(|off| value.eq_ignore_ascii_case(off))
+        })
+    };
+    let number = |value: Option<&str>| value.and_then(|value| value.parse().ok()).unwrap_or(0);
+    ReplicationStatus {
+        server_id: number(variables("server_id")),
+        read_only: on(variables("read_only")),
+        log_bin: on(variables("log_bin")),
+        log_replica_updates: on(variables("log_slave_updates")),
+        gtid_strict_mode: on(variables("gtid_strict_mode")),
+        galera: on(variables("wsrep_on")),
+        position: variables("gtid_current_pos").and_then(|text| Position::parse(Family::MariaDb, text).ok()),
+        history: variables("gtid_binlog_state").and_then(|text| History::parse(Family::MariaDb, text).ok()),
+        channels,
+        semi_sync: SemiSync {
+            primary_enabled: on(variables("rpl_semi_sync_master_enabled")),
+            primary_active: on(status("Rpl_semi_sync_master_status")),
+            replicas: number(status("Rpl_semi_sync_master_clients")),
+            replica_enabled: on(variables("rpl_semi_sync_slave_enabled")),
+            replica_active: on(status("Rpl_semi_sync_slave_status")),
+        },
+        threads_connected: number(status("Threads_connected")),
+    }
+}

@@ -1,0 +1,146 @@
+//! A primary that is only silent: whether its replicas still receive from it.
+//!
+//! ```text
+//!   silent ──> each replica that answers: its fetching thread is not connected ──────────────> has lost it
+//!                                         connected ──> asked to connect anew ── fails ──────> has lost it
+//!                                                                              └ connected ──> still receives: a veto
+//! ```
+//!
+//! A replica notices by itself that its source is gone only after `slave_net_timeout`. Invariant: without one replica that has lost it,
+//! and with any that may still receive from it, nothing is moved.
+
+use std::time::Duration;
+
+use super::sight::{answers, own};
+use super::{Action, Replication, retry_at};
+use crate::NodeId;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::finding::NodeState;
+
+/// That a replica receives is believed for so long.
+const RECEIVES_FOR: Duration = Duration::from_secs(2);
+
+/// What came of asking a replica to connect to its source anew.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Asked {
+    #[default]
+    Not,
+    Receives(Now),
+    Lost(Now),
+    Failed {
+        again: Now,
+        why: String,
+    },
+}
+
+/// What speaks against giving the primary up.
+pub(super) enum Veto {
+    /// Somebody still has to say something.
+    Waits,
+    /// It lives, or may live. `serves`: those who are connected to it are served.
+    Lives { why: String, serves: bool },
+}
+
+/// What one replica says of a silent primary.
+enum Vote {
+    Lost,
+    Waits,
+    Receives(String),
+}
+
+impl Replication {
+    /// Whether something speaks against giving up `primary`, against which its verdict speaks.
+    pub(super) fn veto(&mut self, core: &mut Core, primary: NodeId) -> Option<Veto> {
+        let node = core.node(primary);
+        let name = node.name.clone();
+        if let Some((errno, _)) = &node.rejected
+            && node.verdict.problem == "rejected"
+        {
+            // 1053: it is about to stop.
+            let serves = *errno != 1053;
+            let why = format!("{name} {}: it lives, and nothing is moved", node.verdict.reason);
+            return Some(Veto::Lives { why, serves });
+        }
+        if node.verdict.state != NodeState::Silent {
+            return None;
+        }
+        let since = node.counts.missed_since.unwrap_or_default();
+        let mut lost = 0;
+        let mut waits = false;
+        for id in ids(&core.nodes).filter(|id| *id != primary).collect::<Vec<_>>() {
+            match self.vote(core, id, primary, since) {
+                None => {}
+                Some(Vote::Lost) => lost += 1,
+                Some(Vote::Waits) => waits = true,
+                Some(Vote::Receives(how)) => {
+                    let why = format!("{name} does not answer, but {how}: nothing is moved");
+                    return Some(Veto::Lives { why, serves: false });
+                }
+            }
+        }
+        if waits {
+            return Some(Veto::Waits);
+        }
+        (lost == 0).then(|| {
+            let why =
+                format!("{name} does not answer, and no replica can tell whether it lives: nothing is moved");
+            Veto::Lives { why, serves: false }
+        })
+    }
+
+    /// `None`: it has nothing to say about it.
+    fn vote(&mut self, core: &mut Core, id: NodeId, primary: NodeId, since: Now) -> Option<Vote> {
+        let node = core.node(id);
+        let name = node.name.clone();
+        let channel = own(node).filter(|_| answers(node))?.source()?;
+        if channel.source != core.node(primary).address {
+            return None;
+        }
+        let (connected, applies) = (channel.io_running, channel.sql_running);
+        if self.is_ordered(core, id) {
+            return Some(Vote::Waits);
+        }
+        if channel.io_stopped {
+            return None;
+        }
+        let still = format!("{name} still receives from it");
+        let since = match &self.server(id).witness {
+            Asked::Lost(at) if *at > since && !node.answered_since(*at) => return Some(Vote::Lost),
+            Asked::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
+                return Some(Vote::Receives(still));
+            }
+            Asked::Failed { again, why } if core.now < *again => {
+                let how = format!("{still} as far as it knows, and could not be asked ({why})");
+                return Some(Vote::Receives(how));
+            }
+            // Its word of a moment when the connection was being made is none.
+            Asked::Receives(at) | Asked::Lost(at) => since.max(*at),
+            Asked::Not | Asked::Failed { .. } => since,
+        };
+        if !node.answered_since(since) {
+            core.ask_probe(id);
+            return Some(Vote::Waits);
+        }
+        if !connected {
+            return Some(Vote::Lost);
+        }
+        if !applies || core.settings.replication.dry_run {
+            let why = if applies { "dry_run is set" } else { "its SQL thread is stopped" };
+            return Some(Vote::Receives(format!("{still} as far as it knows, and is not asked ({why})")));
+        }
+        let within = core.settings.probe_interval * core.settings.misses_max;
+        self.order(core, Action::Reconnect { node: id, source: primary, term: core.term, within });
+        Some(Vote::Waits)
+    }
+
+    pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {
+        let asked = if receives { Asked::Receives(core.now) } else { Asked::Lost(core.now) };
+        self.server_mut(id).witness = asked;
+    }
+
+    pub(super) fn reconnect_failed(&mut self, core: &Core, id: NodeId, why: String) {
+        self.server_mut(id).witness = Asked::Failed { again: retry_at(core.now), why };
+    }
+}

@@ -1,0 +1,170 @@
+//! May a server take part, by its own words and by its place among the others: the table of rules for a primary and its replicas.
+//!
+//! Enters: what a server said, and who the primary is. Leaves: the first rule that speaks against it; or nothing. A server against which
+//! nothing speaks may be the primary, or become it.
+
+use super::channel::Channel;
+use super::status::ReplicationStatus;
+use crate::finding::{Finding, NodeState, Rules, Serves, refused};
+
+/// What a rule looks at.
+pub(super) struct Sight<'a> {
+    pub status: &'a ReplicationStatus,
+    /// The name of the one it follows.
+    pub source: &'a str,
+    /// The primary's name and address, when there is one and it is another server.
+    pub primary: Option<(&'a str, &'a str)>,
+    /// The primary answers.
+    pub primary_answers: bool,
+    /// The transactions that it has and the primary has not.
+    pub errant: Option<&'a str>,
+}
+
+impl<'a> Sight<'a> {
+    fn source(&self) -> Option<&'a Channel> {
+        self.status.source()
+    }
+}
+
+struct Rule {
+    name: &'static str,
+    state: NodeState,
+    serves: Serves,
+    matches: fn(&Sight) -> bool,
+    sentence: fn(&Sight) -> String,
+}
+
+/// What a server says against itself, whatever it is to the others.
+pub fn examine(status: &ReplicationStatus) -> Option<Finding> {
+    status.galera.then(|| {
+        refused("galera_node", "is a Galera node, and cluster.kind is \"replication\": set \"galera\"".into())
+    })
+}
+
+/// Of one that is not the primary: the graver ones first.
+const REPLICA: &[Rule] = &[
+    Rule {
+        name: "errant",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.errant.is_some(),
+        sentence: |s| format!("has transactions that the primary has not: {}", s.errant.unwrap_or_default()),
+    },
+    Rule {
+        name: "stray",
+        state: NodeState::Joining,
+        serves: Serves::No,
+        matches: |s| s.primary.is_some() && s.status.channels.is_empty(),
+        sentence: |s| format!("follows nobody, and is to follow {}", primary(s)),
+    },
+    Rule {
+        name: "several_sources",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.status.channels.len() > 1,
+        sentence: |s| format!("follows {} sources at once", s.status.channels.len()),
+    },
+    Rule {
+        name: "other_source",
+        state: NodeState::Joining,
+        serves: Serves::No,
+        matches: |s| {
+            s.source().zip(s.primary).is_some_and(|(channel, (_, address))| channel.source != address)
+        },
+        sentence: |s| format!("follows {}, and is to follow {}", s.source, primary(s)),
+    },
+    Rule {
+        name: "not_applying",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.source().is_some_and(|channel| !channel.sql_running),
+        sentence: |s| {
+            let error = s.source().map_or("", |channel| &channel.error);
+            let why = if error.is_empty() { "its SQL thread is stopped" } else { error };
+            format!("does not apply what it receives: {why}")
+        },
+    },
+    Rule {
+        name: "delayed",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.source().is_some_and(|channel| channel.delay_s > 0),
+        sentence: |s| {
+            format!("is kept {} s behind on purpose", s.source().map_or(0, |channel| channel.delay_s))
+        },
+    },
+    Rule {
+        name: "filtered",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.source().is_some_and(|channel| channel.filtered),
+        sentence: |_| "has replication filters: it does not have everything".into(),
+    },
+    Rule {
+        name: "not_by_gtid",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.source().is_some_and(|channel| !channel.by_gtid) || s.status.position.is_none(),
+        sentence: |_| "does not follow by GTID: CHANGE MASTER TO MASTER_USE_GTID = slave_pos".into(),
+    },
+    Rule {
+        name: "no_binlog",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| !s.status.log_bin || !s.status.log_replica_updates,
+        sentence: |s| {
+            let what = if s.status.log_bin { "log_slave_updates" } else { "log_bin" };
+            format!("could feed no replica: {what} is off")
+        },
+    },
+    Rule {
+        name: "not_fetching",
+        state: NodeState::Joining,
+        serves: Serves::Stays,
+        matches: |s| s.primary_answers && s.source().is_some_and(|channel| !channel.io_running),
+        sentence: |s| {
+            let error = s.source().map_or("", |channel| &channel.error);
+            let why = if error.is_empty() { "its IO thread is not connected" } else { error };
+            format!("does not receive from {}: {why}", primary(s))
+        },
+    },
+];
+
+fn primary<'a>(sight: &Sight<'a>) -> &'a str {
+    sight.primary.map_or("another", |(name, _)| name)
+}
+
+/// What speaks against a server that is about to take over, whomever it follows just now.
+pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
+    let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
+    let sight = Sight { status, source: "", primary: None, primary_answers: false, errant: None };
+    first(&sight, |rule| own.contains(&rule.name))
+}
+
+/// The first rule that speaks against a server that is not the primary.
+pub(super) fn replica(sight: &Sight) -> Option<Finding> {
+    first(sight, |_| true)
+}
+
+fn first(sight: &Sight, counts: impl Fn(&Rule) -> bool) -> Option<Finding> {
+    REPLICA.iter().find(|rule| counts(rule) && (rule.matches)(sight)).map(|rule| Finding {
+        problem: rule.name,
+        state: rule.state,
+        serves: rule.serves,
+        sentence: (rule.sentence)(sight),
+    })
+}
+
+/// What a server says against itself, less what `rules` forgive; whoever asks one server alone has no more than this.
+///
+/// # Errors
+/// That.
+pub fn admit(status: &ReplicationStatus, rules: Rules) -> Result<(), Finding> {
+    if let Some(finding) = examine(status) {
+        return Err(finding);
+    }
+    if status.read_only && !rules.read_only {
+        return Err(refused("read_only", "is read only: read_only is set".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! Scripts: what happens, and below a line of dashes what the brain does about it.
+//!
+//! `UNDERSTUDY_BLESS=1 cargo test -p topology --test replication decisions` rewrites what comes out; the change is then to be read as a diff.
+//!
+//! ```text
+//!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [manual] [dry-run] [gap=60]
+//!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
+//!   db2 lags | goes-on            it receives and does not apply | it does again
+//!   db2 delayed                   it is kept behind on purpose
+//!   db1 kill | start | start-without 0.5    a process that ends; one that comes back read only; without what it wrote in its last half second
+//!   db1 freeze | thaw             it does not answer, and its connections stand
+//!   db1 end-link                  our link to it ends, and nothing else
+//!   db1 vanish | return           no packet gets from or to it
+//!   db1 unseen | seen             only we do not reach it
+//!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
+//!   db2 alone                     another hand makes it follow nobody
+//!   db2 refuses                   the next order to it fails
+//!   busy | quiet                  transactions run on and on | they have ended
+//!   order switchover [db2] [force]  budget 2 s
+//!   order drain db3
+//!   process end | process start   our own process
+//!   run 1.0                       so much time passes
+//! ```
+
+use std::time::Duration;
+
+use topology::order::Order;
+use topology::replication::FailoverPolicy;
+use topology::{NodeId, Term};
+
+use crate::world::World;
+
+pub fn play_all() {
+    let bless = std::env::var_os("UNDERSTUDY_BLESS").is_some();
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replication/scripts");
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut wrong = vec![];
+    for path in files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "txt")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (script, expected) = text.split_once("----\n").unwrap_or((&text, ""));
+        let came = play(script);
+        if bless {
+            std::fs::write(path, format!("{script}----\n{came}")).unwrap();
+        } else if came != expected {
+            wrong.push(format!("{}:\n{came}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(!files.is_empty());
+}
+
+fn play(script: &str) -> String {
+    let mut world: Option<World> = None;
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match &mut world {
+            None => world = Some(begin(&words)),
+            Some(world) => perform(world, &words),
+        }
+    }
+    world.expect("a cluster").out
+}
+
+fn begin(words: &[&str]) -> World {
+    let given = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
+    let names: Vec<String> = given("nodes=").unwrap_or("db1,db2,db3").split(',').map(Into::into).collect();
+    let place = |name: &str| names.iter().position(|known| known == name).expect("a node");
+    let primary = place(given("primary=").unwrap_or("db1"));
+    let restored = topology::brain::Restored {
+        term: Term(given("term=").map_or(0, |term| term.parse().unwrap())),
+        writer: given("writer=").map(|name| NodeId(place(name) as u8)),
+        sessions_max: vec![None; names.len()],
+    };
+    let mut world = World::new(names.clone(), primary, restored, None);
+    world.semi_sync = words.contains(&"semi-sync");
+    world.servers[primary].waits = world.semi_sync;
+    let replication = &mut world.settings.replication;
+    replication.dry_run = words.contains(&"dry-run");
+    if words.contains(&"manual") {
+        replication.failover = FailoverPolicy::Manual;
+    }
+    if let Some(gap) = given("gap=") {
+        replication.failover_gap = Duration::from_secs_f64(gap.parse().unwrap());
+    }
+    world.start_process();
+    world
+}
+
+fn perform(world: &mut World, words: &[&str]) {
+    match words {
+        ["run", time] => world.run(Duration::from_secs_f64(time.parse().unwrap())),
+        ["write", count] => {
+            let open = world.open().expect("a lane is open");
+            for _ in 0..count.parse().unwrap() {
+                assert!(world.commit(open, true), "clients are sent to a server that does not write");
+            }
+        }
+        ["busy"] => world.busy = true,
+        ["quiet"] => world.busy = false,
+        ["process", "end"] => world.end_process(),
+        ["process", "start"] => world.start_process(),
+        ["order", "switchover", rest @ ..] => {
+            let force = rest.contains(&"force");
+            let to =
+                rest.first().filter(|word| **word != "force").map(|name| NodeId(place(world, name) as u8));
+            let budget = Duration::from_secs(2);
+            world.operator(Order::Switchover { to, budget, force });
+        }
+        ["order", "drain", name] => {
+            let node = NodeId(place(world, name) as u8);
+            world.operator(Order::Drain { node, budget: Duration::from_secs(2), force: false });
+        }
+        [name, what @ ..] => {
+            let node = place(world, name);
+            happen(world, node, what);
+        }
+        [] => {}
+    }
+}
+
+fn place(world: &World, name: &str) -> usize {
+    world.names.iter().position(|known| known == name).expect("a node")
+}
+
+fn happen(world: &mut World, node: usize, what: &[&str]) {
+    let now = world.now;
+    let uid = world.uid + 1;
+    let server = &mut world.servers[node];
+    match what {
+        ["lags"] => server.lags = true,
+        ["goes-on"] => server.lags = false,
+        ["delayed"] => server.delay_s = 3600,
+        ["refuses"] => server.refuses = true,
+        ["freeze"] => server.frozen = true,
+        ["thaw"] => server.frozen = false,
+        ["writable"] => server.read_only = false,
+        ["alone"] => {
+            server.stop_threads();
+            server.source = None;
+        }
+        ["errant"] => {
+            server.write(uid, now);
+            world.uid = uid;
+        }
+        ["kill"] => world.kill(node),
+        ["end-link"] => world.end_link(node),
+        ["start"] => world.start_server(node, None),
+        ["start-without", time] => {
+            let time = Duration::from_secs_f64(time.parse().unwrap());
+            let last = world.servers[node].applied.last().map_or(now, |last| last.at);
+            world.start_server(node, Some(last.saturating_sub(time)));
+        }
+        ["vanish"] => {
+            world.cut_off.push((None, node));
+            world.cut_off.extend((0..world.names.len()).filter(|it| *it != node).map(|it| (Some(it), node)));
+        }
+        ["return"] => world.cut_off.retain(|(_, cut)| *cut != node),
+        ["unseen"] => world.cut_off.push((None, node)),
+        ["seen"] => world.cut_off.retain(|cut| *cut != (None, node)),
+        _ => panic!("{what:?}"),
+    }
+}

@@ -1,0 +1,216 @@
+//! The servers of a model: what each has, whom it follows, and what it says of itself; and how transactions get from one to the others.
+//!
+//! What MariaDB does is in `docs/lab-replication.md`: a primary that crashes may come back without its last transactions; the first START
+//! SLAVE after a start throws away what was received and not applied; CHANGE MASTER does, too.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use protocol::gtid::{Family, History, Position};
+use topology::replication::{Channel, ReplicationStatus, SemiSync};
+
+/// One transaction: who wrote it first, its number in the domain, and which it really is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    pub server: u32,
+    pub number: u64,
+    pub uid: u64,
+    pub at: Duration,
+}
+
+/// What a replica knows of its connection to its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fetching {
+    /// The thread is stopped.
+    #[default]
+    No,
+    Connecting,
+    Yes,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Server {
+    pub id: u32,
+    pub up: bool,
+    pub frozen: bool,
+    /// Grows with each start: links belong to one life.
+    pub life: u64,
+    pub read_only: bool,
+    pub source: Option<usize>,
+    pub fetching: Fetching,
+    pub applies: bool,
+    /// Since it started, a thread was started: before, it would throw away what it received.
+    pub began: bool,
+    pub lags: bool,
+    pub delay_s: u64,
+    pub refuses: bool,
+    pub error: String,
+    /// It waits for a replica at each commit.
+    pub waits: bool,
+    pub applied: Vec<Transaction>,
+    pub received: VecDeque<Transaction>,
+    pub newest: BTreeMap<u32, u64>,
+}
+
+impl Server {
+    /// Both threads run.
+    pub fn follow(&mut self, source: usize) {
+        self.source = Some(source);
+        self.received.clear();
+        self.start_threads();
+    }
+
+    pub fn start_threads(&mut self) {
+        if !self.began && self.fetching == Fetching::No && !self.applies {
+            self.received.clear();
+        }
+        self.began = true;
+        self.fetching = Fetching::Connecting;
+        self.applies = true;
+        self.error.clear();
+    }
+
+    pub fn stop_threads(&mut self) {
+        self.fetching = Fetching::No;
+        self.applies = false;
+    }
+
+    pub fn add(&mut self, transaction: Transaction) {
+        let newest = self.newest.entry(transaction.server).or_default();
+        *newest = transaction.number.max(*newest);
+        self.applied.push(transaction);
+    }
+
+    /// A client commits.
+    pub fn write(&mut self, uid: u64, at: Duration) {
+        let number = self.applied.last().map_or(0, |last| last.number) + 1;
+        self.add(Transaction { server: self.id, number, uid, at });
+    }
+
+    /// It comes back after a crash, read only, its threads stopped; without what it wrote from `lost_from` on.
+    pub fn start(&mut self, lost_from: Option<Duration>) {
+        if let Some(from) = lost_from {
+            while self.applied.last().is_some_and(|last| last.server == self.id && last.at >= from) {
+                self.applied.pop();
+            }
+            self.newest.clear();
+            for transaction in &self.applied {
+                let newest = self.newest.entry(transaction.server).or_default();
+                *newest = transaction.number.max(*newest);
+            }
+        }
+        self.stop_threads();
+        self.began = false;
+        self.read_only = true;
+        self.waits = false;
+        self.up = true;
+        self.frozen = false;
+        self.life += 1;
+    }
+
+    /// What it will ask its source for: what comes after this.
+    fn last(&self) -> Option<Transaction> {
+        self.received.back().or(self.applied.last()).copied()
+    }
+
+    /// Takes over at the most `count` transactions of its source. `Err`: it stops for good.
+    fn fetch(&mut self, source: &Self, count: usize) -> Result<(), String> {
+        let after = match self.last() {
+            None => 0,
+            Some(last) => {
+                let same = |it: &Transaction| (it.server, it.number) == (last.server, last.number);
+                source.applied.iter().rposition(same).ok_or_else(|| {
+                    format!("1236: the source has not {}-{}-{}", 0, last.server, last.number)
+                })? + 1
+            }
+        };
+        self.received.extend(source.applied[after..].iter().take(count));
+        Ok(())
+    }
+
+    pub fn apply(&mut self, count: usize) {
+        if self.applies && !self.lags && self.delay_s == 0 {
+            for _ in 0..count {
+                let Some(next) = self.received.pop_front() else { return };
+                self.add(next);
+            }
+        }
+    }
+
+    pub fn position(&self) -> Position {
+        let text = self.applied.last().map_or(String::new(), gtid);
+        Position::parse(Family::MariaDb, &text).expect("a position")
+    }
+
+    pub fn status(&self, names: &[String], with_waits: bool) -> ReplicationStatus {
+        let history: Vec<String> =
+            self.newest.iter().map(|(server, number)| format!("0-{server}-{number}")).collect();
+        let channel = self.source.map(|source| Channel {
+            source: format!("{}:3306", names[source]),
+            io_running: self.fetching == Fetching::Yes,
+            io_stopped: self.fetching == Fetching::No,
+            sql_running: self.applies,
+            by_gtid: true,
+            received: self.last().as_ref().map_or(String::new(), gtid),
+            delay_s: self.delay_s,
+            error: self.error.clone(),
+            lag_s: self.applies.then_some(0),
+            ..Channel::default()
+        });
+        ReplicationStatus {
+            server_id: self.id,
+            read_only: self.read_only,
+            log_bin: true,
+            log_replica_updates: true,
+            gtid_strict_mode: true,
+            position: Some(self.position()),
+            history: History::parse(Family::MariaDb, &history.join(",")).ok(),
+            channels: channel.into_iter().collect(),
+            semi_sync: SemiSync {
+                primary_enabled: self.waits,
+                primary_active: self.waits,
+                replica_enabled: with_waits,
+                replica_active: with_waits && self.fetching == Fetching::Yes,
+                replicas: 0,
+            },
+            ..ReplicationStatus::default()
+        }
+    }
+}
+
+fn gtid(transaction: &Transaction) -> String {
+    format!("0-{}-{}", transaction.server, transaction.number)
+}
+
+/// One moment of replication: `reaches(a, b)` says whether a packet gets there, `most` how many transactions go at once.
+pub fn replicate(
+    servers: &mut [Server],
+    reaches: impl Fn(usize, usize) -> bool,
+    mut most: impl FnMut() -> usize,
+) {
+    for number in 0..servers.len() {
+        let mut server = std::mem::take(&mut servers[number]);
+        if server.up && !server.frozen {
+            if let Some(source) = server.source.filter(|_| server.fetching != Fetching::No) {
+                fetch(&mut server, &servers[source], reaches(number, source), most());
+            }
+            server.apply(most());
+        }
+        servers[number] = server;
+    }
+}
+
+fn fetch(server: &mut Server, source: &Server, reaches: bool, most: usize) {
+    // A process that ends is noticed at once, a host that is silent is not.
+    if reaches && !source.up {
+        server.fetching = Fetching::Connecting;
+    }
+    if !reaches || !source.up || source.frozen {
+        return;
+    }
+    server.fetching = Fetching::Yes;
+    if let Err(error) = server.fetch(source, most) {
+        server.fetching = Fetching::No;
+        server.error = error;
+    }
+}

@@ -1,0 +1,132 @@
+//! A primary and two replicas, and `understudy serve` before them.
+
+use std::net::SocketAddr;
+
+use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
+use lab::stage::{Kind, Stage, StagePlan};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::program::{Serving, house, until};
+use crate::writers::Told;
+
+/// What the lab's replicas log in with.
+const REPLICATION: &str = "replication";
+
+pub struct Scene {
+    pub stage: Stage,
+}
+
+impl Scene {
+    pub async fn set() -> Self {
+        let plan = StagePlan {
+            kind: Kind::Replication { semi_sync: true },
+            name: format!("t{}-repl", std::process::id()),
+            ..StagePlan::default()
+        };
+        let stage = Stage::up(plan).await.unwrap();
+        let table = format!(
+            "CREATE TABLE {APP_SCHEMA}.w (writer BIGINT, number BIGINT, PRIMARY KEY (writer, number))"
+        );
+        stage.run_in("db1", &table).await.unwrap();
+        Self { stage }
+    }
+
+    /// A directory with a configuration whose [cluster.replication] ends with `replication`.
+    pub fn house(&self, replication: &str) -> TempDir {
+        let host = self.stage.host_address();
+        let mut config = "[cluster]\nname = \"shop\"\nkind = \"replication\"\n".to_owned();
+        for node in self.stage.nodes() {
+            config +=
+                &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);
+        }
+        config += &format!(
+            "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
+             [cluster.replication]\nuser = \"{REPLICATION}\"\npassword = \"{REPLICATION}\"\n{replication}\n\
+             [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
+        );
+        house(&config)
+    }
+
+    /// Where clients connect.
+    pub fn through(&self) -> SocketAddr {
+        SocketAddr::from((self.stage.host_address(), 6033))
+    }
+
+    pub fn address(&self, node: &str) -> String {
+        self.stage.node(node).unwrap().address.to_string()
+    }
+
+    /// Whom a node says that it follows, with both its threads; empty when it does not.
+    pub fn follows(&self, status: &Value, node: &str) -> String {
+        let nodes = status["nodes"].as_array().unwrap();
+        let node = nodes.iter().find(|other| other["name"] == node).unwrap();
+        let channel = &node["facts"]["channels"][0];
+        let runs = channel["io_running"] == true && channel["sql_running"] == true;
+        if runs { channel["source"].as_str().unwrap_or_default().to_owned() } else { String::new() }
+    }
+
+    /// A global variable, asked through the node's unix socket.
+    pub async fn value(&self, node: &str, name: &str) -> String {
+        self.stage.run_in(node, &format!("SELECT @@GLOBAL.{name}")).await.unwrap()[0][0].clone()
+    }
+
+    async fn rows(&self, node: &str, told: &Told) -> Vec<(u64, u64)> {
+        let query = format!(
+            "SELECT writer, number FROM {APP_SCHEMA}.w WHERE writer IN ({}) ORDER BY 1, 2",
+            told.writers()
+        );
+        let rows = self.stage.run_in(node, &query).await.unwrap();
+        rows.iter().map(|row| (row[0].parse().unwrap(), row[1].parse().unwrap())).collect()
+    }
+
+    /// Waits until the nodes have all that was acknowledged; they may have what ended in an error, too, and nothing else.
+    pub async fn has_all(&self, told: &Told, nodes: &[&str]) {
+        for node in nodes {
+            let deadline = std::time::Instant::now() + crate::program::LONG;
+            loop {
+                let rows = self.rows(node, told).await;
+                let missing = told.acknowledged.iter().filter(|row| rows.binary_search(row).is_err()).count();
+                if missing == 0 {
+                    let strange: Vec<_> = rows
+                        .iter()
+                        .filter(|row| !told.acknowledged.contains(row) && !told.unknown.contains(row))
+                        .collect();
+                    assert!(strange.is_empty(), "{node} has what nobody wrote: {strange:?}");
+                    break;
+                }
+                let all = told.acknowledged.len();
+                assert!(
+                    std::time::Instant::now() < deadline,
+                    "{node} lacks {missing} of {all} acknowledged rows"
+                );
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    /// Where nothing ended in an error.
+    pub async fn has_exactly(&self, told: &Told, nodes: &[&str]) {
+        assert!(told.unknown.is_empty(), "{:?}", told.unknown);
+        self.has_all(told, nodes).await;
+    }
+}
+
+/// The status, once it is as `fits` wants it.
+pub fn status_when(serving: &Serving, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    until(what, || Some(serving.status()).filter(&fits))
+}
+
+pub fn writer(status: &Value) -> String {
+    status["writer"].as_str().unwrap_or_default().to_owned()
+}
+
+pub fn is_well(status: &Value) -> bool {
+    let nodes = status["nodes"].as_array().unwrap();
+    status["gate"] == "open" && nodes.iter().all(|node| node["state"] == "synced")
+}
+
+/// The whole journal.
+pub fn journal(serving: &Serving) -> String {
+    serving.ask(&["journal"]).with(0)
+}
