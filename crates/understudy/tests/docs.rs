@@ -62,6 +62,7 @@ fn the_commands_in_the_documentation_work() {
 }
 
 /// The README and every page of docs/, in order.
+/// Every page, or the one that DOCS_PAGE names.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -69,6 +70,10 @@ fn pages() -> Vec<PathBuf> {
         docs.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
     pages.sort();
     pages.insert(0, root.join("README.md"));
+    if let Some(only) = std::env::var_os("DOCS_PAGE") {
+        pages.retain(|page| page.file_name() == Some(&only));
+        assert_eq!(pages.len(), 1, "{} is no page of docs/", only.display());
+    }
     pages
 }
 

@@ -99,8 +99,9 @@ impl Place<'_> {
             let _ = writeln!(text, "misses_max = {misses}");
         }
         if let Kind::Replication { .. } = self.kind {
+            // Repetitions follow one another sooner than failovers may by default.
             let account = format!(
-                "\n[cluster.replication]\nuser = \"{REPLICATION_USER}\"\npassword = \"{REPLICATION_PASSWORD}\"\n"
+                "\n[cluster.replication]\nuser = \"{REPLICATION_USER}\"\npassword = \"{REPLICATION_PASSWORD}\"\nfailover_gap_ms = 0\n"
             );
             text.push_str(&account);
         }

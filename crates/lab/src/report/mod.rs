@@ -357,6 +357,8 @@ fn conditions(out: &mut String, report: &Report) {
     }
     let knobs = &conditions.knobs;
     let mut said = Vec::new();
+    let is_replication = matches!(conditions.kind, Kind::Replication { .. });
+    said.extend(is_replication.then(|| "cluster.replication.failover_gap_ms = 0".to_owned()));
     said.extend(knobs.checks_only.then(|| "monitor.detect = checks".to_owned()));
     said.extend(knobs.evict.as_ref().map(|evict| format!("monitor.evict = {evict}")));
     said.extend(knobs.silent.as_ref().map(|silent| format!("monitor.silent = {silent}")));
