@@ -52,6 +52,8 @@ pub struct World {
     /// Grows with each start of our own process; what an older one began is over.
     pub process: u64,
     began: Duration,
+    /// The highest term of any order of this process.
+    newest: Term,
     /// Our clock is so far ahead.
     pub skew: Duration,
     pub stalled_until: Duration,
@@ -111,6 +113,7 @@ impl World {
             next: 0,
             process: 0,
             began: Duration::ZERO,
+            newest: Term(0),
             skew: Duration::ZERO,
             stalled_until: Duration::ZERO,
             disk: restored,
@@ -179,6 +182,8 @@ impl World {
     pub fn start_process(&mut self) {
         self.process += 1;
         self.began = self.now;
+        self.skew = Duration::ZERO;
+        self.newest = Term(0);
         let brain = Brain::new(self.settings.clone(), self.disk.clone(), Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
@@ -277,12 +282,19 @@ impl World {
     }
 
     fn ask(&mut self, node: usize) {
-        let (process, asked, life) = (self.process, self.brain_now(), self.servers[node].life);
+        let Some(life) = self.linked[node] else { return };
+        let (process, asked) = (self.process, self.brain_now());
         let id = NodeId(node as u8);
         let there = self.delay(0, 3);
         let lost = self.chance(1);
         self.later(there, move |world| {
             if process != world.process || world.linked[node] != Some(life) {
+                return;
+            }
+            let server = &world.servers[node];
+            if world.reaches(None, node) && (!server.up || server.life != life) {
+                // The process it was made to is gone: the host resets it.
+                world.end_link(node);
                 return;
             }
             if lost || !world.speaks(node) {
@@ -450,7 +462,7 @@ impl World {
     fn connect_anew(&mut self, node: usize) {
         match self.linked[node] {
             // The kept link is not given up for it; a new one stands, or does not.
-            Some(life) if life == self.servers[node].life && self.servers[node].up => self.ask(node),
+            Some(_) => self.ask(node),
             _ => self.connect(node),
         }
     }
@@ -548,7 +560,6 @@ impl World {
         id
     }
 
-    #[allow(dead_code)]
     pub fn answer_to(&self, order: u64) -> Option<bool> {
         self.answered.get(&order).copied()
     }
@@ -557,6 +568,11 @@ impl World {
 
     fn order(&mut self, action: replication::Action) -> String {
         use replication::Action;
+        let (Action::Demote { term, .. }
+        | Action::Promote { term, .. }
+        | Action::Follow { term, .. }
+        | Action::Reconnect { term, .. }) = &action;
+        self.newest = self.newest.max(*term);
         let name = |node: NodeId| self.names[usize::from(node.0)].clone();
         let line = match &action {
             Action::Demote { node, .. } => format!("read only: {}", name(*node)),
@@ -593,6 +609,8 @@ impl World {
             None
         } else if !self.servers[node].up || self.servers[node].life != job.life {
             Some(Err("the connection was lost".to_owned()))
+        } else if job.is_overtaken(self.newest) {
+            Some(Err("overtaken".to_owned()))
         } else if std::mem::take(&mut self.servers[node].refuses) {
             Some(Err("it refuses".to_owned()))
         } else {
@@ -743,6 +761,11 @@ struct Job {
 }
 
 impl Job {
+    /// Another was decided on since.
+    fn is_overtaken(&self, newest: Term) -> bool {
+        matches!(self.action, replication::Action::Promote { term, .. } if term < newest)
+    }
+
     /// `position`: where the server stands.
     fn outcome(self, end: Result<(), String>, position: Position) -> Fact {
         use replication::{Action, Outcome as Came};

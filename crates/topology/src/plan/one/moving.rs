@@ -147,6 +147,7 @@ impl One {
                     group.take_over(core, run.to, run.term, run.from.filter(is_gone), within);
                 }
                 Way::Wait => {}
+                Way::Outrun(why) => return self.next_candidate(core, group, *run, &why),
                 Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {
                     return self.undo(core, group, *run, "not_fenced", Some(&why));
                 }
@@ -282,7 +283,7 @@ impl One {
             run.to = to;
             run.term = term;
             run.ticket = Some(core.decide(term, Some(to)));
-            group.begin(core, to, term, false);
+            group.begin(core, to, term, core.writer == Some(failed));
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));
