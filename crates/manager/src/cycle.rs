@@ -1,7 +1,7 @@
 //! The one owner of the brain: facts, orders and time go in, actions are carried out, in the order in which they come. Nothing
 //! here waits for anything but the next message.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,9 +23,10 @@ use topology::{NodeId, Term};
 
 use crate::act::{self, Failed};
 use crate::advice::{self, Topic};
+use crate::aliases::Aliases;
 use crate::loans::Loans;
 use crate::probe::{Note, Wish};
-use crate::reading::{Reading, Standing};
+use crate::reading::Reading;
 use crate::replication as servers;
 use crate::settings::Account;
 use crate::store::{JournalRow, Saved, Store, Work};
@@ -84,23 +85,11 @@ struct Desk {
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
     advice: BTreeMap<(NodeId, Topic), String>,
-    /// A node's name among the members, or with those that follow it -> its configured address.
-    aliases: HashMap<String, String>,
-    /// What each node last said its server_id is.
-    server_ids: BTreeMap<NodeId, u32>,
+    aliases: Aliases,
     /// What the cycle itself has to tell the brain.
     own: VecDeque<Fact>,
     term: Term,
     viewed: Option<Instant>,
-}
-
-impl Desk {
-    /// What a node of that configured address may be called among the members.
-    fn names_of(&self, address: &str) -> Vec<String> {
-        let aliases =
-            self.aliases.iter().filter(|(_, known)| *known == address).map(|(alias, _)| alias.clone());
-        aliases.chain([address.to_owned()]).collect()
-    }
 }
 
 impl Cycle {
@@ -208,61 +197,14 @@ impl Cycle {
             }
             Note::Reading(node, reading, asked) => {
                 let status = match reading {
-                    Reading::Galera(reading) => self.known_member(desk, node, reading).into(),
-                    Reading::Replication(standing) => self.known_server(desk, node, standing).into(),
+                    Reading::Galera(reading) => desk.aliases.member(&self.address(node), reading).into(),
+                    Reading::Replication(standing) => {
+                        desk.aliases.server(node, standing, |node| self.address(node)).into()
+                    }
                 };
                 Fact::Status { node, status, asked }
             }
         }
-    }
-
-    /// A node may announce itself under another name than the configuration has; the brain knows only the latter.
-    fn known_member(
-        &self,
-        desk: &mut Desk,
-        node: NodeId,
-        mut reading: galera::Reading,
-    ) -> galera::GaleraStatus {
-        let address = &self.settings.nodes[usize::from(node.0)].address;
-        let size = reading.status.cluster_size as usize;
-        let members = &mut reading.status.members;
-        if members.len() != size || !tells_apart(members) {
-            members.clear();
-        } else if let Some(incoming) = reading.incoming
-            && incoming != *address
-        {
-            desk.aliases.insert(incoming, address.clone());
-        }
-        for member in members {
-            if let Some(address) = desk.aliases.get(member) {
-                member.clone_from(address);
-            }
-        }
-        reading.status
-    }
-
-    /// A server may follow another by another name than the configuration has. Whose it is, is told by the server_id while they are
-    /// connected, and remembered.
-    fn known_server(
-        &self,
-        desk: &mut Desk,
-        node: NodeId,
-        standing: Standing,
-    ) -> replication::ReplicationStatus {
-        let Standing { mut status, sources } = standing;
-        desk.server_ids.insert(node, status.server_id);
-        for (name, id) in sources {
-            let mut named = desk.server_ids.iter().filter(|(_, known)| **known == id);
-            if let (Some((node, _)), None) = (named.next(), named.next()) {
-                desk.aliases.insert(name, self.address(*node));
-            }
-        }
-        for channel in &mut status.channels {
-            if let Some(address) = desk.aliases.get(&channel.source) {
-                channel.source.clone_from(address);
-            }
-        }
-        status
     }
 
     fn carry_out(&mut self, desk: &mut Desk, acts: &mut JoinSet<Done>, actions: Vec<Action>) {
@@ -282,7 +224,7 @@ impl Cycle {
                 Action::Replication(action) => self.tend_server(acts, action),
                 Action::Barrier { node, term, lost, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let lost = lost.map(|lost| desk.names_of(&self.address(lost)));
+                    let lost = lost.map(|lost| desk.aliases.names_of(&self.address(lost)));
                     acts.spawn(async move {
                         let outcome = match act::barrier(&address, &login, lost.as_deref(), within).await {
                             Ok(()) => Outcome::BarrierPassed { node, term },
@@ -394,7 +336,7 @@ impl Cycle {
 
     /// What only a primary and its replicas need.
     fn tend_server(&self, acts: &mut JoinSet<Done>, action: replication::Action) {
-        let node = servers::node(&action);
+        let node = action.node();
         let means = servers::Means {
             address: self.address(node),
             login: self.login.clone(),
@@ -505,14 +447,6 @@ fn say(store: &Store, term: Term, Sentence { level, text }: Sentence) {
     }
     let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
     let _ = store.send(Work::Note(row));
-}
-
-/// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO,
-/// several may say the same, and a member that came back without a restart may be missing from the names of a view that has it
-/// (seen on MariaDB 10.11.19): then only the size of the view speaks.
-fn tells_apart(members: &[String]) -> bool {
-    let distinct: HashSet<&String> = members.iter().collect();
-    distinct.len() == members.len() && members.iter().all(|member| member.contains(':'))
 }
 
 fn unix_ms() -> u64 {

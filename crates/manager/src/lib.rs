@@ -17,6 +17,7 @@
 mod accounts;
 mod act;
 mod advice;
+mod aliases;
 mod cycle;
 mod evict;
 mod hurry;

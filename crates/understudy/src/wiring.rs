@@ -184,6 +184,9 @@ fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Setti
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
     cluster.kind = settings.kind;
+    if let Some(replication) = &settings.replication {
+        cluster.replication = replication.loss.clone();
+    }
     cluster.galera.evict = settings.monitor.evict;
     cluster.galera.silence = settings.monitor.silent;
     cluster.probe_interval = settings.monitor.interval;

@@ -5,6 +5,7 @@
 //!   demote    read only ── nobody is waited for ── where it stands
 //!   promote   all applied ── source forgotten ── replicas are waited for (semi-sync) ── writable
 //!   follow    read only ── nobody is waited for ── stopped ── from where it stands ── another source ── both threads run
+//!   reconnect its connection to its source made anew ── it stands, or not
 //! ```
 //!
 //! An order that is given up must not take effect later: the server ends a statement itself when its time is over (max_statement_time), and
@@ -13,6 +14,7 @@
 mod demote;
 mod follow;
 mod promote;
+mod reconnect;
 mod server;
 mod sql;
 
@@ -43,17 +45,10 @@ pub(crate) struct Means {
     pub account: Option<Account>,
 }
 
-/// The node that an action is for.
-pub(crate) fn node(action: &Action) -> NodeId {
-    match action {
-        Action::Demote { node, .. } | Action::Promote { node, .. } | Action::Follow { node, .. } => *node,
-    }
-}
-
 /// The source that it is to follow.
 pub(crate) fn source(action: &Action) -> Option<NodeId> {
     match action {
-        Action::Follow { source, .. } => Some(*source),
+        Action::Follow { source, .. } | Action::Reconnect { source, .. } => Some(*source),
         Action::Demote { .. } | Action::Promote { .. } => None,
     }
 }
@@ -82,6 +77,13 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
             told(ordered(&means, within, follow).await, |done| match done {
                 Ok(()) => action::Outcome::Following { node, term }.into(),
                 Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
+            })
+        }
+        Action::Reconnect { node, term, within, .. } => {
+            let reconnect = async |server: &mut Server| reconnect::reconnect(server, &means.source).await;
+            told(ordered(&means, within, reconnect).await, |done| match done {
+                Ok(receives) => action::Outcome::Reconnected { node, term, receives }.into(),
+                Err(why) => action::Outcome::ReconnectFailed { node, term, why }.into(),
             })
         }
     }

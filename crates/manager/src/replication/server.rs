@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use link::{Link, Login, Rows};
 use protocol::gtid::{Family, Position};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use topology::replication::{Channel, sql};
 
 use crate::act::Failed;
@@ -13,6 +13,8 @@ use crate::reading;
 /// The server's own limit is exact to some milliseconds; the link gives up later, so that the server's word is heard.
 const ANSWER_SLACK: Duration = Duration::from_millis(100);
 
+/// Between two looks at what it does.
+const LOOK: Duration = Duration::from_millis(20);
 /// For putting back what was changed, when the time may be over.
 const PUT_BACK: Duration = Duration::from_millis(100);
 
@@ -33,7 +35,9 @@ impl Server {
         let mut link = Link::connect(address, login, within).await?;
         // Literals are written for this mode.
         link.query("SET SESSION sql_mode = ''", within).await?;
-        Ok(Self { link, until })
+        let mut server = Self { link, until };
+        server.until_alone().await?;
+        Ok(server)
     }
 
     /// What is left of the time.
@@ -69,12 +73,9 @@ impl Server {
         self.ask(statement).await.map(drop)
     }
 
-    /// Has it stop threads that replicate. A replica that acknowledges first tells its source, by a connection of its own, that it goes; a
-    /// source that is gone is waited for no longer than a second.
+    /// Has it stop threads that replicate; a source that is gone is waited for no longer than a second.
     pub async fn stop(&mut self, statement: &str) -> Result<(), Failed> {
-        let limit = self.ask(super::sql::GOODBYE).await?;
-        let limit = limit.value_of(super::sql::GOODBYE_LIMIT).and_then(|value| value.parse::<u64>().ok());
-        let own = limit.filter(|seconds| *seconds > 1);
+        let own = self.goodbye_limit().await?;
         if own.is_some() {
             self.order(&super::sql::goodbye(1)).await?;
         }
@@ -83,6 +84,27 @@ impl Server {
             self.ask_within(&super::sql::goodbye(seconds), PUT_BACK).await?;
         }
         stopped
+    }
+
+    /// How many seconds a replica that acknowledges waits when it tells its source, by a connection of its own, that it stops; `None` when
+    /// that is one at the most, or it knows nothing of it.
+    pub async fn goodbye_limit(&mut self) -> Result<Option<u64>, Failed> {
+        let limit = self.ask(super::sql::GOODBYE).await?;
+        let limit = limit.value_of(super::sql::GOODBYE_LIMIT).and_then(|value| value.parse::<u64>().ok());
+        Ok(limit.filter(|seconds| *seconds != 1))
+    }
+
+    /// Waits until no earlier order is carried out any more: the server does not end a statement whose sender is gone.
+    async fn until_alone(&mut self) -> Result<(), Failed> {
+        while self.ask(super::sql::OTHER_ORDERS).await?.text(0, 0) != Some("0") {
+            if self.left().is_zero() {
+                return Err(Failed::because(
+                    "it still carries out an earlier order: see SHOW PROCESSLIST there",
+                ));
+            }
+            sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     pub async fn standing(&mut self) -> Result<Standing, Failed> {

@@ -33,6 +33,19 @@ pub fn goodbye(seconds: u64) -> String {
     format!("SET GLOBAL {GOODBYE_LIMIT} = {seconds}")
 }
 
+/// How many orders are carried out in other sessions of this account; its questions are none.
+pub const OTHER_ORDERS: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() \
+    AND USER = SUBSTRING_INDEX(USER(), '@', 1) AND INFO REGEXP '^(STOP|START|CHANGE|RESET|SET GLOBAL|BEGIN)'";
+
+/// Has the thread that fetches make its connection anew. `limit`: of its goodbye, where it is to be shorter meanwhile.
+pub fn reconnect(limit: Option<u64>) -> String {
+    let put = |seconds: u64| format!("{};", goodbye(seconds));
+    let (before, after) = limit.map_or_else(Default::default, |limit| (put(1), put(limit)));
+    let (stop, start) =
+        (topology::replication::sql::STOP_FETCHING, topology::replication::sql::START_FETCHING);
+    format!("BEGIN NOT ATOMIC {before} {stop}; {start}; {after} END")
+}
+
 /// The server's clock, in seconds.
 pub const CLOCK: &str = "SELECT UNIX_TIMESTAMP(SYSDATE(6))";
 

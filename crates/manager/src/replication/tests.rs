@@ -206,6 +206,38 @@ async fn why_a_server_does_not_follow_is_told_without_the_password() {
     assert!(!told.contains("secret"), "{told}");
 }
 
+async fn receives(replica: &fixture::Server, within: Duration) -> Result<bool, String> {
+    let action = Action::Reconnect { node: NODE, source: NodeId(1), term: TERM, within };
+    match order(replica, action).await {
+        Outcome::Replication(action::Outcome::Reconnected { node: NODE, term: TERM, receives }) => {
+            Ok(receives)
+        }
+        Outcome::Replication(action::Outcome::ReconnectFailed { node: NODE, term: TERM, why }) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_replica_finds_out_whether_its_source_answers_and_may_be_promoted_when_it_does_not() {
+    let (one, two) = pair().await;
+    promote(&one, None, WITHIN).await.unwrap();
+    one.sql("INSERT INTO shop.t VALUES (2)");
+    assert_eq!(receives(&two, WITHIN).await, Ok(true));
+    one.signal(signal::STOP);
+    let began = Instant::now();
+    let answer = receives(&two, Duration::from_millis(600)).await;
+    let asked = began.elapsed();
+    let promoted = promote(&two, None, WITHIN).await;
+    println!("asked for {asked:?}, promoted after {:?}", began.elapsed());
+    one.signal(signal::CONT);
+    assert_eq!((answer, promoted), (Ok(false), Ok(())));
+    assert_eq!(two.sql("SELECT MAX(id) FROM shop.t"), "2");
+    assert_eq!(two.sql("SHOW ALL SLAVES STATUS"), "", "no thread was started behind the promotion");
+    assert_eq!(two.sql("SELECT @@GLOBAL.rpl_semi_sync_slave_kill_conn_timeout"), "5", "put back");
+    let why = receives(&two, SHORT).await.unwrap_err();
+    assert!(why.contains("does not follow"), "{why}");
+}
+
 #[tokio::test]
 async fn what_an_account_may_not_do_is_told_by_its_number() {
     let one = server(1);

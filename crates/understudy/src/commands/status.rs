@@ -313,7 +313,7 @@ last decisions (UTC)
     #[test]
     fn a_primary_and_its_replicas_are_called_that() {
         let semi_sync = |primary: bool| {
-            serde_json::json!({ "primary_enabled": primary, "primary_active": primary, "replicas": if primary { 1 } else { 0 },
+            serde_json::json!({ "primary_enabled": primary, "primary_active": primary, "replicas": u8::from(primary),
                                 "replica_enabled": true, "replica_active": !primary })
         };
         let node = |name: &str, address: &str, writer: bool, facts: Value| {

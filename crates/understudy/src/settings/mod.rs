@@ -7,18 +7,20 @@
 
 pub mod document;
 pub mod page;
+pub mod password;
 pub mod problem;
 pub mod table;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use document::{Document, Value, node_path};
+use password::PasswordSource;
 use problem::{Problem, Problems};
 use table as t;
 use topology::kind::Kind;
+use topology::replication::FailoverPolicy;
 use topology::settings::{EvictPolicy, SilencePolicy, Writers};
 
 /// Where the configuration is looked for when nobody says.
@@ -41,8 +43,8 @@ pub struct Settings {
     pub nodes: Vec<Node>,
     /// The account and habits of the probes.
     pub monitor: Monitor,
-    /// The account that replicas log in with at the primary; `None` where there are none.
-    pub replication: Option<Account>,
+    /// What concerns a primary with replicas; `None` with another kind.
+    pub replication: Option<Replication>,
     /// Where to listen.
     pub listen: Listen,
     /// What may wait.
@@ -92,24 +94,15 @@ pub struct Monitor {
     pub stop_grace: Duration,
 }
 
-/// An account that this program does not log in with itself.
+/// What concerns a primary with replicas.
 #[derive(Clone, Debug)]
-pub struct Account {
-    /// The account.
+pub struct Replication {
+    /// The account that replicas log in with at the primary.
     pub user: String,
     /// Where its password is.
     pub password: PasswordSource,
-}
-
-/// Where a password is.
-#[derive(Clone)]
-pub enum PasswordSource {
-    /// In the configuration itself.
-    Given(String),
-    /// In a file.
-    File(PathBuf),
-    /// In the environment.
-    Env(String),
+    /// How the loss of the primary is answered.
+    pub loss: topology::replication::Settings,
 }
 
 /// Where to listen; `host:port` each.
@@ -224,100 +217,14 @@ impl Settings {
 
     /// The monitor's password, from wherever it is.
     pub fn password(&self) -> Result<String, Problem> {
-        self.read_password(&self.monitor.password, &MONITOR_PASSWORDS)
+        password::MONITOR.read(self, &self.monitor.password)
     }
 
     /// The account that replicas log in with, and its password, from wherever it is.
     pub fn replication_account(&self) -> Result<Option<manager::Account>, Problem> {
-        let Some(account) = &self.replication else { return Ok(None) };
-        let password = self.read_password(&account.password, &REPLICATION_PASSWORDS)?;
-        Ok(Some(manager::Account { user: account.user.clone(), password: manager::Password(password) }))
-    }
-
-    fn read_password(&self, source: &PasswordSource, rows: &PasswordRows) -> Result<String, Problem> {
-        match source {
-            PasswordSource::Given(password) => Ok(password.clone()),
-            PasswordSource::File(path) => match std::fs::read_to_string(path) {
-                Ok(text) => Ok(text.trim_end().to_owned()),
-                Err(e) => {
-                    let text = format!("{} {} cannot be read: {e}", rows.file.path, path.display());
-                    Err(self.problem(rows.file, text))
-                }
-            },
-            PasswordSource::Env(name) => std::env::var(name).map_err(|_| {
-                let text = format!("{}: the environment has no variable {name}", rows.env.path);
-                self.problem(rows.env, text)
-            }),
-        }
-    }
-}
-
-/// Where an account's password may be set.
-struct PasswordRows {
-    user: &'static t::Row,
-    given: &'static t::Row,
-    file: &'static t::Row,
-    env: &'static t::Row,
-}
-
-const MONITOR_PASSWORDS: PasswordRows = PasswordRows {
-    user: &t::MONITOR_USER,
-    given: &t::MONITOR_PASSWORD,
-    file: &t::MONITOR_PASSWORD_FILE,
-    env: &t::MONITOR_PASSWORD_ENV,
-};
-
-const REPLICATION_PASSWORDS: PasswordRows = PasswordRows {
-    user: &t::REPLICATION_USER,
-    given: &t::REPLICATION_PASSWORD,
-    file: &t::REPLICATION_PASSWORD_FILE,
-    env: &t::REPLICATION_PASSWORD_ENV,
-};
-
-impl PasswordRows {
-    fn all(&self) -> [&'static t::Row; 3] {
-        [self.given, self.file, self.env]
-    }
-
-    /// Notes when it is not set exactly once.
-    fn check(&self, document: &mut Document) {
-        let given: Vec<_> = self.all().into_iter().filter(|row| document.has(row)).collect();
-        match given[..] {
-            [] => document.problem(
-                document.line(self.user.path),
-                format!(
-                    "{} has no password: set password, password_file or password_env",
-                    self.user.section()
-                ),
-            ),
-            [_] => {}
-            [first, second, ..] => document.problem(
-                document.line(second.path),
-                format!("{} and {} are both set: keep one of them", first.path, second.path),
-            ),
-        }
-    }
-
-    /// Where it is. `base`: the configuration's directory.
-    fn source(&self, document: &Document, base: &Path) -> Option<PasswordSource> {
-        let text = |row| Getter(document.value(row)).text();
-        if document.has(self.file) {
-            Some(PasswordSource::File(base.join(text(self.file)?)))
-        } else if document.has(self.env) {
-            Some(PasswordSource::Env(text(self.env)?))
-        } else {
-            Some(PasswordSource::Given(text(self.given)?))
-        }
-    }
-}
-
-impl fmt::Debug for PasswordSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Given(_) => f.write_str("Given(not shown)"),
-            Self::File(path) => f.debug_tuple("File").field(path).finish(),
-            Self::Env(name) => f.debug_tuple("Env").field(name).finish(),
-        }
+        let Some(replication) = &self.replication else { return Ok(None) };
+        let password = password::REPLICATION.read(self, &replication.password)?;
+        Ok(Some(manager::Account { user: replication.user.clone(), password: manager::Password(password) }))
     }
 }
 
@@ -333,7 +240,7 @@ fn together(document: &mut Document) {
     unique(document, &t::NODE_NAME);
     unique(document, &t::NODE_ADDRESS);
 
-    MONITOR_PASSWORDS.check(document);
+    password::MONITOR.check(document);
     fits_kind(document);
     match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
         (true, false) => document.problem(
@@ -356,7 +263,8 @@ fn together(document: &mut Document) {
 fn fits_kind(document: &mut Document) {
     let is_replication = document.value(&t::CLUSTER_KIND) == Some(Value::Text("replication".into()));
     if !is_replication {
-        let rows = REPLICATION_PASSWORDS.all().into_iter().chain([&t::REPLICATION_USER]);
+        let others = [&t::REPLICATION_USER, &t::REPLICATION_FAILOVER, &t::REPLICATION_GAP];
+        let rows = password::REPLICATION.all().into_iter().chain(others);
         for row in rows.filter(|row| document.has(row)).collect::<Vec<_>>() {
             let text = format!("{} is for cluster.kind = \"replication\" only: take it out", row.path);
             document.problem(document.line(row.path), text);
@@ -376,7 +284,7 @@ fn fits_kind(document: &mut Document) {
         document.problem(document.line(t::CLUSTER_WRITERS.path), text);
     }
     if document.has(&t::REPLICATION_USER) {
-        REPLICATION_PASSWORDS.check(document);
+        password::REPLICATION.check(document);
     } else {
         let text = "cluster.replication.user is missing: with cluster.kind = \"replication\" the account that replicas log in with at \
                     the primary must be given";
@@ -424,8 +332,16 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
         })
     });
     let replication = if document.has(&t::REPLICATION_USER) {
-        let user = get(&t::REPLICATION_USER).text()?;
-        Some(Account { user, password: REPLICATION_PASSWORDS.source(document, base)? })
+        let answer = get(&t::REPLICATION_FAILOVER).text()?;
+        Some(Replication {
+            user: get(&t::REPLICATION_USER).text()?,
+            password: password::REPLICATION.source(document, base)?,
+            loss: topology::replication::Settings {
+                failover: if answer == "manual" { FailoverPolicy::Manual } else { FailoverPolicy::Automatic },
+                failover_gap: get(&t::REPLICATION_GAP).millis()?,
+                dry_run: answer == "dry_run",
+            },
+        })
     } else {
         None
     };
@@ -452,7 +368,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
         nodes: nodes.collect::<Option<_>>()?,
         monitor: Monitor {
             user: get(&t::MONITOR_USER).text()?,
-            password: MONITOR_PASSWORDS.source(document, base)?,
+            password: password::MONITOR.source(document, base)?,
             interval: get(&t::MONITOR_INTERVAL).millis()?,
             misses_max: get(&t::MONITOR_MISSES).number()?,
             events: get(&t::MONITOR_DETECT).text()? == "events",

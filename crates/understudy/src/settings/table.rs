@@ -112,6 +112,10 @@ settings! {
         "A file with its password; white space at the end does not count.";
     REPLICATION_PASSWORD_ENV = "cluster.replication.password_env", Text, Unset("see password"),
         "The name of an environment variable with its password.";
+    REPLICATION_FAILOVER = "cluster.replication.failover", Choice(&["automatic", "manual", "dry_run"]), Toml("\"automatic\""),
+        "What is done when the primary is lost. \"automatic\": the best replica is promoted. \"manual\": who would be promoted, and why, is said; statements wait until an operator orders a switchover. \"dry_run\": no server is changed that no operator ordered to be changed, not even one that is writable or follows nobody; what would have been done is said.";
+    REPLICATION_GAP = "cluster.replication.failover_gap_ms", Millis { min: 0, max: 24 * HOUR_MS }, Toml("60000"),
+        "After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not wait.";
 
     LISTEN_MYSQL = "listen.mysql", Addresses, Toml("[\"0.0.0.0:6033\"]"),
         "Where applications connect.";

@@ -64,6 +64,11 @@ fn replicating() -> String {
 fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
     let s = parse(&replicating()).unwrap();
     assert_eq!((s.kind, s.replication.as_ref().unwrap().user.as_str()), (Kind::Replication, "repl"));
+    let loss = |text: &str| parse(text).unwrap().replication.unwrap().loss;
+    assert_eq!(loss(&replicating()), topology::replication::Settings::default());
+    let dry = loss(&(replicating() + "failover = \"dry_run\"\nfailover_gap_ms = 5\n"));
+    assert_eq!((dry.dry_run, dry.failover_gap), (true, Duration::from_millis(5)));
+    assert_eq!(loss(&(replicating() + "failover = \"manual\"")).failover, FailoverPolicy::Manual);
     let account = s.replication_account().unwrap().unwrap();
     assert_eq!(account.password.0, "also secret");
     assert!(!format!("{s:?} {account:?}").contains("secret"));

@@ -60,6 +60,32 @@ fn nodes(page: &mut Page, view: &ClusterView) {
             page.value("understudy_node_recv_queue", &[("node", &node.name)], facts.recv_queue);
         }
     }
+    servers(page, view);
+}
+
+/// What a primary and its replicas say of themselves.
+fn servers(page: &mut Page, view: &ClusterView) {
+    let said =
+        || view.nodes.iter().filter_map(|node| Some((&node.name, node.facts.as_ref()?.replication()?)));
+    page.family(
+        "understudy_node_behind_seconds",
+        "gauge",
+        "How far a replica says that it is behind (Seconds_Behind_Master); nothing while it does not know.",
+    );
+    for (name, facts) in said() {
+        if let Some(seconds) = facts.source().and_then(|channel| channel.lag_s) {
+            page.value("understudy_node_behind_seconds", &[("node", name)], seconds);
+        }
+    }
+    page.family(
+        "understudy_node_acknowledging_replicas",
+        "gauge",
+        "Replicas that acknowledge to a primary that waits for them (Rpl_semi_sync_master_clients).",
+    );
+    for (name, facts) in said().filter(|(_, facts)| facts.semi_sync.primary_active) {
+        let replicas = u64::from(facts.semi_sync.replicas);
+        page.value("understudy_node_acknowledging_replicas", &[("node", name)], replicas);
+    }
 }
 
 fn lanes(page: &mut Page, proxy: &Stats) {

@@ -57,11 +57,15 @@ impl Scene {
         self.stage.node(node).unwrap().address.to_string()
     }
 
+    /// What the status says of a node.
+    pub fn node<'a>(&self, status: &'a Value, node: &str) -> &'a Value {
+        let nodes = status["nodes"].as_array().unwrap();
+        nodes.iter().find(|other| other["name"] == node).unwrap()
+    }
+
     /// Whom a node says that it follows, with both its threads; empty when it does not.
     pub fn follows(&self, status: &Value, node: &str) -> String {
-        let nodes = status["nodes"].as_array().unwrap();
-        let node = nodes.iter().find(|other| other["name"] == node).unwrap();
-        let channel = &node["facts"]["channels"][0];
+        let channel = &self.node(status, node)["facts"]["channels"][0];
         let runs = channel["io_running"] == true && channel["sql_running"] == true;
         if runs { channel["source"].as_str().unwrap_or_default().to_owned() } else { String::new() }
     }

@@ -83,6 +83,15 @@ impl Told {
         ends.map(|pair| pair[1] - pair[0]).max().expect("commits after the fault")
     }
 
+    /// What others came to, too.
+    pub fn add(&mut self, more: Self) {
+        self.commits.extend(more.commits);
+        self.acknowledged.extend(more.acknowledged);
+        self.unknown.extend(more.unknown);
+        self.errors.extend(more.errors);
+        self.writers.extend(more.writers);
+    }
+
     fn note(&mut self, row: (u64, u64), done: Result<(), Error>) {
         match done {
             Ok(()) => {
@@ -124,16 +133,19 @@ async fn insert(
 ) -> Result<(), Error> {
     let conn = match connection {
         Some(conn) => conn,
-        None => {
-            let options = OptsBuilder::default()
-                .ip_or_hostname(address.ip().to_string())
-                .tcp_port(address.port())
-                .user(Some(APP_USER))
-                .pass(Some(APP_PASSWORD))
-                .db_name(Some(APP_SCHEMA))
-                .prefer_socket(false);
-            connection.insert(Conn::new(options).await?)
-        }
+        None => connection.insert(connect(address).await?),
     };
     conn.query_drop(format!("INSERT INTO w VALUES ({writer}, {number})")).await
+}
+
+/// A client's connection.
+pub async fn connect(address: SocketAddr) -> Result<Conn, Error> {
+    let options = OptsBuilder::default()
+        .ip_or_hostname(address.ip().to_string())
+        .tcp_port(address.port())
+        .user(Some(APP_USER))
+        .pass(Some(APP_PASSWORD))
+        .db_name(Some(APP_SCHEMA))
+        .prefer_socket(false);
+    Conn::new(options).await
 }

@@ -1,0 +1,109 @@
+//! What nodes call themselves and each other, and what the configuration calls them: the brain knows only the latter.
+//!
+//! A Galera member announces an address of its own; a replica follows its source by any name that leads there.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use topology::NodeId;
+use topology::galera::{self, GaleraStatus};
+use topology::replication::ReplicationStatus;
+
+use crate::reading::Standing;
+
+/// The other names that are known.
+#[derive(Default)]
+pub(crate) struct Aliases {
+    /// A node's other name -> its configured address.
+    known: HashMap<String, String>,
+    /// What each server last said its server_id is.
+    server_ids: BTreeMap<NodeId, u32>,
+}
+
+impl Aliases {
+    /// What a node of that configured address may be called.
+    pub fn names_of(&self, address: &str) -> Vec<String> {
+        let others = self.known.iter().filter(|(_, known)| *known == address).map(|(name, _)| name.clone());
+        others.chain([address.to_owned()]).collect()
+    }
+
+    /// What the member at `address` said, with the members as they are configured; without, where they cannot be told apart.
+    pub fn member(&mut self, address: &str, mut reading: galera::Reading) -> GaleraStatus {
+        let size = reading.status.cluster_size as usize;
+        let members = &mut reading.status.members;
+        if members.len() != size || !tells_apart(members) {
+            members.clear();
+        } else if let Some(incoming) = reading.incoming
+            && incoming != *address
+        {
+            self.known.insert(incoming, address.to_owned());
+        }
+        for member in members {
+            if let Some(address) = self.known.get(member) {
+                member.clone_from(address);
+            }
+        }
+        reading.status
+    }
+
+    /// What a server said, with its sources as they are configured. Who a source is, its server_id tells while they are connected; that is
+    /// remembered.
+    pub fn server(
+        &mut self,
+        node: NodeId,
+        standing: Standing,
+        address: impl Fn(NodeId) -> String,
+    ) -> ReplicationStatus {
+        let Standing { mut status, sources } = standing;
+        self.server_ids.insert(node, status.server_id);
+        for (name, id) in sources {
+            let mut of_this_id = self.server_ids.iter().filter(|(_, known)| **known == id);
+            if let (Some((node, _)), None) = (of_this_id.next(), of_this_id.next()) {
+                self.known.insert(name, address(*node));
+            }
+        }
+        for channel in &mut status.channels {
+            if let Some(address) = self.known.get(&channel.source) {
+                channel.source.clone_from(address);
+            }
+        }
+        status
+    }
+}
+
+/// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO,
+/// several may say the same, and a member that came back without a restart may be missing from the names of a view that has it
+/// (seen on MariaDB 10.11.19): then only the size of the view speaks.
+fn tells_apart(members: &[String]) -> bool {
+    let distinct: HashSet<&String> = members.iter().collect();
+    distinct.len() == members.len() && members.iter().all(|member| member.contains(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use topology::replication::Channel;
+
+    use super::*;
+
+    fn says(server_id: u32, source: &str, connected_to: Option<u32>) -> Standing {
+        let channels = vec![Channel { source: source.into(), ..Channel::default() }];
+        let status = ReplicationStatus { server_id, channels, ..ReplicationStatus::default() };
+        Standing { status, sources: connected_to.map(|id| (source.to_owned(), id)).into_iter().collect() }
+    }
+
+    #[test]
+    fn a_source_is_known_by_its_server_id_and_remembered_when_it_is_gone() {
+        let address = |node: NodeId| format!("10.0.0.{}:3306", node.0);
+        let mut aliases = Aliases::default();
+        let mut source = |node, standing| {
+            let status = aliases.server(NodeId(node), standing, address);
+            status.channels[0].source.clone()
+        };
+        assert_eq!(source(2, says(12, "db.example:3306", None)), "db.example:3306");
+        source(1, says(11, "elsewhere:3306", None));
+        assert_eq!(source(2, says(12, "db.example:3306", Some(11))), "10.0.0.1:3306");
+        assert_eq!(source(2, says(12, "db.example:3306", None)), "10.0.0.1:3306");
+        // Two servers of one id cannot be told apart.
+        source(3, says(12, "elsewhere:3306", None));
+        assert_eq!(source(1, says(11, "other:3306", Some(12))), "other:3306");
+    }
+}
