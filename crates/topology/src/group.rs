@@ -207,11 +207,11 @@ impl Group {
         }
     }
 
-    /// Who takes over from a writer that does not serve.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+    /// Who takes over from a writer that does not serve. `ordered`: an operator has ordered it to be moved.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         match self {
             Self::Galera(_) => Heir::Any,
-            Self::Replication(group) => group.heir(core, lost),
+            Self::Replication(group) => group.heir(core, lost, ordered),
         }
     }
 
@@ -220,7 +220,7 @@ impl Group {
         match (self, lost) {
             (Self::Galera(_), _) => Heir::Any,
             // It was to go on writing: another in its place is a failover like any other.
-            (Self::Replication(group), Some(lost)) if lost == failed => group.heir(core, lost),
+            (Self::Replication(group), Some(lost)) if lost == failed => group.heir(core, lost, false),
             (Self::Replication(group), Some(lost)) => group.choose(core, lost, Some(failed)),
             (Self::Replication(group), None) => group.start(core, true),
         }

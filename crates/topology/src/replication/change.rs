@@ -185,14 +185,15 @@ impl Replication {
     /// What the one that `to` follows had written when it was fenced. It must be there still: what it had alone can come from nobody else.
     fn reach(&self, core: &Core, to: NodeId) -> Option<Position> {
         let source = &own(core.node(to))?.source()?.source;
-        let (_, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
+        let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
             node.address == *source && answers(node)
         })?;
-        match demotion {
-            Demotion::Done { position, .. } if !position.is_empty() => Some(position.clone()),
-            _ => None,
-        }
+        let node = core.node(*id);
+        let Demotion::Done { position, at } = demotion else { return None };
+        // It may have begun again since, without some of it.
+        let now = own(node).filter(|_| node.answered_since(*at)).and_then(|status| status.position.clone());
+        Some(now.unwrap_or_else(|| position.clone())).filter(|position| !position.is_empty())
     }
 
     /// The change has ended: `to` is the primary.

@@ -30,6 +30,8 @@ const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 /// What the primary said last as such.
 #[derive(Clone, Debug)]
 pub(super) struct LastWord {
+    pub server_id: u32,
+    pub history: Option<State>,
     pub position: Option<Position>,
     /// A commit waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
@@ -67,6 +69,13 @@ pub(super) fn history(status: &ReplicationStatus) -> Option<State> {
         state.add_position(position);
     }
     Some(state)
+}
+
+/// Whether a server has each of these transactions, applied or received: of whichever server they are, not by their numbers alone.
+pub(super) fn has_each(status: &ReplicationStatus, position: &Position) -> bool {
+    let Position::MariaDb(position) = position else { return false };
+    let has = all_of(status);
+    position.gtids().all(|gtid| has.contains_gtid(gtid))
 }
 
 /// The same, and all that it has received.
@@ -137,13 +146,16 @@ impl Replication {
         }
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
+        let primary = history(status);
         self.last_word = Some(LastWord {
+            server_id: status.server_id,
+            history: primary.clone(),
             position: status.position.clone(),
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
             asked,
         });
         self.note_left(core, id, status, asked);
-        let Some(primary) = history(status) else { return };
+        let Some(primary) = primary else { return };
         for other in ids(&core.nodes).filter(|other| *other != id) {
             let server = self.server_mut(other);
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
@@ -180,15 +192,19 @@ impl Replication {
             return;
         }
         let mine = history(status).unwrap_or_default();
-        // One that follows somebody is not the primary yet, or not any more: what it has not may come.
-        let is_primary = status.channels.is_empty();
-        let lost = others().filter(|_| is_primary).find_map(|other| {
-            let (_, theirs) = spoke(other)?;
-            let lacking = theirs.minus(&mine);
-            let of_mine: Vec<String> =
-                lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
-            (!of_mine.is_empty()).then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
-        });
+        // One that follows somebody is not the primary yet, or not any more: what it has not may come. One that is writable when this program
+        // begins has been written since: what others have of it besides is theirs to lose.
+        let counts = status.channels.is_empty() && (self.decided || status.read_only);
+        // Who was found to stand apart while the primary was written is no measure of it.
+        let lost =
+            others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
+                let (_, theirs) = spoke(other)?;
+                let lacking = theirs.minus(&mine);
+                let of_mine: Vec<String> =
+                    lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
+                (!of_mine.is_empty())
+                    .then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
+            });
         let server = self.server_mut(id);
         server.lost = lost;
         server.uncompared = None;

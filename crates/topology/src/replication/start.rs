@@ -33,7 +33,7 @@ impl Replication {
         if let Some(other) = took_its_place(core, last) {
             return Heir::This(other);
         }
-        self.heir(core, source_of(core, last).unwrap_or(last))
+        self.heir(core, source_of(core, last).unwrap_or(last), false)
     }
 }
 
