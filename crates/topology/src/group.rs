@@ -82,12 +82,12 @@ impl Group {
         }
     }
 
-    /// This process did not run for a while. `true`: what a new writer said before that does not count any more.
-    pub fn slept(&mut self) -> bool {
+    /// This process did not run for `gap`. `true`: what a new writer said before that does not count any more.
+    pub fn slept(&mut self, gap: Duration) -> bool {
         match self {
             Self::Galera(_) => false,
             Self::Replication(group) => {
-                group.slept();
+                group.slept(gap);
                 true
             }
         }
@@ -293,9 +293,9 @@ impl Group {
     }
 
     /// It has answered.
-    pub fn barrier_answered(&mut self, to: NodeId) {
+    pub fn barrier_answered(&mut self, to: NodeId, term: Term) {
         if let Self::Replication(group) = self {
-            group.promote_answered(to);
+            group.promote_answered(to, term);
         }
     }
 

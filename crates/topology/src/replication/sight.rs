@@ -100,6 +100,9 @@ impl Replication {
     /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
     /// they were compared.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
+            self.server_mut(id).relinked = true;
+        }
         if core.writer == Some(id) {
             let server = self.server_mut(id);
             server.uncompared = Some(core.now);
@@ -144,6 +147,7 @@ impl Replication {
         if self.server(id).writable_since.is_some_and(|since| asked <= since) || status.read_only {
             return;
         }
+        self.note_kept_up(core, id);
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
         let primary = history(status);
@@ -162,6 +166,18 @@ impl Replication {
             let errant = said.state.minus(&primary);
             server.errant = (!errant.is_empty()).then(|| errant.to_string());
             server.compared = said.position;
+        }
+    }
+
+    /// Who has all that the primary had by the word before this one.
+    fn note_kept_up(&mut self, core: &Core, id: NodeId) {
+        let Some(last) = self.last_word.as_ref().and_then(|word| word.position.clone()) else { return };
+        for other in ids(&core.nodes).filter(|other| *other != id) {
+            let node = core.node(other);
+            let has = own(node).filter(|_| answers(node)).and_then(ReplicationStatus::has);
+            if has.is_some_and(|has| has.contains(&last).unwrap_or(false)) {
+                self.server_mut(other).kept_up = Some(core.now);
+            }
         }
     }
 

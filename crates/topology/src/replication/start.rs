@@ -33,11 +33,17 @@ impl Replication {
         if let Some(other) = took_its_place(core, last) {
             return Heir::This(other);
         }
-        self.heir(core, source_of(core, last).unwrap_or(last), false)
+        self.heir(core, root_of(core, last), false)
     }
 }
 
-/// The server that the last writer follows: it did not become the primary, or is not any more.
+/// The server that was the primary: one that follows another did not become it, or is not any more.
+fn root_of(core: &Core, last: NodeId) -> NodeId {
+    // Bounded, as servers may follow each other in a ring.
+    ids(&core.nodes).fold(last, |root, _| source_of(core, root).unwrap_or(root))
+}
+
+/// The server that it follows.
 fn source_of(core: &Core, last: NodeId) -> Option<NodeId> {
     let source = &own(core.node(last)).filter(|_| answers(core.node(last)))?.source()?.source;
     ids(&core.nodes).find(|id| core.node(*id).address == *source)

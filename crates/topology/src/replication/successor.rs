@@ -105,24 +105,33 @@ impl Replication {
                 why.join("; ")
             ));
         }
-        match self.is_unproven(core, lost, best).filter(|_| waited) {
+        match self.is_unproven(core, lost, best, waited) {
             Some(why) => Heir::Nobody(why),
             None => Heir::This(best),
         }
     }
 
     /// Why it is not certain that `best` has what the lost primary had when it began: no other may have received it since.
-    fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId) -> Option<String> {
+    fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId, waited: bool) -> Option<String> {
         if answers(core.node(lost)) {
             return None;
         }
+        let most = core.settings.replication.behind_max;
+        let kept_up = self.server(best).kept_up;
+        let behind = kept_up.zip(self.lost_since).map(|(at, lost)| lost.saturating_sub(at));
         let (name, primary) = (core.name(best), core.node(lost));
         let why = match &self.base {
-            None => "what it had is not known, as this program has not heard it as the primary".to_owned(),
-            Some(base) if has(core, best).is_some_and(|has| has.contains(base).unwrap_or(false)) => {
-                return None;
+            None if waited => {
+                "what it had is not known, as this program has not heard it as the primary".to_owned()
             }
-            Some(_) => format!("{name} has not received yet what it had when it became the primary"),
+            None => return None,
+            Some(base) if !own(core.node(best)).is_some_and(|status| has_each(status, base)) => {
+                format!("{name} has not received yet what it had when it became the primary")
+            }
+            Some(_) => match behind.filter(|behind| *behind > most) {
+                Some(behind) => format!("{name} had not kept up with it for {}", seconds(behind)),
+                None => return None,
+            },
         };
         Some(format!(
             "{} {}: {why}; {name} takes over only by an order with force",

@@ -122,6 +122,12 @@ impl World {
                 0 => {
                     server.read_only = true;
                     server.waits = false;
+                    let runs = server.fetching != Fetching::No || server.applies;
+                    if server.source == Some(usize::from(source.0)) && runs {
+                        // What it has received must not be thrown away.
+                        server.start_threads();
+                        job.stage = 2;
+                    }
                 }
                 1 => server.stop_threads(),
                 2 => server.follow(usize::from(source.0)),
