@@ -19,6 +19,20 @@ use crate::group::Heir;
 impl Replication {
     /// Who is to write. `time_up`: whoever has not been heard by now is not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+        let heir = self.first_primary(core, time_up);
+        let Heir::This(to) = heir else { return heir };
+        let others = ids(&core.nodes).any(|id| id != to && writes(core.node(id)));
+        if core.settings.replication.dry_run && (others || !writes(core.node(to))) {
+            let text = format!(
+                "{} would be made the only primary; dry_run is set, and nothing is done",
+                core.name(to)
+            );
+            return Heir::Nobody(text);
+        }
+        heir
+    }
+
+    fn first_primary(&mut self, core: &mut Core, time_up: bool) -> Heir {
         let Some(last) = core.writer else { return first(core, time_up) };
         // However long this process did not run: who has not been heard is not known to be gone.
         let time_up = time_up && core.nodes.iter().all(|node| node.verdict.state != NodeState::Unknown);

@@ -248,8 +248,8 @@ impl Replication {
         let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
         let last = self.last_word.as_ref().and_then(|word| word.position.as_ref());
-        let has_all =
-            || last.zip(status.has()).is_some_and(|(last, has)| has.contains(last).unwrap_or(false));
+        // When it did not follow a primary that is gone, it has nothing of what that wrote since its last word.
+        let has_all = || answers(core.node(lost)) && last.is_some_and(|last| has_each(status, last));
         let is_fit = node.verdict.serves != Serves::No
             || (id == lost && matches!(problem, "read_only" | "stray") && words::unfit(status).is_none())
             || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
