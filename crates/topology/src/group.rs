@@ -82,12 +82,12 @@ impl Group {
         }
     }
 
-    /// This process did not run for a while. `true`: what a new writer said before that does not count any more.
-    pub fn slept(&mut self) -> bool {
+    /// This process did not run for `gap`. `true`: what a new writer said before that does not count any more.
+    pub fn slept(&mut self, gap: Duration) -> bool {
         match self {
             Self::Galera(_) => false,
             Self::Replication(group) => {
-                group.slept();
+                group.slept(gap);
                 true
             }
         }
@@ -207,11 +207,11 @@ impl Group {
         }
     }
 
-    /// Who takes over from a writer that does not serve.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+    /// Who takes over from a writer that does not serve. `ordered`: an operator has ordered it to be moved.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         match self {
             Self::Galera(_) => Heir::Any,
-            Self::Replication(group) => group.heir(core, lost),
+            Self::Replication(group) => group.heir(core, lost, ordered),
         }
     }
 
@@ -220,7 +220,7 @@ impl Group {
         match (self, lost) {
             (Self::Galera(_), _) => Heir::Any,
             // It was to go on writing: another in its place is a failover like any other.
-            (Self::Replication(group), Some(lost)) if lost == failed => group.heir(core, lost),
+            (Self::Replication(group), Some(lost)) if lost == failed => group.heir(core, lost, false),
             (Self::Replication(group), Some(lost)) => group.choose(core, lost, Some(failed)),
             (Self::Replication(group), None) => group.start(core, true),
         }
@@ -293,9 +293,9 @@ impl Group {
     }
 
     /// It has answered.
-    pub fn barrier_answered(&mut self, to: NodeId) {
+    pub fn barrier_answered(&mut self, to: NodeId, term: Term) {
         if let Self::Replication(group) = self {
-            group.promote_answered(to);
+            group.promote_answered(to, term);
         }
     }
 

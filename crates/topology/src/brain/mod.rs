@@ -133,7 +133,7 @@ impl Brain {
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
         }
-        if self.group.slept()
+        if self.group.slept(gap)
             && let Plan::One(plan) = &mut self.plan
         {
             plan.slept();
@@ -208,7 +208,7 @@ impl Brain {
     }
 
     fn barrier_answered(&mut self, node: NodeId, term: Term, failed: Option<&str>) {
-        self.group.barrier_answered(node);
+        self.group.barrier_answered(node, term);
         match &mut self.plan {
             Plan::One(plan) => plan.barrier_answered(node, term, failed),
             Plan::All(plan) => plan.barrier_answered(node, term, failed),

@@ -57,7 +57,25 @@ pub enum Action {
     },
 }
 
+/// What an order is, and of which decision: an answer is for its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Demote(Term),
+    Promote(Term),
+    Follow(Term),
+    Reconnect(Term),
+}
+
 impl Action {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Demote { term, .. } => Kind::Demote(*term),
+            Self::Promote { term, .. } => Kind::Promote(*term),
+            Self::Follow { term, .. } => Kind::Follow(*term),
+            Self::Reconnect { term, .. } => Kind::Reconnect(*term),
+        }
+    }
+
     /// Whom it is asked of.
     pub fn node(&self) -> NodeId {
         match self {
@@ -98,6 +116,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Self::Demoted { term, .. } | Self::DemoteFailed { term, .. } => Kind::Demote(*term),
+            Self::Following { term, .. } | Self::FollowFailed { term, .. } => Kind::Follow(*term),
+            Self::Reconnected { term, .. } | Self::ReconnectFailed { term, .. } => Kind::Reconnect(*term),
+        }
+    }
+
     /// The node it is about.
     pub fn node(&self) -> NodeId {
         match self {

@@ -28,7 +28,7 @@ pub(super) struct Fence {
     pub term: Term,
     pub to: NodeId,
     /// Since then no statement of ours can run on any other server: nothing that is acknowledged later is told to anybody.
-    quiet_since: Option<Now>,
+    pub quiet_since: Option<Now>,
     /// Who was ordered to become read only.
     demoted: BTreeMap<NodeId, Demotion>,
 }
@@ -45,13 +45,6 @@ impl Replication {
     pub fn begin(&mut self, to: NodeId, term: Term) {
         if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
             self.fence = Some(Fence { term, to, quiet_since: None, demoted: BTreeMap::new() });
-        }
-    }
-
-    /// This process did not run: whoever has spoken may have ended since.
-    pub fn slept(&mut self) {
-        if let Some(fence) = &mut self.fence {
-            fence.quiet_since = None;
         }
     }
 
@@ -110,12 +103,9 @@ impl Replication {
         let now = core.now;
         let since = *self.fence.as_mut()?.quiet_since.get_or_insert(now);
         let lost = core.writer.filter(|_| self.forced != Some(to))?;
-        let is_known = match lost == to {
-            // It has what it had, unless it began anew.
-            true => !self.server(to).relinked || writes(core.node(to)),
-            // It is fenced, and what it has is waited for.
-            false => answers(core.node(lost)),
-        };
+        // It has what it was chosen for, unless it began anew; and what a lost primary has is waited for, when that one is fenced.
+        let began_anew = self.server(to).relinked && !writes(core.node(to));
+        let is_known = !began_anew && (lost == to || answers(core.node(lost)));
         if is_known {
             return None;
         }
@@ -185,14 +175,15 @@ impl Replication {
     /// What the one that `to` follows had written when it was fenced. It must be there still: what it had alone can come from nobody else.
     fn reach(&self, core: &Core, to: NodeId) -> Option<Position> {
         let source = &own(core.node(to))?.source()?.source;
-        let (_, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
+        let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
             node.address == *source && answers(node)
         })?;
-        match demotion {
-            Demotion::Done { position, .. } if !position.is_empty() => Some(position.clone()),
-            _ => None,
-        }
+        let node = core.node(*id);
+        let Demotion::Done { position, at } = demotion else { return None };
+        // It may have begun again since, without some of it.
+        let now = own(node).filter(|_| node.answered_since(*at)).and_then(|status| status.position.clone());
+        Some(now.unwrap_or_else(|| position.clone())).filter(|position| !position.is_empty())
     }
 
     /// The change has ended: `to` is the primary.
@@ -207,6 +198,7 @@ impl Replication {
             server.compared = None;
             server.said = None;
             server.left = false;
+            server.kept_up = None;
         }
         let server = self.server_mut(to);
         server.writable_since = Some(core.now);

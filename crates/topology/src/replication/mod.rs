@@ -31,6 +31,7 @@ pub mod words;
 
 use std::time::Duration;
 
+use self::action::Kind;
 pub use self::action::{Action, Outcome};
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
@@ -77,13 +78,15 @@ struct Server {
     /// It may be writable, whatever it said last: it was ordered to become so, and not ordered back since.
     may_write: Option<Term>,
     /// An order to it is out, and is given up then.
-    order: Option<Now>,
+    order: Option<(Kind, Now)>,
     /// How the last order to be read only, or to follow, went.
     followed: Followed,
     /// Whether it still receives from a silent primary.
     witness: Asked,
     /// What it has that the primary has not, as it was found last.
     errant: Option<String>,
+    /// When it had all that the primary had said to have before.
+    kept_up: Option<Now>,
     /// Its word that is compared next.
     said: Option<Said>,
     /// Where it stood when that was found.
@@ -94,7 +97,7 @@ struct Server {
     left: bool,
     /// All that it had, by its first word after the primary's link was new, and when that came.
     has_since: Option<(Now, State)>,
-    /// Its link was made anew while it was the primary: it may have ended, and have begun again without what it had.
+    /// Its link was made anew while it was the primary, or about to become it: it may have ended, and have begun again without what it had.
     relinked: bool,
     /// What others have of its own transactions and it has not: it came back without them.
     lost: Option<String>,
@@ -126,18 +129,19 @@ impl Replication {
 
     /// Gives an order.
     fn order(&mut self, core: &mut Core, action: Action) {
-        self.server_mut(action.node()).order = Some(core.now + action.within() + ANSWER_GRACE);
+        let give_up = core.now + action.within() + ANSWER_GRACE;
+        self.server_mut(action.node()).order = Some((action.kind(), give_up));
         core.out.push(action.into());
     }
 
     /// An order to it is out.
     fn is_ordered(&self, core: &Core, id: NodeId) -> bool {
-        self.server(id).order.is_some_and(|give_up| core.now < give_up)
+        self.server(id).order.is_some_and(|(_, give_up)| core.now < give_up)
     }
 
     /// What came of an action.
     pub fn outcome(&mut self, core: &mut Core, outcome: Outcome) {
-        self.server_mut(outcome.node()).order = None;
+        self.answered(outcome.node(), outcome.kind());
         match outcome {
             Outcome::Demoted { node, term, position } => self.demoted(core, node, term, position),
             Outcome::DemoteFailed { node, term, why } => self.demote_failed(core, node, term, &why),
@@ -149,8 +153,24 @@ impl Replication {
     }
 
     /// The server that was to take over has answered.
-    pub fn promote_answered(&mut self, id: NodeId) {
-        self.server_mut(id).order = None;
+    pub fn promote_answered(&mut self, id: NodeId, term: Term) {
+        self.answered(id, Kind::Promote(term));
+    }
+
+    fn answered(&mut self, id: NodeId, kind: Kind) {
+        self.server_mut(id).order.take_if(|(ordered, _)| *ordered == kind);
+    }
+
+    /// This process did not run for `gap`: orders have so much more time, and whoever has spoken may have ended since.
+    pub fn slept(&mut self, gap: Duration) {
+        for server in &mut self.servers {
+            if let Some((_, give_up)) = &mut server.order {
+                *give_up += gap;
+            }
+        }
+        if let Some(fence) = &mut self.fence {
+            fence.quiet_since = None;
+        }
     }
 }
 

@@ -21,12 +21,20 @@ pub struct Settings {
     /// After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not
     /// wait. Not kept over a restart of this program.
     pub failover_gap: Duration,
+    /// A replica that was last seen to have received all that the primary had longer than this before the loss is not promoted without an
+    /// order.
+    pub behind_max: Duration,
     /// Nothing is done that was not ordered: no failover, no server made read only, none told whom to follow. What would have been done is said.
     pub dry_run: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { failover: FailoverPolicy::default(), failover_gap: Duration::from_secs(60), dry_run: false }
+        Self {
+            failover: FailoverPolicy::default(),
+            failover_gap: Duration::from_secs(60),
+            behind_max: Duration::from_secs(30),
+            dry_run: false,
+        }
     }
 }

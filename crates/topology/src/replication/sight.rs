@@ -30,6 +30,8 @@ const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 /// What the primary said last as such.
 #[derive(Clone, Debug)]
 pub(super) struct LastWord {
+    pub server_id: u32,
+    pub history: Option<State>,
     pub position: Option<Position>,
     /// A commit waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
@@ -69,6 +71,13 @@ pub(super) fn history(status: &ReplicationStatus) -> Option<State> {
     Some(state)
 }
 
+/// Whether a server has each of these transactions, applied or received: of whichever server they are, not by their numbers alone.
+pub(super) fn has_each(status: &ReplicationStatus, position: &Position) -> bool {
+    let Position::MariaDb(position) = position else { return false };
+    let has = all_of(status);
+    position.gtids().all(|gtid| has.contains_gtid(gtid))
+}
+
 /// The same, and all that it has received.
 pub(super) fn all_of(status: &ReplicationStatus) -> State {
     let mut state = history(status).unwrap_or_default();
@@ -91,6 +100,9 @@ impl Replication {
     /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
     /// they were compared.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
+            self.server_mut(id).relinked = true;
+        }
         if core.writer == Some(id) {
             let server = self.server_mut(id);
             server.uncompared = Some(core.now);
@@ -135,21 +147,37 @@ impl Replication {
         if self.server(id).writable_since.is_some_and(|since| asked <= since) || status.read_only {
             return;
         }
+        self.note_kept_up(core, id);
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
+        let primary = history(status);
         self.last_word = Some(LastWord {
+            server_id: status.server_id,
+            history: primary.clone(),
             position: status.position.clone(),
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
             asked,
         });
         self.note_left(core, id, status, asked);
-        let Some(primary) = history(status) else { return };
+        let Some(primary) = primary else { return };
         for other in ids(&core.nodes).filter(|other| *other != id) {
             let server = self.server_mut(other);
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
             let errant = said.state.minus(&primary);
             server.errant = (!errant.is_empty()).then(|| errant.to_string());
             server.compared = said.position;
+        }
+    }
+
+    /// Who has all that the primary had by the word before this one.
+    fn note_kept_up(&mut self, core: &Core, id: NodeId) {
+        let Some(last) = self.last_word.as_ref().and_then(|word| word.position.clone()) else { return };
+        for other in ids(&core.nodes).filter(|other| *other != id) {
+            let node = core.node(other);
+            let has = own(node).filter(|_| answers(node)).and_then(ReplicationStatus::has);
+            if has.is_some_and(|has| has.contains(&last).unwrap_or(false)) {
+                self.server_mut(other).kept_up = Some(core.now);
+            }
         }
     }
 
@@ -180,15 +208,19 @@ impl Replication {
             return;
         }
         let mine = history(status).unwrap_or_default();
-        // One that follows somebody is not the primary yet, or not any more: what it has not may come.
-        let is_primary = status.channels.is_empty();
-        let lost = others().filter(|_| is_primary).find_map(|other| {
-            let (_, theirs) = spoke(other)?;
-            let lacking = theirs.minus(&mine);
-            let of_mine: Vec<String> =
-                lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
-            (!of_mine.is_empty()).then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
-        });
+        // One that follows somebody is not the primary yet, or not any more: what it has not may come. One that is writable when this program
+        // begins has been written since: what others have of it besides is theirs to lose.
+        let counts = status.channels.is_empty() && (self.decided || status.read_only);
+        // Who was found to stand apart while the primary was written is no measure of it.
+        let lost =
+            others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
+                let (_, theirs) = spoke(other)?;
+                let lacking = theirs.minus(&mine);
+                let of_mine: Vec<String> =
+                    lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
+                (!of_mine.is_empty())
+                    .then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
+            });
         let server = self.server_mut(id);
         server.lost = lost;
         server.uncompared = None;

@@ -19,6 +19,20 @@ use crate::group::Heir;
 impl Replication {
     /// Who is to write. `time_up`: whoever has not been heard by now is not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+        let heir = self.first_primary(core, time_up);
+        let Heir::This(to) = heir else { return heir };
+        let others = ids(&core.nodes).any(|id| id != to && writes(core.node(id)));
+        if core.settings.replication.dry_run && (others || !writes(core.node(to))) {
+            let text = format!(
+                "{} would be made the only primary; dry_run is set, and nothing is done",
+                core.name(to)
+            );
+            return Heir::Nobody(text);
+        }
+        heir
+    }
+
+    fn first_primary(&mut self, core: &mut Core, time_up: bool) -> Heir {
         let Some(last) = core.writer else { return first(core, time_up) };
         // However long this process did not run: who has not been heard is not known to be gone.
         let time_up = time_up && core.nodes.iter().all(|node| node.verdict.state != NodeState::Unknown);
@@ -33,11 +47,17 @@ impl Replication {
         if let Some(other) = took_its_place(core, last) {
             return Heir::This(other);
         }
-        self.heir(core, source_of(core, last).unwrap_or(last))
+        self.heir(core, root_of(core, last), false)
     }
 }
 
-/// The server that the last writer follows: it did not become the primary, or is not any more.
+/// The server that was the primary: one that follows another did not become it, or is not any more.
+fn root_of(core: &Core, last: NodeId) -> NodeId {
+    // Bounded, as servers may follow each other in a ring.
+    ids(&core.nodes).fold(last, |root, _| source_of(core, root).unwrap_or(root))
+}
+
+/// The server that it follows.
 fn source_of(core: &Core, last: NodeId) -> Option<NodeId> {
     let source = &own(core.node(last)).filter(|_| answers(core.node(last)))?.source()?.source;
     ids(&core.nodes).find(|id| core.node(*id).address == *source)

@@ -8,11 +8,11 @@
 //! have acknowledged what no other has, holds everything up: an operator may drain it, or order a switchover by force.
 
 use protocol::gtid::Position;
-use protocol::gtid::mariadb::Gtid;
+use protocol::gtid::mariadb::{Gtid, State};
 
 use super::channel::Channel;
 use super::settings::FailoverPolicy;
-use super::sight::{all_of, answers, history, own};
+use super::sight::{all_of, answers, has_each, history, own};
 use super::status::ReplicationStatus;
 use super::witness::Veto;
 use super::{Replication, words};
@@ -29,8 +29,8 @@ fn names(core: &Core, ids: &[NodeId]) -> String {
 }
 
 impl Replication {
-    /// Who takes over from `lost` by itself.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+    /// Who takes over from `lost`; `ordered`: an operator has moved the primary anyway, so that nothing forbids it.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         match self.veto(core, lost) {
             Some(Veto::Lives { why, serves }) => return Heir::Stay { why, serves },
             Some(Veto::Waits) => {
@@ -41,7 +41,7 @@ impl Replication {
             None => {}
         }
         match self.choose(core, lost, None) {
-            Heir::This(to) => match self.forbidden(core, lost, to) {
+            Heir::This(to) => match self.forbidden(core, lost, to).filter(|_| !ordered) {
                 Some(why) => Heir::Nobody(why),
                 None => Heir::This(to),
             },
@@ -105,24 +105,33 @@ impl Replication {
                 why.join("; ")
             ));
         }
-        match self.is_unproven(core, lost, best).filter(|_| waited) {
+        match self.is_unproven(core, lost, best, waited) {
             Some(why) => Heir::Nobody(why),
             None => Heir::This(best),
         }
     }
 
     /// Why it is not certain that `best` has what the lost primary had when it began: no other may have received it since.
-    fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId) -> Option<String> {
+    fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId, waited: bool) -> Option<String> {
         if answers(core.node(lost)) {
             return None;
         }
+        let most = core.settings.replication.behind_max;
+        let kept_up = self.server(best).kept_up;
+        let behind = kept_up.zip(self.lost_since).map(|(at, lost)| lost.saturating_sub(at));
         let (name, primary) = (core.name(best), core.node(lost));
         let why = match &self.base {
-            None => "what it had is not known, as this program has not heard it as the primary".to_owned(),
-            Some(base) if has(core, best).is_some_and(|has| has.contains(base).unwrap_or(false)) => {
-                return None;
+            None if waited => {
+                "what it had is not known, as this program has not heard it as the primary".to_owned()
             }
-            Some(_) => format!("{name} has not received yet what it had when it became the primary"),
+            None => return None,
+            Some(base) if !own(core.node(best)).is_some_and(|status| has_each(status, base)) => {
+                format!("{name} has not received yet what it had when it became the primary")
+            }
+            Some(_) => match behind.filter(|behind| *behind > most) {
+                Some(behind) => format!("{name} had not kept up with it for {}", seconds(behind)),
+                None => return None,
+            },
         };
         Some(format!(
             "{} {}: {why}; {name} takes over only by an order with force",
@@ -202,8 +211,11 @@ impl Replication {
     fn missing(&self, core: &Core, lost: NodeId) -> Option<Heir> {
         // What the primary had when it spoke last is here, and whoever was gone by then has acknowledged nothing since.
         let has_all = self.last_word.as_ref().and_then(|word| word.position.as_ref()).is_some_and(|last| {
-            let mut here = ids(&core.nodes).filter_map(|id| has(core, id));
-            here.any(|theirs| theirs.contains(last).unwrap_or(false))
+            core.nodes
+                .iter()
+                .filter(|node| answers(node))
+                .filter_map(own)
+                .any(|status| has_each(status, last))
         });
         let missing = ids(&core.nodes).find(|id| {
             let node = core.node(*id);
@@ -235,15 +247,14 @@ impl Replication {
         // In the change that is under way.
         let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
+        let last = self.last_word.as_ref().and_then(|word| word.position.as_ref());
+        // When it did not follow a primary that is gone, it has nothing of what that wrote since its last word.
+        let has_all = || answers(core.node(lost)) && last.is_some_and(|last| has_each(status, last));
         let is_fit = node.verdict.serves != Serves::No
             || (id == lost && matches!(problem, "read_only" | "stray") && words::unfit(status).is_none())
-            || (was_told && problem == "stray")
+            || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
             || (problem == "not_applying" && words::unfit(status).is_none())
             || (problem == "other_source" && followed && words::unfit(status).is_none());
-        let has_all = || {
-            let last = self.last_word.as_ref()?.position.as_ref()?;
-            status.has()?.contains(last).ok()
-        };
         // What a lost primary that answers has, and this one has not, must still be coming.
         let comes = || status.source().is_some_and(|channel| channel.io_running);
         let has_theirs = || {
@@ -257,7 +268,7 @@ impl Replication {
             && node.doubt.is_none()
             && node.counts.misses == 0
             && status.position.is_some()
-            && (id == lost || followed || was_told || has_all() == Some(true))
+            && (id == lost || followed || was_told || has_all())
     }
 
     /// Those that have something that `id` has not. Errant ones do not count.
@@ -269,19 +280,26 @@ impl Replication {
     fn is_ahead(&self, core: &Core, other: NodeId, id: NodeId) -> bool {
         let word = |id: NodeId| own(core.node(id)).filter(|_| answers(core.node(id)));
         let (Some(mine), Some(theirs)) = (word(id), word(other)) else { return false };
-        // A primary that follows nobody was promoted, and had all that was acknowledged by then: what it has not, of somebody else's, is
-        // errant.
-        if let Some(primary) = core.writer.and_then(word).filter(|status| status.channels.is_empty())
-            && let Some(counts) = history(primary)
-        {
+        if let Some((primary, counts)) = self.measure(core) {
             let lacks = all_of(theirs).minus(&all_of(mine));
             return lacks.iter().any(|run| {
                 let last = Gtid { domain: run.domain, server: run.server, sequence: run.last };
-                run.server == primary.server_id || counts.contains_gtid(last)
+                run.server == primary || counts.contains_gtid(last)
             });
         }
         let (Some(mine), Some(theirs)) = (mine.has(), theirs.has()) else { return false };
         !mine.contains(&theirs).unwrap_or(false)
+    }
+
+    /// The primary's server_id, and what it has, or had by its last word: a transaction that is not its own, and that it has not, is errant. It
+    /// was promoted, since it follows nobody, and so had all that was acknowledged before.
+    fn measure(&self, core: &Core) -> Option<(u32, State)> {
+        let here = core.writer.map(|id| core.node(id)).filter(|node| answers(node)).and_then(own);
+        if let Some(status) = here.filter(|status| status.channels.is_empty()) {
+            return history(status).map(|history| (status.server_id, history));
+        }
+        let word = self.last_word.as_ref()?;
+        word.history.clone().map(|history| (word.server_id, history))
     }
 
     /// Both have a transaction of the same number that the other has not.
@@ -292,7 +310,7 @@ impl Replication {
     /// What is lost when `to` takes over from `lost`, to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
         if to == lost {
-            return "; no other server has more".into();
+            return "; no other server that answers has more".into();
         }
         let primary = core.name(lost);
         let Some(word) = &self.last_word else {

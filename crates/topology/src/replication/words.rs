@@ -168,3 +168,74 @@ pub fn admit(status: &ReplicationStatus, rules: Rules) -> Result<(), Finding> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::gtid::{Family, Position};
+
+    const PRIMARY: (&str, &str) = ("db1", "db1:3306");
+
+    fn good() -> ReplicationStatus {
+        ReplicationStatus {
+            read_only: true,
+            log_bin: true,
+            log_replica_updates: true,
+            position: Position::parse(Family::MariaDb, "0-1-5").ok(),
+            channels: vec![Channel {
+                source: PRIMARY.1.into(),
+                io_running: true,
+                sql_running: true,
+                by_gtid: true,
+                ..Channel::default()
+            }],
+            ..ReplicationStatus::default()
+        }
+    }
+
+    fn found(
+        change: impl FnOnce(&mut ReplicationStatus),
+        errant: Option<&str>,
+    ) -> Option<(&'static str, Serves)> {
+        let mut status = good();
+        change(&mut status);
+        let sight =
+            Sight { status: &status, source: "db1", primary: Some(PRIMARY), primary_answers: true, errant };
+        replica(&sight).map(|finding| (finding.problem, finding.serves))
+    }
+
+    fn channel(change: impl FnOnce(&mut Channel)) -> Option<(&'static str, Serves)> {
+        found(|status| change(&mut status.channels[0]), None)
+    }
+
+    #[test]
+    fn each_rule_speaks_for_its_own_trouble() {
+        let no = |problem| Some((problem, Serves::No));
+        assert_eq!(found(|_| (), None), None);
+        assert_eq!(found(|_| (), Some("0-2-1")), no("errant"));
+        assert_eq!(found(|status| status.channels.clear(), None), no("stray"));
+        assert_eq!(found(|status| status.channels.push(Channel::default()), None), no("several_sources"));
+        assert_eq!(channel(|channel| channel.source = "db9:3306".into()), no("other_source"));
+        assert_eq!(channel(|channel| channel.sql_running = false), no("not_applying"));
+        assert_eq!(channel(|channel| channel.delay_s = 60), no("delayed"));
+        assert_eq!(channel(|channel| channel.filtered = true), no("filtered"));
+        assert_eq!(channel(|channel| channel.by_gtid = false), no("not_by_gtid"));
+        assert_eq!(found(|status| status.log_bin = false, None), no("no_binlog"));
+        assert_eq!(found(|status| status.log_replica_updates = false, None), no("no_binlog"));
+        assert_eq!(channel(|channel| channel.io_running = false), Some(("not_fetching", Serves::Stays)));
+    }
+
+    #[test]
+    fn whoever_could_never_be_the_primary_is_unfit_whomever_it_follows() {
+        let unfit = |change: fn(&mut ReplicationStatus)| {
+            let mut status = good();
+            change(&mut status);
+            unfit(&status).is_some()
+        };
+        assert!(!unfit(|_| ()));
+        assert!(!unfit(|status| status.channels.clear()));
+        assert!(unfit(|status| status.channels[0].filtered = true));
+        assert!(unfit(|status| status.channels[0].delay_s = 1));
+        assert!(unfit(|status| status.log_bin = false));
+    }
+}

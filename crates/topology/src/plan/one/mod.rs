@@ -273,7 +273,7 @@ impl One {
             core.note(Level::Error, text);
             return false;
         }
-        let to = match group.heir(core, writer) {
+        let to = match group.heir(core, writer, false) {
             Heir::Any => match self.elected(core, writer) {
                 Some(to) => to,
                 None => return false,

@@ -173,7 +173,7 @@ impl One {
         if !is_lost {
             return false;
         }
-        let to = match group.heir(core, from) {
+        let to = match group.heir(core, from, true) {
             Heir::Any => run.to,
             Heir::This(to) => to,
             // Over its budget the switchover is undone, and what the writer's loss means is seen then.
