@@ -37,6 +37,8 @@ pub(crate) enum Way {
     Wait,
     /// Something stands in the way.
     Blocked(String),
+    /// Another is to take over by now.
+    Outrun(String),
 }
 
 /// Who is to write.
@@ -77,6 +79,17 @@ impl Group {
         match self {
             Self::Galera(_) => {}
             Self::Replication(group) => group.linked(core, id),
+        }
+    }
+
+    /// This process did not run for a while. `true`: what a new writer said before that does not count any more.
+    pub fn slept(&mut self) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(group) => {
+                group.slept();
+                true
+            }
         }
     }
 
@@ -185,11 +198,20 @@ impl Group {
         }
     }
 
-    /// Who takes over from a writer that does not serve.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+    /// Whether a lane may be opened again to a writer against which nothing speaks any more.
+    pub fn may_open(&self, core: &Core, writer: NodeId) -> bool {
+        match self {
+            Self::Galera(_) => true,
+            // That its silence does not count is no sign of life: it may have ended, and begun again without what it had.
+            Self::Replication(_) => core.node(writer).lost_at.is_none(),
+        }
+    }
+
+    /// Who takes over from a writer that does not serve. `ordered`: an operator has ordered it to be moved.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         match self {
             Self::Galera(_) => Heir::Any,
-            Self::Replication(group) => group.heir(core, lost),
+            Self::Replication(group) => group.heir(core, lost, ordered),
         }
     }
 
@@ -197,6 +219,8 @@ impl Group {
     pub fn next_heir(&mut self, core: &mut Core, lost: Option<NodeId>, failed: NodeId) -> Heir {
         match (self, lost) {
             (Self::Galera(_), _) => Heir::Any,
+            // It was to go on writing: another in its place is a failover like any other.
+            (Self::Replication(group), Some(lost)) if lost == failed => group.heir(core, lost, false),
             (Self::Replication(group), Some(lost)) => group.choose(core, lost, Some(failed)),
             (Self::Replication(group), None) => group.start(core, true),
         }

@@ -133,6 +133,11 @@ impl Brain {
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
         }
+        if self.group.slept()
+            && let Plan::One(plan) = &mut self.plan
+        {
+            plan.slept();
+        }
         core.say(
             Level::Warn,
             format!("this process did not run for {}: missed probes of that time do not count", seconds(gap)),

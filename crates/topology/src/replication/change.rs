@@ -1,7 +1,7 @@
 //! A change of the primary: before a server is promoted, every other is fenced.
 //!
 //! ```text
-//!   lanes shut ──> their links cut (acknowledged) ──> others read only (acknowledged) ──> promote
+//!   lanes shut ──> their links cut (acknowledged) ──> others read only (acknowledged), decision on disk ──> promote
 //! ```
 //!
 //! Invariant: a server is ordered to become writable only when no other that answers may be writable, and when no statement of ours can
@@ -13,12 +13,12 @@ use std::time::Duration;
 use protocol::gtid::Position;
 
 use super::follow::Followed;
-use super::sight::{answers, own};
+use super::sight::{answers, own, writes};
 use super::{Action, Replication, retry_at};
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
-use crate::group::Way;
+use crate::group::{Heir, Way};
 use crate::routes::LaneState;
 use crate::{NodeId, Term};
 
@@ -27,6 +27,8 @@ use crate::{NodeId, Term};
 pub(super) struct Fence {
     pub term: Term,
     pub to: NodeId,
+    /// Since then no statement of ours can run on any other server: nothing that is acknowledged later is told to anybody.
+    quiet_since: Option<Now>,
     /// Who was ordered to become read only.
     demoted: BTreeMap<NodeId, Demotion>,
 }
@@ -42,7 +44,14 @@ impl Replication {
     /// A change to `to` begins, or another one takes the place of one that was begun.
     pub fn begin(&mut self, to: NodeId, term: Term) {
         if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
-            self.fence = Some(Fence { term, to, demoted: BTreeMap::new() });
+            self.fence = Some(Fence { term, to, quiet_since: None, demoted: BTreeMap::new() });
+        }
+    }
+
+    /// This process did not run: whoever has spoken may have ended since.
+    pub fn slept(&mut self) {
+        if let Some(fence) = &mut self.fence {
+            fence.quiet_since = None;
         }
     }
 
@@ -71,7 +80,12 @@ impl Replication {
         if others.iter().any(|id| !core.node(*id).links_gone()) {
             return Way::Wait;
         }
-        let mut way = if self.is_ordered(core, to) { Way::Wait } else { Way::Clear };
+        if let Some(way) = self.outrun(core, to) {
+            return way;
+        }
+        // Without the decision on disk another could be made writable under the same term, by this program's next life.
+        let may_not_yet = self.is_ordered(core, to) || core.disk.written < term || !self.has_spoken(core, to);
+        let mut way = if may_not_yet { Way::Wait } else { Way::Clear };
         for id in others {
             if !answers(core.node(id)) {
                 continue;
@@ -89,6 +103,51 @@ impl Replication {
             }
         }
         way
+    }
+
+    /// A lost primary may have woken up, and have answered clients until their links were cut: what the others have is asked once more.
+    fn outrun(&mut self, core: &mut Core, to: NodeId) -> Option<Way> {
+        let now = core.now;
+        let since = *self.fence.as_mut()?.quiet_since.get_or_insert(now);
+        let lost = core.writer.filter(|_| self.forced != Some(to))?;
+        let is_known = match lost == to {
+            // It has what it had, unless it began anew.
+            true => !self.server(to).relinked || writes(core.node(to)),
+            // It is fenced, and what it has is waited for.
+            false => answers(core.node(lost)),
+        };
+        if is_known {
+            return None;
+        }
+        let here = ids(&core.nodes).filter(|id| *id != lost && answers(core.node(*id)));
+        let late: Vec<NodeId> = here.filter(|id| !core.node(*id).answered_since(since)).collect();
+        for id in &late {
+            core.ask_probe(*id);
+        }
+        if !late.is_empty() {
+            return Some(Way::Wait);
+        }
+        match self.choose(core, lost, None) {
+            Heir::This(best) if best != to && !self.ahead_of(core, to).is_empty() => {
+                Some(Way::Outrun(format!("has less than {}", core.name(best))))
+            }
+            Heir::This(best) if best != to && lost == to => {
+                Some(Way::Outrun(format!("has less than {}, or may have", core.name(best))))
+            }
+            Heir::Nobody(_) if self.waited(core) => Some(Way::Outrun("may not take over any more".into())),
+            Heir::Soon(_) => Some(Way::Wait),
+            _ => None,
+        }
+    }
+
+    /// Since no statement of ours runs any more it has said something: it may have ended meanwhile, and have begun again.
+    fn has_spoken(&self, core: &mut Core, to: NodeId) -> bool {
+        let since = self.fence.as_ref().and_then(|fence| fence.quiet_since).unwrap_or_default();
+        let spoken = core.node(to).answered_since(since);
+        if !spoken {
+            core.ask_probe(to);
+        }
+        spoken
     }
 
     /// Whether a server that answers is surely read only. `must`: not by its own word alone.
@@ -118,35 +177,44 @@ impl Replication {
 
     /// Has `to` take over, in at the most `within`.
     pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) {
-        // What one that is gone had written can come from nobody.
-        let here = |id: &NodeId| answers(core.node(*id));
-        let fence = self.fence.iter().flat_map(|fence| &fence.demoted);
-        let reach = fence
-            .filter_map(|(id, demotion)| match demotion {
-                Demotion::Done { position, .. } if here(id) => Some(position.clone()),
-                _ => None,
-            })
-            .reduce(|one, other| one.union(&other).unwrap_or(one))
-            .filter(|reach| !reach.is_empty());
+        let reach = self.reach(core, to);
         self.server_mut(to).may_write = Some(term);
         self.order(core, Action::Promote { node: to, term, reach, within });
+    }
+
+    /// What the one that `to` follows had written when it was fenced. It must be there still: what it had alone can come from nobody else.
+    fn reach(&self, core: &Core, to: NodeId) -> Option<Position> {
+        let source = &own(core.node(to))?.source()?.source;
+        let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
+            let node = core.node(**id);
+            node.address == *source && answers(node)
+        })?;
+        let node = core.node(*id);
+        let Demotion::Done { position, at } = demotion else { return None };
+        // It may have begun again since, without some of it.
+        let now = own(node).filter(|_| node.answered_since(*at)).and_then(|status| status.position.clone());
+        Some(now.unwrap_or_else(|| position.clone())).filter(|position| !position.is_empty())
     }
 
     /// The change has ended: `to` is the primary.
     pub fn taken_over(&mut self, core: &Core, to: NodeId) {
         self.fence = None;
+        self.forced = None;
         self.decided = true;
         self.last_word = None;
+        self.base = None;
         self.lost_since = None;
         for server in &mut self.servers {
             server.compared = None;
             server.said = None;
+            server.left = false;
         }
         let server = self.server_mut(to);
         server.writable_since = Some(core.now);
         server.errant = None;
         server.lost = None;
         server.uncompared = None;
+        server.relinked = false;
     }
 
     /// A planned change is not gone on with. `true` when the old primary may be read only by now.

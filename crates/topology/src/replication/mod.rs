@@ -59,8 +59,12 @@ pub(crate) struct Replication {
     fence: Option<Fence>,
     /// What the primary said last while it was the primary.
     last_word: Option<LastWord>,
+    /// Where the primary stood by its first word as such, in this process: all that was acknowledged before is at or before it.
+    base: Option<Position>,
     /// Since this process started a server has taken over, or has been confirmed: whoever else is writable must not be.
     decided: bool,
+    /// Who is to take over by an order with force, whatever it lacks.
+    forced: Option<NodeId>,
     /// The primary has not been heard as such since then.
     lost_since: Option<Now>,
     /// When the last automatic failover was decided on.
@@ -86,8 +90,12 @@ struct Server {
     compared: Option<Position>,
     /// The primary's link is new since then: it may have come back without what it had.
     uncompared: Option<Now>,
+    /// It could not be asked, and did not acknowledge any more, when the primary spoke last.
+    left: bool,
     /// All that it had, by its first word after the primary's link was new, and when that came.
     has_since: Option<(Now, State)>,
+    /// Its link was made anew while it was the primary: it may have ended, and have begun again without what it had.
+    relinked: bool,
     /// What others have of its own transactions and it has not: it came back without them.
     lost: Option<String>,
     /// It said that it is writable when it took over: older words of it do not count.
@@ -100,7 +108,9 @@ impl Replication {
             servers: vec![Server::default(); nodes],
             fence: None,
             last_word: None,
+            base: None,
             decided: false,
+            forced: None,
             lost_since: None,
             failed_over: None,
         }

@@ -30,11 +30,11 @@ const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 /// What the primary said last as such.
 #[derive(Clone, Debug)]
 pub(super) struct LastWord {
+    pub server_id: u32,
+    pub history: Option<State>,
     pub position: Option<Position>,
     /// A commit waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
-    /// Replicas that acknowledged to it.
-    pub acknowledging: u32,
     pub asked: Now,
 }
 
@@ -71,8 +71,15 @@ pub(super) fn history(status: &ReplicationStatus) -> Option<State> {
     Some(state)
 }
 
+/// Whether a server has each of these transactions, applied or received: of whichever server they are, not by their numbers alone.
+pub(super) fn has_each(status: &ReplicationStatus, position: &Position) -> bool {
+    let Position::MariaDb(position) = position else { return false };
+    let has = all_of(status);
+    position.gtids().all(|gtid| has.contains_gtid(gtid))
+}
+
 /// The same, and all that it has received.
-fn all_of(status: &ReplicationStatus) -> State {
+pub(super) fn all_of(status: &ReplicationStatus) -> State {
     let mut state = history(status).unwrap_or_default();
     if let Some(Position::MariaDb(has)) = &status.has() {
         state.add_position(has);
@@ -93,8 +100,10 @@ impl Replication {
     /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
     /// they were compared.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
-        if core.writer == Some(id) && self.fence.is_none() {
-            self.server_mut(id).uncompared = Some(core.now);
+        if core.writer == Some(id) {
+            let server = self.server_mut(id);
+            server.uncompared = Some(core.now);
+            server.relinked = true;
             for server in &mut self.servers {
                 server.has_since = None;
             }
@@ -111,8 +120,8 @@ impl Replication {
     /// The server said this.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         if core.writer == Some(id) {
+            self.compare_new_link(core, id, status, asked);
             if self.fence.is_none() {
-                self.compare_new_link(core, id, status, asked);
                 self.primary_said(core, id, status, asked);
             }
             return;
@@ -136,19 +145,39 @@ impl Replication {
             return;
         }
         self.lost_since = None;
+        self.base = self.base.take().or_else(|| status.position.clone());
+        let primary = history(status);
         self.last_word = Some(LastWord {
+            server_id: status.server_id,
+            history: primary.clone(),
             position: status.position.clone(),
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
-            acknowledging: status.semi_sync.replicas,
             asked,
         });
-        let Some(primary) = history(status) else { return };
+        self.note_left(core, id, status, asked);
+        let Some(primary) = primary else { return };
         for other in ids(&core.nodes).filter(|other| *other != id) {
             let server = self.server_mut(other);
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
             let errant = said.state.minus(&primary);
             server.errant = (!errant.is_empty()).then(|| errant.to_string());
             server.compared = said.position;
+        }
+    }
+
+    /// The primary counts nobody any more that cannot be asked: whoever cannot has acknowledged nothing later than what the primary has now.
+    fn note_left(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+        let address = &core.node(id).address;
+        let known = core.nodes.iter().filter(|node| answers(node)).filter_map(own).filter(|status| {
+            let follows = status.source().is_some_and(|channel| channel.source == *address);
+            let connected = status.source().is_some_and(|channel| channel.io_running);
+            follows && connected && status.semi_sync.replica_enabled
+        });
+        let is_all_known = status.semi_sync.replicas as usize <= known.count();
+        for other in ids(&core.nodes).filter(|other| *other != id) {
+            let node = core.node(other);
+            let server = self.server_mut(other);
+            server.left = is_all_known && !answers(node) && node.lost_at.is_some_and(|at| at < asked);
         }
     }
 
@@ -163,13 +192,19 @@ impl Replication {
             return;
         }
         let mine = history(status).unwrap_or_default();
-        let lost = others().find_map(|other| {
-            let (_, theirs) = spoke(other)?;
-            let lacking = theirs.minus(&mine);
-            let of_mine: Vec<String> =
-                lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
-            (!of_mine.is_empty()).then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
-        });
+        // One that follows somebody is not the primary yet, or not any more: what it has not may come. One that is writable when this program
+        // begins has been written since: what others have of it besides is theirs to lose.
+        let counts = status.channels.is_empty() && (self.decided || status.read_only);
+        // Who was found to stand apart while the primary was written is no measure of it.
+        let lost =
+            others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
+                let (_, theirs) = spoke(other)?;
+                let lacking = theirs.minus(&mine);
+                let of_mine: Vec<String> =
+                    lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
+                (!of_mine.is_empty())
+                    .then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
+            });
         let server = self.server_mut(id);
         server.lost = lost;
         server.uncompared = None;
@@ -193,7 +228,7 @@ impl Replication {
         let status = own(node).filter(|status| !status.galera)?;
         let Some(primary) = core.writer else { return before_the_first(core, id) };
         if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
-            return words::unfit(status);
+            return self.lost_transactions(core, id).or_else(|| words::unfit(status));
         }
         if primary == id {
             return self.against_primary(core, id, status);
@@ -209,11 +244,16 @@ impl Replication {
         words::replica(&sight)
     }
 
+    /// The primary came back without what it had.
+    fn lost_transactions(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        let lost = self.server(id).lost.as_ref().filter(|_| core.writer == Some(id))?;
+        Some(refused("lost_transactions", format!("came back without transactions of its own: {lost}")))
+    }
+
     fn against_primary(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> Option<Finding> {
         let (node, server) = (core.node(id), self.server(id));
-        if let Some(lost) = &server.lost {
-            let text = format!("came back without transactions of its own: {lost}");
-            return Some(refused("lost_transactions", text));
+        if let Some(lost) = self.lost_transactions(core, id) {
+            return Some(lost);
         }
         // What the plan does to it itself is no news, nor is what it said before it took over.
         let in_use = node.lane != LaneState::Shut && self.fence.is_none();

@@ -20,6 +20,8 @@ impl Replication {
     /// Who is to write. `time_up`: whoever has not been heard by now is not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
         let Some(last) = core.writer else { return first(core, time_up) };
+        // However long this process did not run: who has not been heard is not known to be gone.
+        let time_up = time_up && core.nodes.iter().all(|node| node.verdict.state != NodeState::Unknown);
         let node = core.node(last);
         let is_settled = node.doubt.is_none() && !node.drained() && node.verdict.serves != Serves::No;
         if is_settled && writes(node) {
@@ -31,15 +33,21 @@ impl Replication {
         if let Some(other) = took_its_place(core, last) {
             return Heir::This(other);
         }
-        self.heir(core, last)
+        self.heir(core, source_of(core, last).unwrap_or(last), false)
     }
+}
+
+/// The server that the last writer follows: it did not become the primary, or is not any more.
+fn source_of(core: &Core, last: NodeId) -> Option<NodeId> {
+    let source = &own(core.node(last)).filter(|_| answers(core.node(last)))?.source()?.source;
+    ids(&core.nodes).find(|id| core.node(*id).address == *source)
 }
 
 /// The only writable server, when the last writer follows it: another hand moved the primary.
 fn took_its_place(core: &Core, last: NodeId) -> Option<NodeId> {
-    let source = own(core.node(last)).filter(|_| answers(core.node(last)))?.source()?;
+    let source = source_of(core, last)?;
     let mut writing = ids(&core.nodes).filter(|id| writes(core.node(*id)));
-    let only = writing.next().filter(|id| *id != last && core.node(*id).address == source.source)?;
+    let only = writing.next().filter(|id| *id == source)?;
     let is_usable = !core.node(only).drained() && own(core.node(only)).is_some_and(|status| !status.galera);
     (writing.next().is_none() && is_usable).then_some(only)
 }

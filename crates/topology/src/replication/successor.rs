@@ -8,11 +8,14 @@
 //! have acknowledged what no other has, holds everything up: an operator may drain it, or order a switchover by force.
 
 use protocol::gtid::Position;
+use protocol::gtid::mariadb::{Gtid, State};
 
-use super::Replication;
+use super::channel::Channel;
 use super::settings::FailoverPolicy;
-use super::sight::{answers, own};
+use super::sight::{all_of, answers, has_each, history, own};
+use super::status::ReplicationStatus;
 use super::witness::Veto;
+use super::{Replication, words};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -26,8 +29,8 @@ fn names(core: &Core, ids: &[NodeId]) -> String {
 }
 
 impl Replication {
-    /// Who takes over from `lost` by itself.
-    pub fn heir(&mut self, core: &mut Core, lost: NodeId) -> Heir {
+    /// Who takes over from `lost`; `ordered`: an operator has moved the primary anyway, so that nothing forbids it.
+    pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
         match self.veto(core, lost) {
             Some(Veto::Lives { why, serves }) => return Heir::Stay { why, serves },
             Some(Veto::Waits) => {
@@ -38,7 +41,7 @@ impl Replication {
             None => {}
         }
         match self.choose(core, lost, None) {
-            Heir::This(to) => match self.forbidden(core, lost, to) {
+            Heir::This(to) => match self.forbidden(core, lost, to).filter(|_| !ordered) {
                 Some(why) => Heir::Nobody(why),
                 None => Heir::This(to),
             },
@@ -95,13 +98,36 @@ impl Replication {
         if !ahead.is_empty() && (waited || split) {
             let others = names(core, &ahead);
             let why: Vec<&str> = ahead.iter().map(|id| &*core.node(*id).verdict.reason).collect();
+            let have = if ahead.len() == 1 { "has" } else { "have" };
             return Heir::Nobody(format!(
-                "{others} has transactions that {} has not, and cannot take over ({}): nothing is moved",
+                "{others} {have} transactions that {} has not, and cannot take over ({}): nothing is moved",
                 core.name(best),
                 why.join("; ")
             ));
         }
-        Heir::This(best)
+        match self.is_unproven(core, lost, best).filter(|_| waited) {
+            Some(why) => Heir::Nobody(why),
+            None => Heir::This(best),
+        }
+    }
+
+    /// Why it is not certain that `best` has what the lost primary had when it began: no other may have received it since.
+    fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId) -> Option<String> {
+        if answers(core.node(lost)) {
+            return None;
+        }
+        let (name, primary) = (core.name(best), core.node(lost));
+        let why = match &self.base {
+            None => "what it had is not known, as this program has not heard it as the primary".to_owned(),
+            Some(base) if has(core, best).is_some_and(|has| has.contains(base).unwrap_or(false)) => {
+                return None;
+            }
+            Some(_) => format!("{name} has not received yet what it had when it became the primary"),
+        };
+        Some(format!(
+            "{} {}: {why}; {name} takes over only by an order with force",
+            primary.name, primary.verdict.reason
+        ))
     }
 
     /// Who is ordered to take over from `lost`; `force`: whatever that loses.
@@ -118,6 +144,7 @@ impl Replication {
         if let Some(to) = to.filter(|_| force) {
             let works = own(core.node(to)).is_some_and(|status| !status.galera && status.log_bin);
             return if works && answers(core.node(to)) {
+                self.forced = Some(to);
                 Ok(to)
             } else {
                 Err(format!("{} cannot become the primary: {}", core.name(to), core.node(to).verdict.reason))
@@ -159,7 +186,7 @@ impl Replication {
             .filter(|id| {
                 let node = core.node(*id);
                 let is_late = node.linked && !(since.is_zero() || node.answered_since(since));
-                node.doubt.is_some() || (node.linked && node.status.is_none()) || is_late
+                node.doubt.is_some() || node.verdict.state == NodeState::Unknown || is_late
             })
             .collect();
         for id in late.iter().copied().filter(|id| core.node(*id).linked).collect::<Vec<_>>() {
@@ -173,21 +200,18 @@ impl Replication {
 
     /// With semi-synchronous replication: somebody cannot be asked, and may have acknowledged what nobody else has.
     fn missing(&self, core: &Core, lost: NodeId) -> Option<Heir> {
-        let here = ids(&core.nodes).filter(|id| *id != lost && answers(core.node(*id)));
-        let acknowledges =
-            |id: &NodeId| own(core.node(*id)).is_some_and(|status| status.semi_sync.replica_enabled);
-        let heard = here.filter(acknowledges).count();
+        // What the primary had when it spoke last is here, and whoever was gone by then has acknowledged nothing since.
+        let has_all = self.last_word.as_ref().and_then(|word| word.position.as_ref()).is_some_and(|last| {
+            core.nodes
+                .iter()
+                .filter(|node| answers(node))
+                .filter_map(own)
+                .any(|status| has_each(status, last))
+        });
         let missing = ids(&core.nodes).find(|id| {
             let node = core.node(*id);
-            if *id == lost || answers(node) || node.drained() {
-                return false;
-            }
-            // The primary's own count was without it when it was gone already.
-            let counted = self.last_word.as_ref().is_some_and(|word| {
-                let gone_before = node.lost_at.is_some_and(|at| at < word.asked);
-                gone_before && word.acknowledging as usize <= heard
-            });
-            !counted
+            let is_here = *id == lost || answers(node) || node.drained();
+            !(is_here || has_all && self.server(*id).left)
         })?;
         let (node, primary) = (core.node(missing), core.node(lost));
         let is_definite =
@@ -200,7 +224,7 @@ impl Replication {
     }
 
     /// Commits waited for a replica, or may have.
-    fn waited(&self, core: &Core) -> bool {
+    pub(super) fn waited(&self, core: &Core) -> bool {
         match &self.last_word {
             Some(word) => word.waited,
             None => core.nodes.iter().filter_map(own).any(|status| status.semi_sync.replica_enabled),
@@ -211,30 +235,62 @@ impl Replication {
         let (node, server) = (core.node(id), self.server(id));
         let Some(status) = own(node).filter(|_| answers(node)) else { return false };
         let problem = node.verdict.problem;
-        let was_told = server.may_write.is_some();
-        let is_fit = node.verdict.serves != Serves::No
-            || (id == lost && problem == "read_only")
-            || (was_told && problem == "stray");
+        // In the change that is under way.
+        let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
-        let has_all = || {
-            let last = self.last_word.as_ref()?.position.as_ref()?;
-            status.has()?.contains(last).ok()
+        let last = self.last_word.as_ref().and_then(|word| word.position.as_ref());
+        let has_all =
+            || last.zip(status.has()).is_some_and(|(last, has)| has.contains(last).unwrap_or(false));
+        let is_fit = node.verdict.serves != Serves::No
+            || (id == lost && matches!(problem, "read_only" | "stray") && words::unfit(status).is_none())
+            || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
+            || (problem == "not_applying" && words::unfit(status).is_none())
+            || (problem == "other_source" && followed && words::unfit(status).is_none());
+        // What a lost primary that answers has, and this one has not, must still be coming.
+        let comes = || status.source().is_some_and(|channel| channel.io_running);
+        let has_theirs = || {
+            has(core, lost)
+                .is_none_or(|theirs| status.has().is_some_and(|has| has.contains(&theirs) == Ok(true)))
         };
         is_fit
+            && (id == lost || comes() || has_theirs())
+            && status.channels.iter().all(|channel| can_apply(status, channel))
             && !node.drained()
             && node.doubt.is_none()
             && node.counts.misses == 0
             && status.position.is_some()
-            && (id == lost || followed || was_told || has_all() == Some(true))
+            && (id == lost || followed || was_told || has_all())
     }
 
     /// Those that have something that `id` has not. Errant ones do not count.
-    fn ahead_of(&self, core: &Core, id: NodeId) -> Vec<NodeId> {
-        let Some(mine) = has(core, id) else { return Vec::new() };
-        ids(&core.nodes)
-            .filter(|other| *other != id && self.server(*other).errant.is_none())
-            .filter(|other| has(core, *other).is_some_and(|theirs| !mine.contains(&theirs).unwrap_or(false)))
-            .collect()
+    pub(super) fn ahead_of(&self, core: &Core, id: NodeId) -> Vec<NodeId> {
+        let others = ids(&core.nodes).filter(|other| *other != id && self.server(*other).errant.is_none());
+        others.filter(|other| self.is_ahead(core, *other, id)).collect()
+    }
+
+    fn is_ahead(&self, core: &Core, other: NodeId, id: NodeId) -> bool {
+        let word = |id: NodeId| own(core.node(id)).filter(|_| answers(core.node(id)));
+        let (Some(mine), Some(theirs)) = (word(id), word(other)) else { return false };
+        if let Some((primary, counts)) = self.measure(core) {
+            let lacks = all_of(theirs).minus(&all_of(mine));
+            return lacks.iter().any(|run| {
+                let last = Gtid { domain: run.domain, server: run.server, sequence: run.last };
+                run.server == primary || counts.contains_gtid(last)
+            });
+        }
+        let (Some(mine), Some(theirs)) = (mine.has(), theirs.has()) else { return false };
+        !mine.contains(&theirs).unwrap_or(false)
+    }
+
+    /// The primary's server_id, and what it has, or had by its last word: a transaction that is not its own, and that it has not, is errant. It
+    /// was promoted, since it follows nobody, and so had all that was acknowledged before.
+    fn measure(&self, core: &Core) -> Option<(u32, State)> {
+        let here = core.writer.map(|id| core.node(id)).filter(|node| answers(node)).and_then(own);
+        if let Some(status) = here.filter(|status| status.channels.is_empty()) {
+            return history(status).map(|history| (status.server_id, history));
+        }
+        let word = self.last_word.as_ref()?;
+        word.history.clone().map(|history| (word.server_id, history))
     }
 
     /// Both have a transaction of the same number that the other has not.
@@ -245,7 +301,7 @@ impl Replication {
     /// What is lost when `to` takes over from `lost`, to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
         if to == lost {
-            return "; no other server has more".into();
+            return "; no other server that answers has more".into();
         }
         let primary = core.name(lost);
         let Some(word) = &self.last_word else {
@@ -268,6 +324,18 @@ impl Replication {
             }
         }
     }
+}
+
+/// It applies what it has received, or has applied all of it. One that was stopped before cannot be made to: MariaDB throws away what was
+/// received when the threads begin after a start of the server.
+fn can_apply(status: &ReplicationStatus, channel: &Channel) -> bool {
+    let is_at_rest = || {
+        let applied = status.position.as_ref();
+        channel.received().zip(applied).is_some_and(|(received, applied)| {
+            channel.error.is_empty() && applied.contains(&received).unwrap_or(false)
+        })
+    };
+    channel.sql_running || is_at_rest()
 }
 
 /// All that a server that answers has, applied or received.

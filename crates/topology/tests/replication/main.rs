@@ -1,15 +1,40 @@
-//! A primary and its replicas as a model in simulated time, with the real brain in charge: what it decides word by word (`scripts/*.txt`).
+//! A primary and its replicas as a model in simulated time, with the real brain in charge: what it decides word by word (`scripts/*.txt`), and
+//! what must hold whatever goes wrong (a simulation by seeds).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod demands;
 #[allow(dead_code)] // shared with another simulation
 #[path = "../../../proxy/tests/simulation/dice.rs"]
 mod dice;
+mod orders;
 mod script;
 mod server;
+mod simulation;
 mod world;
 
 #[test]
 fn decisions() {
     script::play_all();
+}
+
+#[test]
+fn whatever_goes_wrong() {
+    simulation::run_all(simulation::seeds(0..10_000), simulation::Faults::All);
+}
+
+#[test]
+fn a_sound_primary_is_never_given_up() {
+    simulation::run_all(simulation::seeds(0..1_000), simulation::Faults::OfReplicas);
+}
+
+#[test]
+fn a_switchover_ends_with_the_writer_that_its_answer_names() {
+    simulation::run_all(simulation::seeds(0..500), simulation::Faults::OfSwitchovers);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || simulation::run(7, simulation::Faults::All);
+    assert_eq!(run(), run());
 }

@@ -100,6 +100,7 @@ impl Server {
             }
         }
         self.stop_threads();
+        self.error.clear();
         self.began = false;
         self.read_only = true;
         self.waits = false;

@@ -9,13 +9,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::gtid::Position;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::kind::Kind;
 use topology::order::{Order, OrderId};
-use topology::replication;
 use topology::routes::{LaneState, Routes, ServerGreeting};
 use topology::settings::{NodeSettings, Settings, Writers};
 use topology::{NodeId, Term};
@@ -27,17 +25,15 @@ type Later = Box<dyn FnOnce(&mut World)>;
 
 /// The deadline of a question, and the time between two.
 const PROBE: Duration = Duration::from_millis(200);
-/// Why an order failed whose time is over.
-const TOO_LONG: &str = "it takes too long";
 const MS: Duration = Duration::from_millis(1);
 
 /// A commit that waits for a replica.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
-    uid: u64,
-    server: usize,
-    life: u64,
-    epoch: u64,
+pub struct Waiting {
+    pub uid: u64,
+    pub server: usize,
+    pub life: u64,
+    pub epoch: u64,
 }
 
 pub struct World {
@@ -52,6 +48,8 @@ pub struct World {
     /// Grows with each start of our own process; what an older one began is over.
     pub process: u64,
     began: Duration,
+    /// The highest term of any order of this process.
+    pub newest: Term,
     /// Our clock is so far ahead.
     pub skew: Duration,
     pub stalled_until: Duration,
@@ -70,11 +68,11 @@ pub struct World {
     pub uid: u64,
     /// Commits wait for a replica.
     pub semi_sync: bool,
-    waiting: Vec<Waiting>,
+    pub waiting: Vec<Waiting>,
     /// What clients were told is done.
     pub acknowledged: Vec<u64>,
     /// Whom we made writable in each term.
-    made_writable: BTreeMap<Term, usize>,
+    pub made_writable: BTreeMap<Term, usize>,
     /// When a server last began to be reachable, so that it can be demanded that it was made read only.
     pub reachable_since: Vec<Duration>,
 }
@@ -111,6 +109,7 @@ impl World {
             next: 0,
             process: 0,
             began: Duration::ZERO,
+            newest: Term(0),
             skew: Duration::ZERO,
             stalled_until: Duration::ZERO,
             disk: restored,
@@ -179,6 +178,8 @@ impl World {
     pub fn start_process(&mut self) {
         self.process += 1;
         self.began = self.now;
+        self.skew = Duration::ZERO;
+        self.newest = Term(0);
         let brain = Brain::new(self.settings.clone(), self.disk.clone(), Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
@@ -277,12 +278,19 @@ impl World {
     }
 
     fn ask(&mut self, node: usize) {
-        let (process, asked, life) = (self.process, self.brain_now(), self.servers[node].life);
+        let Some(life) = self.linked[node] else { return };
+        let (process, asked) = (self.process, self.brain_now());
         let id = NodeId(node as u8);
         let there = self.delay(0, 3);
         let lost = self.chance(1);
         self.later(there, move |world| {
             if process != world.process || world.linked[node] != Some(life) {
+                return;
+            }
+            let server = &world.servers[node];
+            if world.reaches(None, node) && (!server.up || server.life != life) {
+                // The process it was made to is gone: the host resets it.
+                world.end_link(node);
                 return;
             }
             if lost || !world.speaks(node) {
@@ -429,7 +437,7 @@ impl World {
                 self.persist(number, Restored { term, writer, sessions_max });
                 format!("persist term {term}")
             }
-            Action::Replication(action) => self.order(action),
+            Action::Replication(action) => self.begin_order(action),
             Action::Probe { node } => return self.ask(usize::from(node.0)),
             Action::Confirm { node } => return self.connect_anew(usize::from(node.0)),
             Action::Say(sentence) => format!("say {}: {}", sentence.level.word(), sentence.text),
@@ -450,7 +458,7 @@ impl World {
     fn connect_anew(&mut self, node: usize) {
         match self.linked[node] {
             // The kept link is not given up for it; a new one stands, or does not.
-            Some(life) if life == self.servers[node].life && self.servers[node].up => self.ask(node),
+            Some(_) => self.ask(node),
             _ => self.connect(node),
         }
     }
@@ -548,224 +556,8 @@ impl World {
         id
     }
 
-    #[allow(dead_code)]
     pub fn answer_to(&self, order: u64) -> Option<bool> {
         self.answered.get(&order).copied()
-    }
-
-    // ---- orders to servers
-
-    fn order(&mut self, action: replication::Action) -> String {
-        use replication::Action;
-        let name = |node: NodeId| self.names[usize::from(node.0)].clone();
-        let line = match &action {
-            Action::Demote { node, .. } => format!("read only: {}", name(*node)),
-            Action::Promote { node, reach, .. } => {
-                let reach = reach.as_ref().map_or("all that it has".to_owned(), ToString::to_string);
-                format!("promote {} at {reach}", name(*node))
-            }
-            Action::Follow { node, source, .. } => format!("{} is to follow {}", name(*node), name(*source)),
-            Action::Reconnect { node, source, .. } => {
-                format!("{} is to connect to {} anew", name(*node), name(*source))
-            }
-        };
-        let job = Job {
-            give_up: self.now + action.within(),
-            process: self.process,
-            life: self.servers[usize::from(action.node().0)].life,
-            stage: 0,
-            action,
-        };
-        let delay = self.delay(0, 4);
-        self.later(delay, move |world| world.work(job));
-        line
-    }
-
-    fn work(&mut self, mut job: Job) {
-        let node = usize::from(job.action.node().0);
-        // A statement that was on its way when our process ended may be carried out; what comes after it is not.
-        if job.process != self.process && !self.chance(30) {
-            return;
-        }
-        let ended = if self.now >= job.give_up {
-            Some(Err(TOO_LONG.to_owned()))
-        } else if !self.reaches(None, node) || (self.servers[node].up && self.servers[node].frozen) {
-            None
-        } else if !self.servers[node].up || self.servers[node].life != job.life {
-            Some(Err("the connection was lost".to_owned()))
-        } else if std::mem::take(&mut self.servers[node].refuses) {
-            Some(Err("it refuses".to_owned()))
-        } else {
-            self.stage(node, &mut job)
-        };
-        if job.process != self.process {
-            return;
-        }
-        match ended {
-            Some(end) => {
-                let position = self.servers[node].position();
-                self.tell(job.outcome(end, position));
-            }
-            None => {
-                let delay = self.delay(2, 6);
-                self.later(delay, move |world| world.work(job));
-            }
-        }
-    }
-
-    /// One statement of an order. `Some` when it has ended.
-    fn stage(&mut self, node: usize, job: &mut Job) -> Option<Result<(), String>> {
-        use replication::Action;
-        let semi_sync = self.semi_sync;
-        let commits_wait =
-            self.waiting.iter().any(|commit| commit.server == node && commit.life == self.servers[node].life);
-        let server = &mut self.servers[node];
-        let stage = job.stage;
-        match &job.action {
-            Action::Demote { .. } => {
-                if commits_wait {
-                    return None;
-                }
-                server.read_only = true;
-                server.waits = false;
-                return Some(Ok(()));
-            }
-            Action::Promote { reach, term, .. } => match stage {
-                0 if reach.as_ref().is_some_and(|reach| !server.position().contains(reach).unwrap()) => {
-                    return None;
-                }
-                1 => server.fetching = Fetching::No,
-                2 if !server.received.is_empty() => {
-                    // The SQL thread runs on, or does nothing.
-                    return None;
-                }
-                3 => {
-                    server.stop_threads();
-                    server.source = None;
-                    server.waits = semi_sync;
-                }
-                4 => {
-                    server.read_only = false;
-                    let term = *term;
-                    self.became_writable(node, term);
-                    return Some(Ok(()));
-                }
-                _ => {}
-            },
-            Action::Follow { source, .. } => match stage {
-                0 => {
-                    server.read_only = true;
-                    server.waits = false;
-                }
-                1 => server.stop_threads(),
-                2 => server.follow(usize::from(source.0)),
-                _ if !server.error.is_empty() => return Some(Err(server.error.clone())),
-                _ if server.fetching == Fetching::Yes => return Some(Ok(())),
-                _ => return None,
-            },
-            Action::Reconnect { .. } => match stage {
-                0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
-                0 => server.fetching = Fetching::No,
-                1 => server.fetching = Fetching::Connecting,
-                _ if server.fetching == Fetching::Yes => return Some(Ok(())),
-                _ => return None,
-            },
-        }
-        job.stage += 1;
-        None
-    }
-
-    // ---- what must hold
-
-    fn became_writable(&mut self, node: usize, term: Term) {
-        let before = *self.made_writable.entry(term).or_insert(node);
-        let names = &self.names;
-        assert_eq!(
-            names[before],
-            names[node],
-            "two servers were made writable in term {term}:\n{}",
-            self.tail()
-        );
-        assert_eq!(
-            self.servers[node].delay_s,
-            0,
-            "a server that is kept behind was promoted:\n{}",
-            self.tail()
-        );
-        self.demand_one_writer_beside(node);
-    }
-
-    /// Nobody else who could have been reached for a while is writable.
-    fn demand_one_writer_beside(&self, node: usize) {
-        for (number, server) in self.servers.iter().enumerate() {
-            let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);
-            let is_writer = number != node && server.up && !server.frozen && !server.read_only;
-            assert!(
-                !(is_writer && was_reached && self.reaches(None, number)),
-                "{} and {} are writable at {:?}:\n{}",
-                self.names[number],
-                self.names[node],
-                self.now,
-                self.tail()
-            );
-        }
-    }
-
-    fn demand_one_writer(&self) {
-        let Some(open) = self.open() else { return };
-        self.demand_one_writer_beside(open);
-        if self.semi_sync {
-            let lost = self.lacks(open);
-            assert!(
-                lost.is_empty(),
-                "{} lacks what was acknowledged: {lost:?}\n{}",
-                self.names[open],
-                self.tail()
-            );
-        }
-    }
-
-    /// What was acknowledged and is not there.
-    pub fn lacks(&self, node: usize) -> Vec<u64> {
-        let has: std::collections::BTreeSet<u64> =
-            self.servers[node].applied.iter().map(|it| it.uid).collect();
-        self.acknowledged.iter().copied().filter(|uid| !has.contains(uid)).collect()
-    }
-}
-
-/// An order that is being carried out.
-struct Job {
-    action: replication::Action,
-    process: u64,
-    life: u64,
-    give_up: Duration,
-    stage: u8,
-}
-
-impl Job {
-    /// `position`: where the server stands.
-    fn outcome(self, end: Result<(), String>, position: Position) -> Fact {
-        use replication::{Action, Outcome as Came};
-        let came = match (self.action, end) {
-            (Action::Demote { node, term, .. }, Ok(())) => Came::Demoted { node, term, position },
-            (Action::Demote { node, term, .. }, Err(why)) => Came::DemoteFailed { node, term, why },
-            (Action::Promote { node, term, .. }, Ok(())) => {
-                return Fact::Outcome(Outcome::BarrierPassed { node, term });
-            }
-            (Action::Promote { node, term, .. }, Err(why)) => {
-                return Fact::Outcome(Outcome::BarrierFailed { node, term, why });
-            }
-            (Action::Follow { node, term, .. }, Ok(())) => Came::Following { node, term },
-            (Action::Follow { node, term, .. }, Err(why)) => Came::FollowFailed { node, term, why },
-            (Action::Reconnect { node, term, .. }, Ok(())) => {
-                Came::Reconnected { node, term, receives: true }
-            }
-            (Action::Reconnect { node, term, .. }, Err(why)) if why == TOO_LONG => {
-                Came::Reconnected { node, term, receives: false }
-            }
-            (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
-        };
-        Fact::Outcome(came.into())
     }
 }
 

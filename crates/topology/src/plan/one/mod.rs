@@ -104,6 +104,13 @@ impl One {
         }
     }
 
+    /// This process did not run for a while: what a new writer said before that may not be true any more, so it is asked again.
+    pub fn slept(&mut self) {
+        if let Phase::Moving(run) = &mut self.phase {
+            run.barrier.reset();
+        }
+    }
+
     /// Brings lanes and actions in line with what is true now.
     pub fn step(&mut self, core: &mut Core, group: &mut Group) {
         self.write_again(core);
@@ -209,6 +216,13 @@ impl One {
             return true;
         }
         match node.verdict.serves {
+            Serves::Well | Serves::Stays | Serves::Leaves
+                if node.lane != LaneState::Open && !group.may_open(core, writer) =>
+            {
+                core.hold = format!("{} has not answered yet since it was lost", node.name);
+                core.ask_probe(writer);
+                false
+            }
             Serves::Well | Serves::Stays => {
                 self.open(core, writer);
                 false
@@ -259,7 +273,7 @@ impl One {
             core.note(Level::Error, text);
             return false;
         }
-        let to = match group.heir(core, writer) {
+        let to = match group.heir(core, writer, false) {
             Heir::Any => match self.elected(core, writer) {
                 Some(to) => to,
                 None => return false,

@@ -147,6 +147,7 @@ impl One {
                     group.take_over(core, run.to, run.term, run.from.filter(is_gone), within);
                 }
                 Way::Wait => {}
+                Way::Outrun(why) => return self.next_candidate(core, group, *run, &why),
                 Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {
                     return self.undo(core, group, *run, "not_fenced", Some(&why));
                 }
@@ -172,7 +173,7 @@ impl One {
         if !is_lost {
             return false;
         }
-        let to = match group.heir(core, from) {
+        let to = match group.heir(core, from, true) {
             Heir::Any => run.to,
             Heir::This(to) => to,
             // Over its budget the switchover is undone, and what the writer's loss means is seen then.
@@ -282,7 +283,7 @@ impl One {
             run.to = to;
             run.term = term;
             run.ticket = Some(core.decide(term, Some(to)));
-            group.begin(core, to, term, false);
+            group.begin(core, to, term, core.writer == Some(failed));
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));

@@ -1,0 +1,64 @@
+//! What must hold at every moment, whatever goes wrong.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use topology::Term;
+
+use crate::world::World;
+
+impl World {
+    pub fn became_writable(&mut self, node: usize, term: Term) {
+        let before = *self.made_writable.entry(term).or_insert(node);
+        let names = &self.names;
+        assert_eq!(
+            names[before],
+            names[node],
+            "two servers were made writable in term {term}:\n{}",
+            self.tail()
+        );
+        assert_eq!(
+            self.servers[node].delay_s,
+            0,
+            "a server that is kept behind was promoted:\n{}",
+            self.tail()
+        );
+        self.demand_one_writer_beside(node);
+    }
+
+    /// Nobody else who could have been reached for a while is writable.
+    fn demand_one_writer_beside(&self, node: usize) {
+        for (number, server) in self.servers.iter().enumerate() {
+            let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);
+            let is_writer = number != node && server.up && !server.frozen && !server.read_only;
+            assert!(
+                !(is_writer && was_reached && self.reaches(None, number)),
+                "{} and {} are writable at {:?}:\n{}",
+                self.names[number],
+                self.names[node],
+                self.now,
+                self.tail()
+            );
+        }
+    }
+
+    pub fn demand_one_writer(&self) {
+        let Some(open) = self.open() else { return };
+        self.demand_one_writer_beside(open);
+        if self.semi_sync {
+            let lost = self.lacks(open);
+            assert!(
+                lost.is_empty(),
+                "{} lacks what was acknowledged: {lost:?}\n{}",
+                self.names[open],
+                self.tail()
+            );
+        }
+    }
+
+    /// What was acknowledged and is not there.
+    pub fn lacks(&self, node: usize) -> Vec<u64> {
+        let has: BTreeSet<u64> = self.servers[node].applied.iter().map(|it| it.uid).collect();
+        self.acknowledged.iter().copied().filter(|uid| !has.contains(uid)).collect()
+    }
+}

@@ -1,0 +1,184 @@
+//! Orders to servers, as the shell carries them out: statement by statement, each on a live connection, within the order's time.
+
+use std::time::Duration;
+
+use protocol::gtid::Position;
+use topology::fact::{Fact, Outcome};
+use topology::{NodeId, Term, replication};
+
+use crate::server::Fetching;
+use crate::world::World;
+
+/// Why an order failed whose time is over.
+const TOO_LONG: &str = "it takes too long";
+
+impl World {
+    /// Takes an order up; what it says is written down.
+    pub fn begin_order(&mut self, action: replication::Action) -> String {
+        use replication::Action;
+        let (Action::Demote { term, .. }
+        | Action::Promote { term, .. }
+        | Action::Follow { term, .. }
+        | Action::Reconnect { term, .. }) = &action;
+        self.newest = self.newest.max(*term);
+        let name = |node: NodeId| self.names[usize::from(node.0)].clone();
+        let line = match &action {
+            Action::Demote { node, .. } => format!("read only: {}", name(*node)),
+            Action::Promote { node, reach, .. } => {
+                let reach = reach.as_ref().map_or("all that it has".to_owned(), ToString::to_string);
+                format!("promote {} at {reach}", name(*node))
+            }
+            Action::Follow { node, source, .. } => format!("{} is to follow {}", name(*node), name(*source)),
+            Action::Reconnect { node, source, .. } => {
+                format!("{} is to connect to {} anew", name(*node), name(*source))
+            }
+        };
+        let job = Job {
+            give_up: self.now + action.within(),
+            process: self.process,
+            life: self.servers[usize::from(action.node().0)].life,
+            stage: 0,
+            action,
+        };
+        let delay = self.delay(0, 4);
+        self.later(delay, move |world| world.work(job));
+        line
+    }
+
+    fn work(&mut self, mut job: Job) {
+        let node = usize::from(job.action.node().0);
+        // A statement that was on its way when our process ended may be carried out; what comes after it is not.
+        if job.process != self.process && !self.chance(30) {
+            return;
+        }
+        let ended = if self.now >= job.give_up {
+            Some(Err(TOO_LONG.to_owned()))
+        } else if !self.reaches(None, node) || (self.servers[node].up && self.servers[node].frozen) {
+            None
+        } else if !self.servers[node].up || self.servers[node].life != job.life {
+            Some(Err("the connection was lost".to_owned()))
+        } else if job.is_overtaken(self.newest) {
+            Some(Err("overtaken".to_owned()))
+        } else if std::mem::take(&mut self.servers[node].refuses) {
+            Some(Err("it refuses".to_owned()))
+        } else {
+            self.stage(node, &mut job)
+        };
+        if job.process != self.process {
+            return;
+        }
+        match ended {
+            Some(end) => {
+                let position = self.servers[node].position();
+                self.tell(job.outcome(end, position));
+            }
+            None => {
+                let delay = self.delay(2, 6);
+                self.later(delay, move |world| world.work(job));
+            }
+        }
+    }
+
+    /// One statement of an order. `Some` when it has ended.
+    fn stage(&mut self, node: usize, job: &mut Job) -> Option<Result<(), String>> {
+        use replication::Action;
+        let semi_sync = self.semi_sync;
+        let commits_wait =
+            self.waiting.iter().any(|commit| commit.server == node && commit.life == self.servers[node].life);
+        let server = &mut self.servers[node];
+        let stage = job.stage;
+        match &job.action {
+            Action::Demote { .. } => {
+                if commits_wait {
+                    return None;
+                }
+                server.read_only = true;
+                server.waits = false;
+                return Some(Ok(()));
+            }
+            Action::Promote { reach, term, .. } => match stage {
+                0 if reach.as_ref().is_some_and(|reach| !server.position().contains(reach).unwrap()) => {
+                    return None;
+                }
+                1 => server.fetching = Fetching::No,
+                2 if !server.received.is_empty() => {
+                    // The SQL thread runs on, or does nothing.
+                    return None;
+                }
+                3 => {
+                    server.stop_threads();
+                    server.source = None;
+                    server.waits = semi_sync;
+                }
+                4 => {
+                    server.read_only = false;
+                    let term = *term;
+                    self.became_writable(node, term);
+                    return Some(Ok(()));
+                }
+                _ => {}
+            },
+            Action::Follow { source, .. } => match stage {
+                0 => {
+                    server.read_only = true;
+                    server.waits = false;
+                }
+                1 => server.stop_threads(),
+                2 => server.follow(usize::from(source.0)),
+                _ if !server.error.is_empty() => return Some(Err(server.error.clone())),
+                _ if server.fetching == Fetching::Yes => return Some(Ok(())),
+                _ => return None,
+            },
+            Action::Reconnect { .. } => match stage {
+                0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
+                0 => server.fetching = Fetching::No,
+                1 => server.fetching = Fetching::Connecting,
+                _ if server.fetching == Fetching::Yes => return Some(Ok(())),
+                _ => return None,
+            },
+        }
+        job.stage += 1;
+        None
+    }
+}
+
+/// An order that is being carried out.
+struct Job {
+    action: replication::Action,
+    process: u64,
+    life: u64,
+    give_up: Duration,
+    stage: u8,
+}
+
+impl Job {
+    /// Another was decided on since.
+    fn is_overtaken(&self, newest: Term) -> bool {
+        matches!(self.action, replication::Action::Promote { term, .. } if term < newest)
+    }
+
+    /// `position`: where the server stands.
+    fn outcome(self, end: Result<(), String>, position: Position) -> Fact {
+        use replication::{Action, Outcome as Came};
+        let came = match (self.action, end) {
+            (Action::Demote { node, term, .. }, Ok(())) => Came::Demoted { node, term, position },
+            (Action::Demote { node, term, .. }, Err(why)) => Came::DemoteFailed { node, term, why },
+            (Action::Promote { node, term, .. }, Ok(())) => {
+                return Fact::Outcome(Outcome::BarrierPassed { node, term });
+            }
+            (Action::Promote { node, term, .. }, Err(why)) => {
+                return Fact::Outcome(Outcome::BarrierFailed { node, term, why });
+            }
+            (Action::Follow { node, term, .. }, Ok(())) => Came::Following { node, term },
+            (Action::Follow { node, term, .. }, Err(why)) => Came::FollowFailed { node, term, why },
+            (Action::Reconnect { node, term, .. }, Ok(())) => {
+                Came::Reconnected { node, term, receives: true }
+            }
+            (Action::Reconnect { node, term, .. }, Err(why)) if why == TOO_LONG => {
+                Came::Reconnected { node, term, receives: false }
+            }
+            (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
+        };
+        Fact::Outcome(came.into())
+    }
+}
