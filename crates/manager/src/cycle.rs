@@ -346,7 +346,9 @@ impl Cycle {
         let (kind, name) = (self.settings.kind, self.name(node).to_owned());
         acts.spawn(async move {
             let user = means.login.user.clone();
+            tracing::debug!("{name} is told: {action:?}");
             let (outcome, errno) = servers::carry_out(action, means).await;
+            tracing::debug!("{name} was told, and: {outcome:?}");
             let text = errno.and_then(|errno| advice::order(kind, &name, &user, errno));
             (Fact::Outcome(outcome), Some((node, Topic::Orders, text)))
         });
