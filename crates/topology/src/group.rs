@@ -277,6 +277,14 @@ impl Group {
         }
     }
 
+    /// What a change still waits for before the new writer is asked, to begin a sentence.
+    pub fn awaited(&self, core: &Core) -> Option<String> {
+        match self {
+            Self::Galera(_) => None,
+            Self::Replication(group) => group.awaited(core),
+        }
+    }
+
     /// Has `to` take over, in at the most `within` where that can be said; answered as a barrier is. `lost`: who was lost with its traffic.
     pub fn take_over(
         &mut self,

@@ -27,6 +27,8 @@ use crate::{NodeId, Term};
 pub(super) struct Fence {
     pub term: Term,
     pub to: NodeId,
+    /// The old primary was well when it began.
+    pub is_planned: bool,
     /// Since then no statement of ours can run on any other server: nothing that is acknowledged later is told to anybody.
     pub quiet_since: Option<Now>,
     /// Who was ordered to become read only.
@@ -41,11 +43,33 @@ enum Demotion {
 }
 
 impl Replication {
-    /// A change to `to` begins, or another one takes the place of one that was begun.
+    /// A change to `to` begins that nobody planned, or takes the place of one that was begun.
     pub fn begin(&mut self, to: NodeId, term: Term) {
-        if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
-            self.fence = Some(Fence { term, to, quiet_since: None, demoted: BTreeMap::new() });
+        self.begin_as(to, term, false);
+        if let Some(fence) = &mut self.fence {
+            fence.is_planned = false;
         }
+    }
+
+    fn begin_as(&mut self, to: NodeId, term: Term, is_planned: bool) {
+        if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
+            self.fence = Some(Fence { term, to, is_planned, quiet_since: None, demoted: BTreeMap::new() });
+        }
+    }
+
+    /// What a change waits for before the new primary is asked; `None` when it was asked, or none runs.
+    pub fn awaited(&self, core: &Core) -> Option<String> {
+        let fence = self.fence.as_ref()?;
+        let is_open = |id: &NodeId| *id != fence.to && !core.node(*id).links_gone();
+        if let Some(id) = ids(&core.nodes).find(is_open) {
+            return Some(format!("connections to {} had not been closed", core.name(id)));
+        }
+        let mut demoted = fence.demoted.iter();
+        let (id, _) = demoted.find(|(_, demotion)| matches!(demotion, Demotion::Ordered))?;
+        Some(format!(
+            "{} had not become read only (does a transaction commit, or has it locked tables?)",
+            core.name(*id)
+        ))
     }
 
     /// Who is, or is about to be, the only one that may be writable.
@@ -65,7 +89,7 @@ impl Replication {
         term: Term,
         within: Duration,
     ) -> Way {
-        self.begin(to, term);
+        self.begin_as(to, term, true);
         let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != to).collect();
         for id in &others {
             core.set_lane(*id, LaneState::Shut);

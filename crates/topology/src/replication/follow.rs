@@ -38,7 +38,7 @@ impl Replication {
         let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
         for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
-            if !answers(core.node(id)) || self.waits(core, id) {
+            if !answers(core.node(id)) || self.waits(core, id) || self.is_served_still(core, id) {
                 continue;
             }
             if self.may_write(core, id) {
@@ -47,6 +47,12 @@ impl Replication {
                 self.order(core, Action::Follow { node: id, source: primary, term, within: FOLLOW_DEADLINE });
             }
         }
+    }
+
+    /// A planned change has begun, and statements of ours may still run there.
+    fn is_served_still(&self, core: &Core, id: NodeId) -> bool {
+        let fence = self.fence.as_ref().filter(|_| core.writer == Some(id));
+        fence.is_some_and(|fence| fence.is_planned && fence.quiet_since.is_none())
     }
 
     /// An order is out, or its effect is not seen yet, or it failed a moment ago.

@@ -131,6 +131,8 @@ impl Replication {
         }
         let new_link = core.writer.and_then(|primary| self.server(primary).uncompared);
         let server = self.server_mut(id);
+        // Whoever speaks again may acknowledge again.
+        server.left = false;
         if server.has_since.is_none() && new_link.is_some_and(|since| asked > since) {
             server.has_since = Some((core.now, all_of(status)));
         }

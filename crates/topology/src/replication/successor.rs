@@ -247,14 +247,16 @@ impl Replication {
         // In the change that is under way.
         let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
-        let last = self.last_word.as_ref().and_then(|word| word.position.as_ref());
-        // When it did not follow a primary that is gone, it has nothing of what that wrote since its last word.
-        let has_all = || answers(core.node(lost)) && last.is_some_and(|last| has_each(status, last));
+        // Nothing more can come from a lost primary that answers than what it has now.
+        let has_all = || {
+            let theirs = own(core.node(lost)).filter(|_| answers(core.node(lost)));
+            theirs.and_then(|theirs| theirs.position.as_ref()).is_some_and(|theirs| has_each(status, theirs))
+        };
         let is_fit = node.verdict.serves != Serves::No
             || (id == lost && matches!(problem, "read_only" | "stray") && words::unfit(status).is_none())
             || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
             || (problem == "not_applying" && words::unfit(status).is_none())
-            || (problem == "other_source" && followed && words::unfit(status).is_none());
+            || (problem == "other_source" && (followed || has_all()) && words::unfit(status).is_none());
         // What a lost primary that answers has, and this one has not, must still be coming.
         let comes = || status.source().is_some_and(|channel| channel.io_running);
         let has_theirs = || {

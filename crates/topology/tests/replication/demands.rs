@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use topology::Term;
+use topology::routes::LaneState;
 
 use crate::world::World;
 
@@ -24,6 +25,15 @@ impl World {
             self.tail()
         );
         self.demand_one_writer_beside(node);
+    }
+
+    /// No statement of a client can run there any more.
+    pub fn demand_not_served(&self, node: usize) {
+        let lane = self.routes.as_ref().and_then(|routes| routes.lanes.get(node));
+        let is_cut =
+            lane.is_some_and(|lane| self.cut_below[node] >= lane.epoch && lane.state == LaneState::Shut);
+        let name = &self.names[node];
+        assert!(is_cut || !self.is_gentle, "{name} is made read only while it is served:\n{}", self.tail());
     }
 
     /// Nobody else who could have been reached for a while is writable.

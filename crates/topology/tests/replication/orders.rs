@@ -21,6 +21,9 @@ impl World {
         | Action::Follow { term, .. }
         | Action::Reconnect { term, .. }) = &action;
         self.newest = self.newest.max(*term);
+        if let Action::Demote { node, .. } = &action {
+            self.demand_not_served(usize::from(node.0));
+        }
         let name = |node: NodeId| self.names[usize::from(node.0)].clone();
         let line = match &action {
             Action::Demote { node, .. } => format!("read only: {}", name(*node)),

@@ -198,6 +198,7 @@ fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
 /// After each switchover the one that its answer names is writable and open: the new primary, or the old one.
 fn switch_over(world: &mut World, dice: &Rc<Dice>) {
     let mut primary = world.open().expect("a primary");
+    world.is_gentle = true;
     for _ in 0..4 {
         let to = (primary + 1 + dice.below(2) as usize) % 3;
         match dice.below(5) {

@@ -75,6 +75,10 @@ pub struct World {
     pub made_writable: BTreeMap<Term, usize>,
     /// When a server last began to be reachable, so that it can be demanded that it was made read only.
     pub reachable_since: Vec<Duration>,
+    /// Of each server: all links of epochs below this one are cut.
+    pub cut_below: Vec<u64>,
+    /// Nothing is lost: whoever is served is not made read only.
+    pub is_gentle: bool,
 }
 
 impl World {
@@ -128,6 +132,8 @@ impl World {
             acknowledged: Vec::new(),
             made_writable: BTreeMap::new(),
             reachable_since: vec![Duration::ZERO; count],
+            cut_below: vec![0; count],
+            is_gentle: false,
         }
     }
 
@@ -527,6 +533,7 @@ impl World {
         }
         self.later(gone, move |world| {
             if process == world.process {
+                world.cut_below[node] = world.cut_below[node].max(epoch + 1);
                 world.tell(Fact::Cut { node: id, epoch });
             }
         });

@@ -312,9 +312,10 @@ impl One {
         let took = seconds(core.now.saturating_sub(run.since));
         let quiet = matches!(run.kind, Kind::Handover { quiet: true, .. });
         let why = match code {
-            "over_budget" if quiet => {
-                format!("{} had not applied everything after {took}", core.name(run.to))
-            }
+            "over_budget" if quiet => match group.awaited(core) {
+                Some(what) => format!("{what} after {took}"),
+                None => format!("{} had not applied everything after {took}", core.name(run.to)),
+            },
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
             "not_fenced" => why.unwrap_or_default().to_owned(),
