@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -58,6 +59,8 @@ pub(crate) struct Cycle {
     pub login: Login,
     /// What replicas log in with at their source.
     pub replication: Option<Account>,
+    /// The highest term that a server was given an order under.
+    pub newest_order: Arc<AtomicU64>,
     pub brain: Brain,
     pub store: Store,
     pub started: Instant,
@@ -342,7 +345,9 @@ impl Cycle {
             login: self.login.clone(),
             source: servers::source(&action).map_or_else(String::new, |source| self.address(source)),
             account: self.replication.clone(),
+            newest: Arc::clone(&self.newest_order),
         };
+        self.newest_order.fetch_max(servers::term(&action).0, SeqCst);
         let (kind, name) = (self.settings.kind, self.name(node).to_owned());
         acts.spawn(async move {
             let user = means.login.user.clone();

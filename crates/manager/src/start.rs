@@ -157,6 +157,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 settings: cluster,
                 login,
                 replication: settings.replication,
+                newest_order: Arc::default(),
                 brain,
                 store,
                 started,

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! An order that is given up must not take effect later: the server ends a statement itself when its time is over (max_statement_time), and
-//! to become writable is told with the moment up to which it may ([`sql::writable_before`]).
+//! to become writable is told with the moment up to which it may ([`sql::writable_before`]). An order under a later decision, to whomever, ends
+//! those under earlier ones before their next statement: a server that wakes up must not become writable beside another.
 
 mod demote;
 mod follow;
@@ -18,6 +19,8 @@ mod reconnect;
 mod server;
 mod sql;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use link::Login;
@@ -43,6 +46,18 @@ pub(crate) struct Means {
     pub source: String,
     /// The account that replicas log in with there.
     pub account: Option<Account>,
+    /// The highest term that an order was given under, to whomever.
+    pub newest: Arc<AtomicU64>,
+}
+
+/// The decision that an action belongs to.
+pub(crate) fn term(action: &Action) -> Term {
+    match action {
+        Action::Demote { term, .. }
+        | Action::Promote { term, .. }
+        | Action::Follow { term, .. }
+        | Action::Reconnect { term, .. } => *term,
+    }
 }
 
 /// The source that it is to follow.
@@ -55,9 +70,10 @@ pub(crate) fn source(action: &Action) -> Option<NodeId> {
 
 /// Carries an order out: what came of it, and the number of the error that it failed with.
 pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<u16>) {
+    let order_term = term(&action);
     match action {
         Action::Demote { node, term, within } => {
-            let done = ordered(&means, within, async |server| demote::demote(server).await).await;
+            let done = ordered(&means, order_term, within, async |server| demote::demote(server).await).await;
             told(done, |done| match done {
                 Ok(position) => action::Outcome::Demoted { node, term, position }.into(),
                 Err(why) => action::Outcome::DemoteFailed { node, term, why }.into(),
@@ -65,7 +81,7 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
         }
         Action::Promote { node, term, reach, within } => {
             let promote = async |server: &mut Server| promote::promote(server, reach.as_ref()).await;
-            told(ordered(&means, within, promote).await, |done| passed(node, term, done))
+            told(ordered(&means, order_term, within, promote).await, |done| passed(node, term, done))
         }
         Action::Follow { node, term, within, .. } => {
             let follow = async |server: &mut Server| match &means.account {
@@ -74,14 +90,14 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
                     Err(Failed::because("no account to log in with is configured: [cluster.replication]"))
                 }
             };
-            told(ordered(&means, within, follow).await, |done| match done {
+            told(ordered(&means, order_term, within, follow).await, |done| match done {
                 Ok(()) => action::Outcome::Following { node, term }.into(),
                 Err(why) => action::Outcome::FollowFailed { node, term, why }.into(),
             })
         }
         Action::Reconnect { node, term, within, .. } => {
             let reconnect = async |server: &mut Server| reconnect::reconnect(server, &means.source).await;
-            told(ordered(&means, within, reconnect).await, |done| match done {
+            told(ordered(&means, order_term, within, reconnect).await, |done| match done {
                 Ok(receives) => action::Outcome::Reconnected { node, term, receives }.into(),
                 Err(why) => action::Outcome::ReconnectFailed { node, term, why }.into(),
             })
@@ -106,11 +122,13 @@ fn told<T>(
 
 async fn ordered<T>(
     means: &Means,
+    term: Term,
     within: Duration,
     work: impl AsyncFnOnce(&mut Server) -> Result<T, Failed>,
 ) -> Result<T, Failed> {
     in_time(within + SLACK, async {
-        let mut server = Server::connect(&means.address, &means.login, within).await?;
+        let newest = Arc::clone(&means.newest);
+        let mut server = Server::connect(&means.address, &means.login, (term, newest), within).await?;
         let done = work(&mut server).await;
         server.quit();
         done

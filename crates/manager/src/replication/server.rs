@@ -1,10 +1,13 @@
 //! A link to a server that is given an order, with the time that is left for it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use link::{Link, Login, Rows};
 use protocol::gtid::{Family, Position};
 use tokio::time::{Instant, sleep};
+use topology::Term;
 use topology::replication::{Channel, sql};
 
 use crate::act::Failed;
@@ -21,6 +24,8 @@ const PUT_BACK: Duration = Duration::from_millis(100);
 pub(super) struct Server {
     link: Link,
     until: Instant,
+    /// The decision that the order belongs to, and the latest that any does.
+    term: (Term, Arc<AtomicU64>),
 }
 
 /// Where a server stands.
@@ -30,12 +35,17 @@ pub(super) struct Standing {
 }
 
 impl Server {
-    pub async fn connect(address: &str, login: &Login, within: Duration) -> Result<Self, Failed> {
+    pub async fn connect(
+        address: &str,
+        login: &Login,
+        term: (Term, Arc<AtomicU64>),
+        within: Duration,
+    ) -> Result<Self, Failed> {
         let until = Instant::now() + within;
         let mut link = Link::connect(address, login, within).await?;
         // Literals are written for this mode.
         link.query("SET SESSION sql_mode = ''", within).await?;
-        let mut server = Self { link, until };
+        let mut server = Self { link, until, term };
         server.until_alone().await?;
         Ok(server)
     }
@@ -66,6 +76,11 @@ impl Server {
     pub async fn order_within(&mut self, statement: &str, left: Duration) -> Result<(), Failed> {
         if left.is_zero() {
             return Err(Failed::because("the time was over before all was done"));
+        }
+        let (term, newest) = &self.term;
+        let newest = newest.load(SeqCst);
+        if newest > term.0 {
+            return Err(Failed::because(format!("overtaken by the decision of term {newest}")));
         }
         // Zero would be no limit.
         let limit = left.as_secs_f64().max(0.001);

@@ -28,7 +28,7 @@ fn server(id: u32) -> fixture::Server {
 fn means(server: &fixture::Server, user: &str, password: &str) -> Means {
     let secret = Secret::Password(password.into());
     let (address, login) = (server.address().to_string(), Login::new(user, secret));
-    Means { address, login, source: String::new(), account: None }
+    Means { address, login, source: String::new(), account: None, newest: Arc::default() }
 }
 
 fn account(password: &str) -> Option<Account> {
@@ -204,6 +204,18 @@ async fn why_a_server_does_not_follow_is_told_without_the_password() {
     let told = format!("{:?}", carry_out(action, means).await.0);
     assert!(told.contains("FollowFailed") && told.contains("error connecting to master"), "{told}");
     assert!(!told.contains("secret"), "{told}");
+}
+
+#[tokio::test]
+async fn an_order_under_an_earlier_decision_changes_nothing_any_more() {
+    let one = server(1);
+    one.sql("SET GLOBAL read_only = ON");
+    let means = means(&one, "app", "secret");
+    means.newest.store(TERM.0 + 1, std::sync::atomic::Ordering::SeqCst);
+    let action = Action::Promote { node: NODE, term: TERM, reach: None, within: WITHIN };
+    let told = format!("{:?}", carry_out(action, means).await.0);
+    assert!(told.contains("BarrierFailed") && told.contains("overtaken by the decision of term 8"), "{told}");
+    assert!(read_only(&one) && !waits(&one));
 }
 
 async fn receives(replica: &fixture::Server, within: Duration) -> Result<bool, String> {
