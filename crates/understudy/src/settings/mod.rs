@@ -340,6 +340,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
                 failover: if answer == "manual" { FailoverPolicy::Manual } else { FailoverPolicy::Automatic },
                 failover_gap: get(&t::REPLICATION_GAP).millis()?,
                 dry_run: answer == "dry_run",
+                ..topology::replication::Settings::default()
             },
         })
     } else {
