@@ -2,6 +2,7 @@
 //!
 //! Invariants: a lease is held as long as a transaction is open; the link is on the lane of the lease, or there is none.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -156,15 +157,22 @@ impl Attachment {
         let since = *waiting.since.get_or_insert_with(Instant::now);
         loop {
             waiting.slot = None;
-            let slot = tokio::select! {
-                slot = self.shared.door.wait(bytes, since) => slot.map_err(|no_lane| match no_lane {
-                    NoLane::Expired => NoLease::Expired,
-                    NoLane::Evicted => NoLease::Evicted,
-                    NoLane::Ended => NoLease::Over,
-                })?,
-                () = client.gone() => return Err(NoLease::Over),
+            let shared = self.shared.clone();
+            let mut wait = pin!(shared.door.wait(bytes, since));
+            let mut stands = true;
+            let slot = loop {
+                tokio::select! {
+                    slot = &mut wait => break slot,
+                    // The next lane may not be opened before the links of this one are gone.
+                    () = until_cut(self.backend.as_mut()), if stands => stands = false,
+                    () = client.gone() => return Err(NoLease::Over),
+                }
             };
-            waiting.slot = Some(slot);
+            waiting.slot = Some(slot.map_err(|no_lane| match no_lane {
+                NoLane::Expired => NoLease::Expired,
+                NoLane::Evicted => NoLease::Evicted,
+                NoLane::Ended => NoLease::Over,
+            })?);
             if let Some(lease) = own.and_then(Lane::lease) {
                 return Ok(lease);
             }
@@ -396,6 +404,14 @@ impl Attachment {
             Ok(read) => read,
             Err(_) => Err(ConnectFailure::TimedOut),
         }
+    }
+}
+
+/// Resolves when the link was cut with its lane; never without one.
+async fn until_cut(backend: Option<&mut Backend>) {
+    match backend {
+        Some(backend) => backend.until_cut().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -308,6 +308,15 @@ impl Backend {
         }
     }
 
+    /// Resolves when the link was cut with its lane. It counts as gone from then on, though what stood on it is still known here: a lane that
+    /// is shut is never open again.
+    pub async fn until_cut(&mut self) {
+        let Self { link, registration, .. } = self;
+        link.ended().await;
+        registration.lane().until_shut().await;
+        registration.release();
+    }
+
     /// Prepares a statement on the node under what it was bound to, where the link stands under `now`; its id there, or why not.
     pub async fn prepare(
         &mut self,

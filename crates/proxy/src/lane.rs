@@ -238,7 +238,7 @@ impl Lane {
     pub fn register(self: &Arc<Self>, link: Cutter) -> Option<Registration> {
         let number = self.links.register(link)?;
         self.sessions.fetch_add(1, SeqCst);
-        Some(Registration { lane: self.clone(), number })
+        Some(Registration { lane: self.clone(), number: Some(number) })
     }
 }
 
@@ -284,7 +284,8 @@ impl Drop for Saver {
 /// A link stands on a lane as long as this lives. To be dropped after the link itself: then the lane may be without one.
 pub struct Registration {
     lane: Arc<Lane>,
-    number: u64,
+    /// `None` when it was given back before.
+    number: Option<u64>,
 }
 
 impl Registration {
@@ -292,15 +293,21 @@ impl Registration {
     pub fn lane(&self) -> &Arc<Lane> {
         &self.lane
     }
-}
 
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let was_last = self.lane.links.release(self.number);
+    /// The link counts as gone from now on, though it was not dropped yet: it is cut, and nobody will use it any more.
+    pub fn release(&mut self) {
+        let Some(number) = self.number.take() else { return };
+        let was_last = self.lane.links.release(number);
         let before = self.lane.sessions.fetch_sub(1, SeqCst);
         if was_last || before == self.lane.sessions_max.load(SeqCst) {
             self.lane.look.notify_one();
         }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
