@@ -43,7 +43,7 @@ pub(super) struct LastWord {
 pub(super) struct Said {
     at: Now,
     state: State,
-    position: Option<Position>,
+    has: Option<Position>,
 }
 
 /// What the server said last.
@@ -100,6 +100,10 @@ impl Replication {
     /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
     /// they were compared.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        // In its former life it may have had less, or more.
+        let server = self.server_mut(id);
+        server.said = None;
+        server.compared = None;
         if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
             self.server_mut(id).relinked = true;
         }
@@ -136,10 +140,8 @@ impl Replication {
         if server.has_since.is_none() && new_link.is_some_and(|since| asked > since) {
             server.has_since = Some((core.now, all_of(status)));
         }
-        if server.said.is_none()
-            && let Some(state) = history(status)
-        {
-            server.said = Some(Said { at: core.now, state, position: status.position.clone() });
+        if server.said.is_none() && status.history.is_some() {
+            server.said = Some(Said { at: core.now, state: all_of(status), has: status.has() });
         }
     }
 
@@ -167,7 +169,7 @@ impl Replication {
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
             let errant = said.state.minus(&primary);
             server.errant = (!errant.is_empty()).then(|| errant.to_string());
-            server.compared = said.position;
+            server.compared = said.has;
         }
     }
 
