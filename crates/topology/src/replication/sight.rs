@@ -33,6 +33,8 @@ pub(super) struct LastWord {
     pub server_id: u32,
     pub history: Option<State>,
     pub position: Option<Position>,
+    /// Where it stood by the word before that: time enough since for a replica to have received it.
+    pub before: Option<Position>,
     /// A commit waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
     pub asked: Now,
@@ -155,9 +157,15 @@ impl Replication {
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
         let primary = history(status);
+        // Several words in a moment are one.
+        let before = self.last_word.take().and_then(|word| {
+            let is_old = asked.saturating_sub(word.asked) >= core.settings.probe_interval / 2;
+            if is_old { word.position } else { word.before }
+        });
         self.last_word = Some(LastWord {
             server_id: status.server_id,
             history: primary.clone(),
+            before,
             position: status.position.clone(),
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
             asked,
