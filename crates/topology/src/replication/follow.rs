@@ -75,8 +75,9 @@ impl Replication {
         let Some(status) = own(node).filter(|status| !status.galera && server.errant.is_none()) else {
             return false;
         };
-        // Its own standing was compared with the primary's.
-        if status.position.is_none() || server.compared != status.position {
+        // All that it has, received or applied, was compared with what the primary has: what it received is thrown away when it begins to
+        // follow, and may have been acknowledged.
+        if status.position.is_none() || server.compared != status.has() {
             return false;
         }
         let address = &core.node(primary).address;

@@ -89,7 +89,7 @@ struct Server {
     kept_up: Option<Now>,
     /// Its word that is compared next.
     said: Option<Said>,
-    /// Where it stood when that was found.
+    /// What it had, received or applied, when that was found.
     compared: Option<Position>,
     /// The primary's link is new since then: it may have come back without what it had.
     uncompared: Option<Now>,

@@ -33,6 +33,8 @@ pub(super) struct LastWord {
     pub server_id: u32,
     pub history: Option<State>,
     pub position: Option<Position>,
+    /// Where it stood by the word before that: time enough since for a replica to have received it.
+    pub before: Option<Position>,
     /// A commit waited for a replica: semi-synchronous replication was in force.
     pub waited: bool,
     pub asked: Now,
@@ -43,7 +45,7 @@ pub(super) struct LastWord {
 pub(super) struct Said {
     at: Now,
     state: State,
-    position: Option<Position>,
+    has: Option<Position>,
 }
 
 /// What the server said last.
@@ -100,6 +102,10 @@ impl Replication {
     /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
     /// they were compared.
     pub fn linked(&mut self, core: &mut Core, id: NodeId) {
+        // In its former life it may have had less, or more.
+        let server = self.server_mut(id);
+        server.said = None;
+        server.compared = None;
         if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
             self.server_mut(id).relinked = true;
         }
@@ -136,10 +142,8 @@ impl Replication {
         if server.has_since.is_none() && new_link.is_some_and(|since| asked > since) {
             server.has_since = Some((core.now, all_of(status)));
         }
-        if server.said.is_none()
-            && let Some(state) = history(status)
-        {
-            server.said = Some(Said { at: core.now, state, position: status.position.clone() });
+        if server.said.is_none() && status.history.is_some() {
+            server.said = Some(Said { at: core.now, state: all_of(status), has: status.has() });
         }
     }
 
@@ -153,9 +157,15 @@ impl Replication {
         self.lost_since = None;
         self.base = self.base.take().or_else(|| status.position.clone());
         let primary = history(status);
+        // Several words in a moment are one.
+        let before = self.last_word.take().and_then(|word| {
+            let is_old = asked.saturating_sub(word.asked) >= core.settings.probe_interval / 2;
+            if is_old { word.position } else { word.before }
+        });
         self.last_word = Some(LastWord {
             server_id: status.server_id,
             history: primary.clone(),
+            before,
             position: status.position.clone(),
             waited: status.semi_sync.primary_enabled && status.semi_sync.primary_active,
             asked,
@@ -167,7 +177,7 @@ impl Replication {
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
             let errant = said.state.minus(&primary);
             server.errant = (!errant.is_empty()).then(|| errant.to_string());
-            server.compared = said.position;
+            server.compared = said.has;
         }
     }
 

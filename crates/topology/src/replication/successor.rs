@@ -120,13 +120,20 @@ impl Replication {
         let kept_up = self.server(best).kept_up;
         let behind = kept_up.zip(self.lost_since).map(|(at, lost)| lost.saturating_sub(at));
         let (name, primary) = (core.name(best), core.node(lost));
+        let has_received = |it: &Position| own(core.node(best)).is_some_and(|status| has_each(status, it));
+        let before = self.last_word.as_ref().and_then(|word| word.before.as_ref());
         let why = match &self.base {
             None if waited => {
                 "what it had is not known, as this program has not heard it as the primary".to_owned()
             }
             None => return None,
-            Some(base) if !own(core.node(best)).is_some_and(|status| has_each(status, base)) => {
+            Some(base) if !has_received(base) => {
                 format!("{name} has not received yet what it had when it became the primary")
+            }
+            Some(_) if waited && !before.is_none_or(has_received) => {
+                format!(
+                    "{name} has not what it had some time before, which a replica may have acknowledged and lost"
+                )
             }
             Some(_) => match behind.filter(|behind| *behind > most) {
                 Some(behind) => format!("{name} had not kept up with it for {}", seconds(behind)),

@@ -186,6 +186,7 @@ impl World {
         self.began = self.now;
         self.skew = Duration::ZERO;
         self.newest = Term(0);
+        self.reachable_since.fill(self.now);
         let brain = Brain::new(self.settings.clone(), self.disk.clone(), Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
