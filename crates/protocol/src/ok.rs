@@ -337,6 +337,9 @@ mod tests {
         let twice = with_track(&payload, TRACKING, ok.track).unwrap();
         let twice = OkPacket::parse(&twice, TRACKING).unwrap();
         assert_eq!(twice, OkPacket { track: &[ok.track, ok.track].concat(), ..ok });
+        let mut eof = vec![];
+        put_eof(&mut eof, ok.warnings, ok.status);
+        assert_eq!(eof, b"\xfe\x00\x00\x02\x00");
         let bare = without_track(&payload, TRACKING).unwrap();
         assert_eq!(bare, b"\x00\x00\x00\x02\x00\x00\x00");
     }

@@ -105,9 +105,7 @@ impl Attachment {
         let avoid = self.tried.take().filter(|_| avoid).map(|(lane, _)| lane);
         let own = self.backend.as_ref().map(Backend::lane);
         let lease = self.any_lease(own, avoid.as_ref())?;
-        let here = own.is_some_and(|own| Arc::ptr_eq(own, lease.lane()));
-        self.lease = Some(lease);
-        Some(here)
+        Some(self.keep(lease))
     }
 
     /// The same when the hold has ended.
@@ -120,9 +118,15 @@ impl Attachment {
         self.card.set(Doing::Held, Instant::now());
         let own = self.backend.as_ref().map(Backend::lane).cloned();
         let lease = self.hold(bytes, own.as_ref(), client, waiting).await?;
-        let here = own.is_some_and(|own| Arc::ptr_eq(&own, lease.lane()));
+        Ok(self.keep(lease))
+    }
+
+    /// Keeps a lease; whether it is on the link's lane.
+    fn keep(&mut self, lease: Lease) -> bool {
+        let own = self.backend.as_ref().map(Backend::lane);
+        let here = own.is_some_and(|own| Arc::ptr_eq(own, lease.lane()));
         self.lease = Some(lease);
-        Ok(here)
+        here
     }
 
     fn any_lease(&self, own: Option<&Arc<Lane>>, avoid: Option<&Arc<Lane>>) -> Option<Lease> {

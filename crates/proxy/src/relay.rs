@@ -27,7 +27,7 @@ use crate::backend::{Backend, of_io};
 use crate::feed::{self, Unfed};
 use crate::frontend::Client;
 use crate::unread::Unread;
-use older::{Older, put_eof_packet};
+use older::{EOF_LEN, Older, put_eof_packet};
 
 /// While a client does not read, its node is looked at after this long, and then ever more seldom.
 const LOOK_FIRST: Duration = Duration::from_millis(250);
@@ -37,8 +37,6 @@ const SHOWN: usize = 4;
 
 /// Of what no EOF packet can tell a client, so much waits for an OK packet.
 const UNTOLD_BYTES_MAX: usize = 64 * 1024;
-/// An EOF packet is shorter than this; an OK packet in its place may be longer.
-const EOF_BELOW: usize = 6;
 /// A buffer of this many bytes at the most is kept from one answer to the next.
 const MADE_KEPT_MAX: usize = 4 * 1024;
 
@@ -269,7 +267,7 @@ impl Relay<'_> {
         let payload = &link.buffer.bytes()[payload];
         let tracks = self.client.caps.has(Caps::SESSION_TRACK);
         if payload.first() == Some(&EOF) {
-            if payload.len() < EOF_BELOW {
+            if payload.len() <= EOF_LEN {
                 return Ok(Instead::AsItIs);
             }
             if is_older {

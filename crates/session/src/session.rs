@@ -546,11 +546,11 @@ impl Session {
 
     /// Whether the node alone knows something of the session that it can still be asked for before the session leaves it.
     pub fn has_to_save(&self, link: &Standing) -> bool {
-        let is_asked_for = |pin| link.pins().has(pin);
+        let pins = link.pins();
         self.has_insert_id_to_save(link)
             || link.must_ask_all()
-            || is_asked_for(Pins::USER_VARIABLE)
-            || is_asked_for(Pins::GET_LOCK)
+            || pins.has(Pins::USER_VARIABLE)
+            || pins.has(Pins::GET_LOCK)
     }
 }
 

@@ -144,7 +144,7 @@ impl<'a> Look<'a> {
         match self.prev {
             Some(Token::Punct(b'(')) => self.note_argument(token),
             // INSERT( and REPLACE( are functions; without the parenthesis they write.
-            Some(Token::Word(word)) if (6..=7).contains(&word.len()) => {
+            Some(Token::Word(word)) => {
                 let may_write = word.eq_ignore_ascii_case(b"INSERT") || word.eq_ignore_ascii_case(b"REPLACE");
                 self.is_harmful |= may_write && !matches!(token, Token::Punct(b'('));
             }

@@ -14,8 +14,8 @@ use protocol::packet::{HEADER_LEN, Head, PAYLOAD_MAX};
 use super::{At, Relay};
 use crate::backend::Backend;
 
-/// Bytes of an EOF packet's payload.
-const EOF_LEN: usize = 5;
+/// Bytes of an EOF packet's payload; an OK packet in its place is longer.
+pub const EOF_LEN: usize = 5;
 /// Rows looked through for the end of a result.
 const LOOK_ROWS_MAX: usize = 64;
 /// Flags that belong to the end of the rows alone.
@@ -67,10 +67,10 @@ impl Relay<'_> {
 
     /// Puts the EOF that is due before the packet at hand, and numbers that anew; gives its number.
     pub(super) fn put_in_older_form(&mut self, at: &mut At, head: Head) -> u8 {
-        let Some(older) = &mut at.older else { return head.seq };
-        let Backend { standing, link, .. } = &mut *self.backend;
+        let Some(older) = &at.older else { return head.seq };
         // Where the client has a cursor, its EOF is the end of the answer.
         if older.is_due && !at.answer.opened_cursor() {
+            let Backend { standing, link, .. } = &*self.backend;
             let flags = match end_in_sight(&link.buffer.bytes()[at.ready..], link.caps) {
                 Sight::End(flags) => flags,
                 Sight::Rows | Sight::NotYet => {
@@ -79,24 +79,27 @@ impl Relay<'_> {
                     self.session.status() | open | more
                 }
             };
-            at.made.extend_from_slice(&link.buffer.bytes()[..at.ready]);
-            link.buffer.consume(at.ready);
-            at.ready = 0;
-            older.put_eof(&mut at.made, head.seq, flags);
+            self.put_due(at, head.seq, flags);
         }
+        let Some(older) = &mut at.older else { return head.seq };
         older.is_due = at.answer.leaves_out_eof();
         let seq = older.number(head.seq);
-        link.buffer.bytes_mut()[at.ready + HEADER_LEN - 1] = seq;
+        self.backend.link.buffer.bytes_mut()[at.ready + HEADER_LEN - 1] = seq;
         seq
     }
 
     /// The answer has ended with the packet that the node numbered `seq`: puts in the EOF behind it, if one is due.
     pub(super) fn end_older_form(&mut self, at: &mut At, seq: u8) {
         if at.older.as_ref().is_some_and(|older| older.is_due) {
-            self.make_ready(at);
-            if let Some(older) = &mut at.older {
-                older.put_eof(&mut at.made, seq.wrapping_add(1), self.session.status());
-            }
+            self.put_due(at, seq.wrapping_add(1), self.session.status());
+        }
+    }
+
+    /// Puts the EOF that is due behind what is ready, before a packet that the node numbers `seq`.
+    fn put_due(&mut self, at: &mut At, seq: u8, flags: u16) {
+        self.make_ready(at);
+        if let Some(older) = &mut at.older {
+            older.put_eof(&mut at.made, seq, flags);
         }
     }
 }
