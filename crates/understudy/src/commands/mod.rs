@@ -7,7 +7,7 @@ mod errors;
 pub mod foreground;
 mod journal;
 mod limit;
-mod serve;
+pub mod serve;
 mod show_settings;
 mod status;
 mod switchover;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::file::Transaction;
 use super::gather::Found;
 use super::tool::{parts, sql};
 use super::work::Work;
@@ -19,8 +20,8 @@ pub fn text(work: &Work, node: &str, primary: &str, found: &Found) -> Result<Vec
     let transactions = &found.errant.transactions;
     let mut text = head(node, primary, found).into_bytes();
     for (file, from, to) in parts(transactions) {
-        let begins: Vec<u64> =
-            transactions.iter().filter(|one| one.file == file).map(|one| one.begins).collect();
+        let in_part = |one: &&Transaction| one.file == file && (from..to).contains(&one.begins);
+        let begins: Vec<u64> = transactions.iter().filter(in_part).map(|one| one.begins).collect();
         without_gtids(&sql(work, &[file], from, Some(to), &["-v"])?, &begins, &mut text);
     }
     Ok(text)

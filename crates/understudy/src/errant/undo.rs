@@ -11,6 +11,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use protocol::gtid::mariadb::State;
+
 use super::ask::{self, Server};
 use super::file::Transaction;
 use super::gather::Found;
@@ -88,7 +90,7 @@ pub async fn obstacles(
     let oldest = primary.binlogs().await?.into_iter().next();
     let oldest = match oldest {
         Some(binlog) => primary.before(&binlog).await?,
-        None => Default::default(),
+        None => State::default(),
     };
     let purged = oldest
         .position()
@@ -192,7 +194,9 @@ fn read(text: Vec<u8>, expected: &[u64], packet_bytes_max: usize) -> Result<Scri
 /// Where an event of rows ends, when this is its line.
 fn rows_end(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
-    let (head, what) = line.strip_prefix('#')?.split_once('\t')?;
+    // A date follows; the text of a statement has another mark, in each of its lines.
+    let line = line.strip_prefix('#').filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))?;
+    let (head, what) = line.split_once('\t')?;
     if !["Write_rows", "Update_rows", "Delete_rows"].iter().any(|kind| what.starts_with(kind)) {
         return None;
     }

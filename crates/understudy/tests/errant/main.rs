@@ -1,4 +1,5 @@
-//! `understudy errant` on real servers that replicate asynchronously: what a primary committed alone is listed exactly, exported and undone.
+//! `understudy errant` on real servers that replicate asynchronously: what a primary committed alone is listed exactly, exported and undone. And
+//! what `understudy doctor` says of such servers.
 //!
 //! ```text
 //!   primary cut off ─> writes there that nobody has ─> a replica takes over ─> it comes back, held back
@@ -8,6 +9,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod doctor;
 #[path = "../program/mod.rs"]
 mod program;
 #[path = "../replication/scene.rs"]
@@ -63,6 +65,8 @@ async fn what_a_primary_committed_alone_is_listed_exported_and_undone() {
     status_when(&serving, "all are well", is_well);
     told("they are known");
     usage(&serving);
+    doctor::looks(&scene, &serving).await;
+    told("the doctor has looked at them");
     let primary = alone(&scene, &serving, &ERRANT).await;
     told("db1 is held back");
     listed(&serving, &primary);
