@@ -58,6 +58,11 @@ pub struct Answer {
 }
 
 impl Server {
+    /// The one that a configuration names.
+    pub fn of_config(config: Option<PathBuf>) -> Self {
+        Self { config, api: None, key_file: None, certificate_file: None, cluster: "1".to_owned() }
+    }
+
     /// Makes ready to speak; nothing is sent yet.
     pub fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.api {

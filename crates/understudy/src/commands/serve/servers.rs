@@ -135,7 +135,8 @@ fn settings_wrong(status: &ReplicationStatus) -> Vec<String> {
     wrong
 }
 
-async fn rights_missing(link: &mut Link) -> Result<Vec<String>, LinkError> {
+/// What the monitor account lacks, one sentence each.
+pub async fn rights_missing(link: &mut Link) -> Result<Vec<String>, LinkError> {
     let grants = link.query("SHOW GRANTS", DEADLINE).await?;
     let global: Vec<String> = (0..grants.len())
         .filter_map(|row| grants.text(row, 0))
