@@ -25,6 +25,27 @@ impl World {
             self.tail()
         );
         self.demand_one_writer_beside(node);
+        self.demand_nobody_has_more(node);
+    }
+
+    /// No replica that could be asked for a while has something that the new primary has not, nor is about to get it from one that ended: it
+    /// could not follow. (An old primary that begins again meanwhile may still send to a replica what nobody else has.)
+    fn demand_nobody_has_more(&self, node: usize) {
+        let has: BTreeSet<u64> = self.servers[node].applied.iter().map(|it| it.uid).collect();
+        for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| *number != node) {
+            let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);
+            let has_ended = server.source.is_some_and(|source| !self.servers[source].up);
+            let counts = self.semi_sync && has_ended && server.up && !server.frozen;
+            let is_its_own = server.has_written || server.delay_s > 0;
+            let more = server.received.iter().chain(&server.on_the_way).find(|it| !has.contains(&it.uid));
+            assert!(
+                !(counts && !is_its_own && was_reached && self.reaches(None, number) && more.is_some()),
+                "{} has, or gets, {more:?}, which {} has not:\n{}",
+                self.names[number],
+                self.names[node],
+                self.tail()
+            );
+        }
     }
 
     /// No statement of a client can run there any more.

@@ -18,6 +18,9 @@ pub struct Transaction {
     pub at: Duration,
 }
 
+/// A replica that reads late does so for as many steps.
+const LATE_STEPS: usize = 15;
+
 /// What a replica knows of its connection to its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetching {
@@ -49,6 +52,12 @@ pub struct Server {
     pub waits: bool,
     pub applied: Vec<Transaction>,
     pub received: VecDeque<Transaction>,
+    /// What its source has sent, and it has not read yet.
+    pub on_the_way: VecDeque<Transaction>,
+    /// It gets nothing of its processor for so many steps.
+    pub reads_late: usize,
+    /// Clients have written there.
+    pub has_written: bool,
     pub newest: BTreeMap<u32, u64>,
 }
 
@@ -57,6 +66,7 @@ impl Server {
     pub fn follow(&mut self, source: usize) {
         self.source = Some(source);
         self.received.clear();
+        self.on_the_way.clear();
         self.start_threads();
     }
 
@@ -65,12 +75,14 @@ impl Server {
             self.received.clear();
         }
         self.began = true;
+        self.on_the_way.clear();
         self.fetching = Fetching::Connecting;
         self.applies = true;
         self.error.clear();
     }
 
     pub fn stop_threads(&mut self) {
+        self.on_the_way.clear();
         self.fetching = Fetching::No;
         self.applies = false;
     }
@@ -84,6 +96,7 @@ impl Server {
     /// A client commits.
     pub fn write(&mut self, uid: u64, at: Duration) {
         let number = self.applied.last().map_or(0, |last| last.number) + 1;
+        self.has_written = true;
         self.add(Transaction { server: self.id, number, uid, at });
     }
 
@@ -109,14 +122,14 @@ impl Server {
         self.life += 1;
     }
 
-    /// What it will ask its source for: what comes after this.
+    /// The last that it has.
     fn last(&self) -> Option<Transaction> {
         self.received.back().or(self.applied.last()).copied()
     }
 
-    /// Takes over at the most `count` transactions of its source. `Err`: it stops for good.
+    /// Its source sends at the most `count` transactions. `Err`: it stops for good.
     fn fetch(&mut self, source: &Self, count: usize) -> Result<(), String> {
-        let after = match self.last() {
+        let after = match self.on_the_way.back().copied().or_else(|| self.last()) {
             None => 0,
             Some(last) => {
                 let same = |it: &Transaction| (it.server, it.number) == (last.server, last.number);
@@ -125,8 +138,20 @@ impl Server {
                 })? + 1
             }
         };
-        self.received.extend(source.applied[after..].iter().take(count));
+        self.on_the_way.extend(source.applied[after..].iter().take(count));
         Ok(())
+    }
+
+    /// Reads what was sent, some of it, or nothing for a while.
+    fn read(&mut self, most: usize) {
+        match (self.reads_late.checked_sub(1), most) {
+            (Some(steps), _) => self.reads_late = steps,
+            (None, 0) => self.reads_late = LATE_STEPS,
+            (None, most) => {
+                let most = most.min(self.on_the_way.len());
+                self.received.extend(self.on_the_way.drain(..most));
+            }
+        }
     }
 
     pub fn apply(&mut self, count: usize) {
@@ -193,7 +218,7 @@ pub fn replicate(
         let mut server = std::mem::take(&mut servers[number]);
         if server.up && !server.frozen {
             if let Some(source) = server.source.filter(|_| server.fetching != Fetching::No) {
-                fetch(&mut server, &servers[source], reaches(number, source), most());
+                fetch(&mut server, &servers[source], reaches(number, source), &mut most);
             }
             server.apply(most());
         }
@@ -201,17 +226,20 @@ pub fn replicate(
     }
 }
 
-fn fetch(server: &mut Server, source: &Server, reaches: bool, most: usize) {
-    // A process that ends is noticed at once, a host that is silent is not.
-    if reaches && !source.up {
+fn fetch(server: &mut Server, source: &Server, reaches: bool, most: &mut impl FnMut() -> usize) {
+    if reaches && source.up && !source.frozen {
+        if server.fetching == Fetching::Connecting {
+            server.on_the_way.clear();
+        }
+        server.fetching = Fetching::Yes;
+        if let Err(error) = server.fetch(source, most()) {
+            server.fetching = Fetching::No;
+            server.error = error;
+        }
+    }
+    server.read(most());
+    // That a process has ended is seen behind all that it had sent; a host that is silent is not noticed.
+    if reaches && !source.up && server.on_the_way.is_empty() && server.reads_late == 0 {
         server.fetching = Fetching::Connecting;
-    }
-    if !reaches || !source.up || source.frozen {
-        return;
-    }
-    server.fetching = Fetching::Yes;
-    if let Err(error) = server.fetch(source, most) {
-        server.fetching = Fetching::No;
-        server.error = error;
     }
 }
