@@ -40,6 +40,12 @@ impl Work {
         self.dir.join(name)
     }
 
+    /// Bytes that may be written in it.
+    pub fn free_bytes(&self) -> Result<u64, Failure> {
+        let system = rustix::fs::statvfs(&self.dir).map_err(|e| failed(&self.dir, &e.into()))?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+
     /// It stays.
     pub fn keep(&mut self) {
         self.is_kept = true;

@@ -127,8 +127,12 @@ async fn alone(scene: &Scene, serving: &Serving, statements: &[&str]) -> String 
         scene.stage.run_in(&primary, &row).await.unwrap();
     }
     scene.stage.fault("db1", Fault::Heal).await.unwrap();
-    let held = |status: &Value| scene.node(status, "db1")["problem"] == "errant";
-    let status = status_when(serving, "db1 is held back", held);
+    let other = if primary == "db2" { "db3" } else { "db2" };
+    let held = |status: &Value| {
+        scene.node(status, "db1")["problem"] == "errant"
+            && scene.follows(status, other) == scene.address(&primary)
+    };
+    let status = status_when(serving, "db1 is held back, and the other replica follows", held);
     println!("          db1 {}", scene.node(&status, "db1")["reason"]);
     primary
 }
@@ -276,6 +280,9 @@ async fn refused(scene: &Scene, serving: &Serving) {
     assert!(text.contains("ALTER TABLE sbtest.bare ADD COLUMN more INT"), "{text}");
     assert_eq!(text.matches("\tGTID 0-").count(), NOT_UNDONE.len() + 1, "{text}");
     assert_eq!(writer(&serving.status()), primary);
+    scene.stage.run_in("db1", "SET GLOBAL slave_exec_mode = IDEMPOTENT").await.unwrap();
+    let said = serving.ask(&["errant", "list", "db1"]).with(0);
+    assert!(said.contains("cannot be flashed back: slave_exec_mode is IDEMPOTENT there"), "{said}");
     let said = with_config(&serving.dir().join("understudy.toml"), &["errant", "list", "db1"]).with(0);
     assert!(said.contains("cannot be flashed back: 0-1-"), "{said}");
 }
