@@ -14,7 +14,7 @@ case $seconds in
 esac
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid health)
+[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog health)
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 

@@ -17,6 +17,9 @@ use crate::settings::{Node, Settings};
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Undoing a statement, or throwing binlogs away, may take this long.
 const ORDER_TIME_MAX: Duration = Duration::from_secs(600);
+/// What the server must be set to: rows that are put back are to end with the first error, and no trigger is to see them.
+const EXACT: [(&str, &str); 3] =
+    [("slave_exec_mode", "STRICT"), ("slave_skip_errors", "OFF"), ("slave_run_triggers_for_rbr", "NO")];
 /// Held on a server while somebody works on its errant transactions.
 const LOCK: &str = "understudy_errant";
 
@@ -117,10 +120,23 @@ impl Server {
         Ok((0..rows.len()).map(|row| channel(|name| rows.text(row, rows.column(name)?))).collect())
     }
 
-    /// Its binlogs, oldest first.
-    pub async fn binlogs(&mut self) -> Result<Vec<String>, Failure> {
+    /// Its binlogs, oldest first, and how many bytes each has.
+    pub async fn binlogs(&mut self) -> Result<Vec<(String, u64)>, Failure> {
         let rows = self.ask("SHOW BINARY LOGS").await?;
-        Ok((0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect())
+        let binlog = |row| Some((rows.text(row, 0)?.to_owned(), rows.text(row, 1)?.parse().ok()?));
+        Ok((0..rows.len()).filter_map(binlog).collect())
+    }
+
+    /// Settings under which rows are not put back exactly, one sentence each.
+    pub async fn loose_settings(&mut self) -> Result<Vec<String>, Failure> {
+        let names: Vec<String> = EXACT.iter().map(|(name, _)| format!("@@GLOBAL.{name}")).collect();
+        let rows = self.ask(&format!("SELECT {}", names.join(", "))).await?;
+        let loose = EXACT.iter().enumerate().filter_map(|(column, (name, exact))| {
+            let is = rows.text(0, column).unwrap_or_default();
+            (!is.eq_ignore_ascii_case(exact))
+                .then(|| format!("{name} is {is} there, and rows are put back exactly with {exact} only"))
+        });
+        Ok(loose.collect())
     }
 
     /// What was written before a binlog, by its own head.

@@ -23,7 +23,7 @@ pub async fn find(
     primary: &mut Server,
     account: &manager::Account,
 ) -> Result<Found, Failure> {
-    let files = needed(node, &primary.standing().await?).await?;
+    let files = needed(work, node, &primary.standing().await?).await?;
     let standing = node.standing().await?;
     let channels = node.channels().await?;
     tool::fetch(work, &node.address, account, &files)?;
@@ -45,12 +45,23 @@ pub async fn find(
 }
 
 /// The binlogs from the last one before which the server had nothing that the primary has not.
-async fn needed(node: &mut Server, primary: &Standing) -> Result<Vec<String>, Failure> {
+async fn needed(work: &Work, node: &mut Server, primary: &Standing) -> Result<Vec<String>, Failure> {
     let mut files = node.binlogs().await?;
     for at in (0..files.len()).rev() {
-        if primary.has.contains(&node.before(&files[at]).await?) {
-            return Ok(files.split_off(at));
+        if primary.has.contains(&node.before(&files[at].0).await?) {
+            files.drain(..at);
+            break;
         }
     }
-    Ok(files)
+    let (bytes, free) = (files.iter().map(|(_, bytes)| bytes).sum::<u64>(), work.free_bytes()?);
+    if bytes > free {
+        return Err(Failure::Failed(format!(
+            "{} MiB of binlogs of {} are needed, and {} has {} MiB free: make room there",
+            bytes >> 20,
+            node.name,
+            work.dir().display(),
+            free >> 20
+        )));
+    }
+    Ok(files.into_iter().map(|(name, _)| name).collect())
 }

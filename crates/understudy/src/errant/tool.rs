@@ -1,9 +1,10 @@
 //! `mariadb-binlog`: fetches binlogs from a server, and turns a part of one into SQL.
 //!
-//! The password is in a file that only its owner may read, never in the command line, and the file is gone when the binlogs are there.
+//! The login is written to its standard input, as an option file: it is in no command line and on no disk.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::file::Transaction;
 use super::work::Work;
@@ -11,8 +12,8 @@ use crate::exit::Failure;
 
 /// The program.
 const PROGRAM: &str = "mariadb-binlog";
-/// With the login.
-const OPTIONS: &str = "login.cnf";
+/// Where it reads the login.
+const STDIN: &str = "/dev/stdin";
 
 /// Fetches binlogs into the directory, under their own names. `account`: one with REPLICATION SLAVE.
 pub fn fetch(
@@ -31,15 +32,10 @@ pub fn fetch(
         quoted(&account.user),
         quoted(&account.password.0)
     );
-    let options = work.write(OPTIONS, login.as_bytes())?;
     let mut command = Command::new(PROGRAM);
-    command.arg(format!("--defaults-file={}", options.display()));
-    command.args(["--read-from-remote-server", "--raw"]);
+    command.arg(format!("--defaults-file={STDIN}")).args(["--read-from-remote-server", "--raw"]);
     command.arg(format!("--result-file={}/", work.dir().display())).args(files);
-    let fetched = run(&mut command);
-    let removed = std::fs::remove_file(&options);
-    fetched?;
-    removed.map_err(|e| Failure::Failed(format!("{} cannot be removed: {e}", options.display())))
+    run(&mut command, &login).map(drop)
 }
 
 /// The SQL of fetched binlogs, from a byte of the first one up to a byte of the last one.
@@ -54,7 +50,7 @@ pub fn sql(
     command.arg("--no-defaults").args(more).arg(format!("--start-position={from}"));
     command.args(to.map(|to| format!("--stop-position={to}")));
     command.args(files.iter().map(|file| work.path(file)));
-    run(&mut command)
+    run(&mut command, "")
 }
 
 /// Parts of the binlogs that hold these transactions, those next to one another together: file, first byte, byte after the last one.
@@ -69,9 +65,9 @@ pub fn parts(transactions: &[Transaction]) -> Vec<(&str, u64, u64)> {
     parts
 }
 
-fn run(command: &mut Command) -> Result<Vec<u8>, Failure> {
-    // Times are UTC everywhere.
-    let output = command.env("TZ", "UTC").stdin(Stdio::null()).output().map_err(|error| {
+/// Runs it; `input` is what it reads.
+fn run(command: &mut Command, input: &str) -> Result<Vec<u8>, Failure> {
+    let output = fed(command, input).map_err(|error| {
         let what = if error.kind() == std::io::ErrorKind::NotFound {
             "is not installed: apt-get install mariadb-client".to_owned()
         } else {
@@ -85,6 +81,17 @@ fn run(command: &mut Command) -> Result<Vec<u8>, Failure> {
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
     Err(Failure::Failed(format!("{PROGRAM} failed: {said}")))
+}
+
+fn fed(command: &mut Command, input: &str) -> std::io::Result<Output> {
+    // Times are UTC everywhere.
+    command.env("TZ", "UTC").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    // Less than a pipe holds. One that ends before it has read says why by itself.
+    if let Some(mut stdin) = child.stdin.take() {
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    child.wait_with_output()
 }
 
 /// A value of an option file.

@@ -64,6 +64,7 @@ pub async fn obstacles(
     if !found.standing.read_only {
         all.push(format!("{} is writable: run there SET GLOBAL read_only = ON", node.name));
     }
+    all.extend(node.loose_settings().await?);
     for name in &others.followers {
         all.push(format!("{name} follows {}, whose binlogs would be thrown away", node.name));
     }
@@ -89,7 +90,7 @@ pub async fn obstacles(
     let position = found.errant.position_before(&found.standing.slave_pos);
     let oldest = primary.binlogs().await?.into_iter().next();
     let oldest = match oldest {
-        Some(binlog) => primary.before(&binlog).await?,
+        Some((binlog, _)) => primary.before(&binlog).await?,
         None => State::default(),
     };
     let purged = oldest
@@ -210,10 +211,11 @@ pub async fn run(
     script: &Script,
     note: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if node.standing().await?.binlog_state != found.standing.binlog_state {
-        return Err(Failure::Failed(format!("nothing was changed: {} was written meanwhile", node.name)));
-    }
-    if let Err(failure) = undo(node, script).await {
+    let undone = match undo(node, script).await {
+        Ok(()) => is_as_it_was(node, found).await,
+        failed => failed,
+    };
+    if let Err(failure) = undone {
         // What was not committed is gone with the connection at the latest.
         let _ = node.order("ROLLBACK").await;
         return Err(failure.explained("nothing was changed: the rows could not be undone"));
@@ -230,6 +232,15 @@ pub async fn run(
     let standing = &found.standing;
     let forget = ask::forget(&standing.binlog_state, &found.errant.before, &position, standing.strict);
     node.order(&forget).await.map(drop).map_err(|failure| failure.explained(undone))
+}
+
+/// Nobody has written there since it was looked at.
+async fn is_as_it_was(node: &mut Server, found: &Found) -> Result<(), Failure> {
+    let now = node.standing().await?;
+    if now.binlog_state == found.standing.binlog_state && now.read_only {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{} was written, or made writable, meanwhile", node.name)))
 }
 
 async fn undo(node: &mut Server, script: &Script) -> Result<(), Failure> {

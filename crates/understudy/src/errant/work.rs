@@ -1,6 +1,6 @@
 //! A directory for one look at a server's errant transactions, under the state directory: only its owner may read what is in it.
 //!
-//! Invariant: it is removed when nobody keeps it.
+//! Invariant: it is removed when nobody keeps it; one whose process was killed, by the next.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
@@ -23,7 +23,9 @@ impl Work {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = moment(u64::try_from(now.as_millis()).unwrap_or(0)).replace([' ', ':'], "-");
         let name: String = node.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        let dir = state.join("errant").join(format!("{name}-{at}-{}", std::process::id()));
+        let all = state.join("errant");
+        tidy(&all);
+        let dir = all.join(format!("{name}-{at}-{}", std::process::id()));
         DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(|e| failed(&dir, &e))?;
         Ok(Self { dir, is_kept: false })
     }
@@ -38,6 +40,12 @@ impl Work {
         self.dir.join(name)
     }
 
+    /// Bytes that may be written in it.
+    pub fn free_bytes(&self) -> Result<u64, Failure> {
+        let system = rustix::fs::statvfs(&self.dir).map_err(|e| failed(&self.dir, &e.into()))?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+
     /// It stays.
     pub fn keep(&mut self) {
         self.is_kept = true;
@@ -48,6 +56,20 @@ impl Work {
         let path = self.path(name);
         write(&path, content)?;
         Ok(path)
+    }
+}
+
+/// What is kept: it has this from its beginning.
+const KEPT: &str = "errant.sql";
+
+/// Removes what processes left that are no more.
+fn tidy(all: &Path) {
+    let entries = std::fs::read_dir(all).into_iter().flatten().flatten();
+    for dir in entries.map(|entry| entry.path()).filter(|dir| !dir.join(KEPT).exists()) {
+        let process = dir.file_name().and_then(|name| name.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = std::fs::remove_dir_all(&dir);
+        }
     }
 }
 
@@ -71,5 +93,28 @@ impl Drop for Work {
             // Whatever is left is only for its owner to read.
             let _ = std::fs::remove_dir_all(&self.dir);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_keeps_is_removed_and_what_somebody_keeps_stays() {
+        let state = tempfile::tempdir().unwrap();
+        let dir = |work: &Work| work.dir().to_owned();
+        let mut kept = Work::begin(state.path(), "db1").unwrap();
+        kept.write(KEPT, b"-- all").unwrap();
+        kept.keep();
+        let kept_dir = dir(&kept);
+        drop(kept);
+        let running = Work::begin(state.path(), "db2").unwrap();
+        // No process has a number as high as this.
+        let killed = state.path().join("errant").join("db1-2026-11-22-15-00-00.000-4194999");
+        std::fs::create_dir(&killed).unwrap();
+        drop(Work::begin(state.path(), "../db3").unwrap());
+        assert!(kept_dir.join(KEPT).exists() && running.dir().exists() && !killed.exists());
+        assert_eq!(std::fs::read_dir(state.path().join("errant")).unwrap().count(), 2);
     }
 }
