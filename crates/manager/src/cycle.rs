@@ -149,6 +149,10 @@ impl Cycle {
             }
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
+            // Before anybody is told to become read only.
+            for (node, wanted) in (0..=u8::MAX).map(NodeId).zip(self.brain.beats()) {
+                self.watched.beat(node, wanted);
+            }
             let busy = !actions.is_empty();
             self.carry_out(&mut desk, &mut acts, actions);
             if busy || desk.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {

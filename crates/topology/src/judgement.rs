@@ -12,7 +12,7 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
         let mut verdict =
-            judge(core.node(id), &core.settings, group.against(core, id), || group.well(core, id));
+            judge(core.node(id), &core.settings, core.now, group.against(core, id), || group.well(core, id));
         verdict.gone |= verdict.serves == Serves::No && group.is_out(core, id);
         let now = core.now;
         let node = core.node_mut(id);

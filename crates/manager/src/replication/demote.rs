@@ -10,7 +10,7 @@ use crate::act::Failed;
 /// Makes the server read only; gives all that it has written by then. Commits that are under way end first, and tables that are locked
 /// are waited for: when that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are
 /// ended by ending their sessions: a primary that was left by its replicas could never become read only otherwise. They are written there,
-/// and their clients are told nothing.
+/// and their clients are told nothing. So are those that wait for space on a full disk, which end with an error, and all that wait behind them.
 pub(super) async fn demote(server: &mut Server) -> Result<Position, Failed> {
     read_only(server).await?;
     let standing = server.standing().await?;
@@ -37,7 +37,7 @@ pub(super) async fn read_only(server: &mut Server) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Ends the sessions whose commits wait for an acknowledgement.
+/// Ends the sessions whose commits wait for an acknowledgement, or for space.
 async fn end_unacknowledged(server: &mut Server) -> Result<(), Failed> {
     let waiting = server.ask(UNACKNOWLEDGED).await?;
     for id in (0..waiting.len()).filter_map(|row| waiting.text(row, 0)?.parse().ok()) {

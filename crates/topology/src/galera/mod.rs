@@ -17,6 +17,7 @@ mod evict;
 pub mod hurry;
 mod pace;
 pub mod question;
+mod relief;
 pub(crate) mod settings;
 pub mod sql;
 pub(crate) mod status;

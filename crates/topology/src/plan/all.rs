@@ -26,7 +26,8 @@ use crate::disk::{Ticket, Written};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{Group, Relief};
+use crate::judgement::judge_all;
 use crate::problem::{SHUT_OUT, seconds};
 use crate::routes::LaneState;
 use crate::settings::Settings;
@@ -156,6 +157,14 @@ impl All {
             }
             return;
         }
+        if node.pulse.is_stuck(now, core.settings.heartbeat.stuck_max)
+            && !node.pulse.given_up
+            && group.relief(core, id) == Relief::Clear
+        {
+            core.node_mut(id).pulse.given_up = true;
+            judge_all(core, group);
+        }
+        let node = core.node(id);
         match node.verdict.serves {
             Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
             Serves::No => self.hold(core, id),
