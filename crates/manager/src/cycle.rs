@@ -327,6 +327,16 @@ impl Cycle {
                 self.watched.hurry(hurry::Wish { number, members, view });
             }
             galera::Action::Ease { number } => self.watched.ease(number),
+            galera::Action::Desync { node, on } => {
+                let (address, login, name) =
+                    (self.address(node), self.login.clone(), self.name(node).to_owned());
+                acts.spawn(async move {
+                    if let Err(Failed { why, .. }) = act::desync(&address, &login, on).await {
+                        tracing::warn!("{name}: {}: {why}", galera::sql::desync(on));
+                    }
+                    (Fact::Tick, None)
+                });
+            }
             galera::Action::Forget { node } => {
                 let (address, login, name) =
                     (self.address(node), self.login.clone(), self.name(node).to_owned());

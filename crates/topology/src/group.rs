@@ -239,6 +239,16 @@ impl Group {
         }
     }
 
+    /// After a writer that did not commit was given up, the next one is not before this: what keeps all from committing is not helped by
+    /// moving on.
+    pub fn relief_gap(&self) -> Duration {
+        match self {
+            Self::Galera(_) => Duration::from_secs(60),
+            // It is a failover, and has its own.
+            Self::Replication(_) => Duration::ZERO,
+        }
+    }
+
     /// Who is asked whether it commits, beside the writer that does not.
     pub fn beats_others(&self) -> bool {
         match self {

@@ -142,8 +142,10 @@ pub(crate) struct Pulse {
     /// When the last heartbeat that ended well was sent.
     pub committed: Option<Now>,
     waits: Option<Waits>,
-    /// It is given up for this: another can write.
-    pub given_up: bool,
+    /// This process did not run before that: nothing is older.
+    awake_since: Now,
+    /// It is given up, for this: another can write.
+    given_up: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -157,7 +159,7 @@ impl Pulse {
     pub fn beat(&mut self, now: Now, beat: &Beat) {
         let (asked, stall) = match *beat {
             Beat::Committed { asked } => {
-                *self = Self { committed: Some(asked), ..Self::default() };
+                *self = Self { committed: Some(asked), awake_since: self.awake_since, ..Self::default() };
                 return;
             }
             Beat::Untold => {
@@ -172,20 +174,36 @@ impl Pulse {
             // What did not count until now does not make it older.
             Some(waits) if stall.counts() && !waits.stall.counts() && waits.stall != Stall::Unknown => now,
             Some(waits) => waits.since,
-            None => asked,
+            None => asked.max(self.awake_since),
         };
         self.waits = Some(Waits { since, told: now, stall });
     }
 
-    /// This process did not run for a while.
-    pub fn slept(&mut self) {
+    /// This process did not run until `now`.
+    pub fn slept(&mut self, now: Now) {
         self.waits = None;
+        self.awake_since = now;
+    }
+
+    /// Another is to write in its place.
+    pub fn give_up(&mut self, now: Now) {
+        self.given_up = Some(self.sentence(now));
+    }
+
+    /// It stays.
+    pub fn keep(&mut self) {
+        self.given_up = None;
+    }
+
+    /// Another is to write in its place, and it has not committed since.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.is_some()
     }
 
     /// For how long it has not committed, and why; nothing when the last word is too old.
     pub fn waits(&self, now: Now) -> Option<(Duration, Stall)> {
         let waits = self.waits.as_ref().filter(|waits| now.saturating_sub(waits.told) < TOLD_FOR)?;
-        Some((now.saturating_sub(waits.since), waits.stall))
+        Some((waits.told.saturating_sub(waits.since), waits.stall))
     }
 
     /// It does not commit, and nobody else is the cause.
@@ -200,9 +218,12 @@ impl Pulse {
 
     /// To follow a node's name.
     pub fn sentence(&self, now: Now) -> String {
-        match self.waits(now) {
-            Some((age, stall)) => format!("answers and does not commit, {}: {}", seconds(age), stall.clause()),
-            None => "answers and does not commit".to_owned(),
+        match (&self.given_up, self.waits(now)) {
+            (Some(said), _) => said.clone(),
+            (None, Some((age, stall))) => {
+                format!("answers and does not commit, {}: {}", seconds(age), stall.clause())
+            }
+            (None, None) => "answers and does not commit".to_owned(),
         }
     }
 }
@@ -267,7 +288,10 @@ mod tests {
             pulse.beat(at * S, &Beat::Failed { asked: at * S });
         }
         assert!(pulse.is_stuck(4 * S, 3 * S));
-        pulse.slept();
+        pulse.slept(4 * S);
         assert!(!pulse.is_stuck(4 * S, 3 * S));
+        // Nor does time in which nobody looked.
+        pulse.beat(5 * S, &Beat::Waits { asked: S, stall: Stall::Space });
+        assert!(!pulse.is_stuck(5 * S, 3 * S));
     }
 }

@@ -101,7 +101,7 @@ const WANING: &[Problem] = &[
         name: NOT_COMMITTING,
         state: NodeState::Refused,
         serves: Serves::No,
-        matches: |s| s.node.pulse.given_up,
+        matches: |s| s.node.pulse.is_given_up(),
         sentence: |s| s.node.pulse.sentence(s.now),
     },
     Problem {

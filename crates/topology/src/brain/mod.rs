@@ -27,7 +27,7 @@ use crate::judgement::judge_all;
 use crate::plan::Quiet;
 use crate::plan::all::All;
 use crate::plan::one::One;
-use crate::problem::seconds;
+use crate::problem::{NOT_COMMITTING, seconds};
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
 use crate::{NodeId, Term};
@@ -132,7 +132,7 @@ impl Brain {
         core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
-            node.pulse.slept();
+            node.pulse.slept(core.now);
         }
         if self.group.slept(gap)
             && let Plan::One(plan) = &mut self.plan
@@ -236,7 +236,7 @@ impl Brain {
         let writes = |id: NodeId| match &self.plan {
             Plan::One(plan) => plan.is_settled() && core.writer == Some(id),
             // One that was given up is asked until it commits again.
-            Plan::All(_) => core.node(id).lane != LaneState::Shut || core.node(id).pulse.given_up,
+            Plan::All(_) => core.node(id).lane != LaneState::Shut || core.node(id).pulse.is_given_up(),
         };
         let late = core.nodes.iter().any(|node| node.pulse.waits(core.now).is_some());
         let settled = match &self.plan {
@@ -247,8 +247,8 @@ impl Brain {
         ids(&core.nodes)
             .map(|id| {
                 let node = core.node(id);
-                let is_fit = node.linked && node.doubt.is_none() && (node.verdict.serves != Serves::No || node.pulse.given_up);
-                may && is_fit && (writes(id) || others && node.verdict.serves == Serves::Well)
+                let is_fit = node.linked && node.doubt.is_none() && (node.verdict.serves != Serves::No || node.pulse.is_given_up());
+                may && is_fit && (writes(id) || others && (node.verdict.serves == Serves::Well || node.verdict.problem == NOT_COMMITTING))
             })
             .collect()
     }

@@ -158,10 +158,11 @@ impl All {
             return;
         }
         if node.pulse.is_stuck(now, core.settings.heartbeat.stuck_max)
-            && !node.pulse.given_up
+            && !node.pulse.is_given_up()
             && group.relief(core, id) == Relief::Clear
         {
-            core.node_mut(id).pulse.given_up = true;
+            let now = core.now;
+            core.node_mut(id).pulse.give_up(now);
             judge_all(core, group);
         }
         let node = core.node(id);

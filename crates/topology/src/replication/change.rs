@@ -116,7 +116,7 @@ impl Replication {
                     way = Way::Wait;
                 }
                 // It hangs in its own commits: no link of ours is left there, and it is made read only when it can be.
-                Fenced::Refuses(why) if core.node(id).pulse.given_up => {
+                Fenced::Refuses(why) if core.node(id).pulse.is_given_up() => {
                     let text = format!(
                         "{} could not be made read only ({why}): it is left as it is, and takes no statement of ours",
                         core.name(id)

@@ -51,6 +51,8 @@ pub(crate) struct One {
     shaken: bool,
     /// A writer that does not commit is not given up before.
     relief_after: Now,
+    /// When it was said last why it is not.
+    relief_said: Option<Now>,
 }
 
 enum Phase {
@@ -69,6 +71,7 @@ impl One {
             going_on_after: Now::ZERO,
             shaken: false,
             relief_after: Now::ZERO,
+            relief_said: None,
         }
     }
 

@@ -13,8 +13,6 @@ use crate::judgement::judge_all;
 
 /// After a writer could not be relieved that is tried again after this long.
 const RELIEF_RETRY: Duration = Duration::from_secs(1);
-/// After a writer was relieved the next one is not before this: what keeps all from committing is not helped by moving on.
-const RELIEF_GAP: Duration = Duration::from_secs(60);
 
 impl One {
     /// Nothing is being moved.
@@ -38,14 +36,14 @@ impl One {
         }
         // Only what must not be used is replaced: whether somebody would take over is seen when it is.
         let age = node.pulse.waits(core.now).map(|(age, _)| age).unwrap_or_default();
-        let since = core.now.saturating_sub(age);
+        let (now, since) = (core.now, core.now.saturating_sub(age));
         let node = core.node_mut(writer);
-        node.pulse.given_up = true;
+        node.pulse.give_up(now);
         node.lost_at = Some(since);
         judge_all(core, group);
         match group.relief(core, writer) {
             Relief::Clear => {
-                self.relief_after = core.now + RELIEF_GAP;
+                self.relief_after = core.now + group.relief_gap();
                 true
             }
             Relief::Soon => {
@@ -55,7 +53,11 @@ impl One {
             Relief::None(why) => {
                 keep(core, group, writer);
                 self.relief_after = core.now + RELIEF_RETRY;
-                core.note(Level::Error, why);
+                // Once for each time that it is stuck: its age grows.
+                if self.relief_said.is_none_or(|at| at < since) {
+                    self.relief_said = Some(core.now);
+                    core.say(Level::Error, why);
+                }
                 false
             }
         }
@@ -65,7 +67,7 @@ impl One {
 /// It stays the writer.
 fn keep(core: &mut Core, group: &mut Group, writer: NodeId) {
     let node = core.node_mut(writer);
-    node.pulse.given_up = false;
+    node.pulse.keep();
     node.lost_at = None;
     judge_all(core, group);
 }
