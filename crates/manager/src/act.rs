@@ -155,4 +155,3 @@ pub(crate) async fn desync(address: &str, login: &Login, on: bool) -> Result<(),
     })
     .await
 }
-

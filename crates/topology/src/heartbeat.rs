@@ -115,12 +115,15 @@ pub struct Sessions {
 
 /// Why a heartbeat waits; `before`: what was seen a moment ago of the same heartbeat.
 pub fn stall(seen: &Sessions, before: Option<&Sessions>) -> Stall {
-    let says = |text: &str| seen.own.starts_with(text) || seen.others.iter().any(|state| state.starts_with(text));
+    let says =
+        |text: &str| seen.own.starts_with(text) || seen.others.iter().any(|state| state.starts_with(text));
     if says("Waiting for semi-sync ACK") {
         Stall::Acknowledgement
     } else if says("Waiting for someone to free space") {
         Stall::Space
-    } else if seen.own.starts_with("Waiting for backup lock") || seen.own.starts_with("Waiting for global read lock") {
+    } else if seen.own.starts_with("Waiting for backup lock")
+        || seen.own.starts_with("Waiting for global read lock")
+    {
         Stall::GlobalLock
     } else if seen.own.starts_with("Waiting for table") {
         Stall::OwnTable
@@ -145,7 +148,7 @@ pub(crate) struct Pulse {
     /// This process did not run before that: nothing is older.
     awake_since: Now,
     /// It is given up, for this: another can write.
-    given_up: Option<String>,
+    given_up: Option<(String, Stall)>,
 }
 
 #[derive(Clone, Debug)]
@@ -187,7 +190,8 @@ impl Pulse {
 
     /// Another is to write in its place.
     pub fn give_up(&mut self, now: Now) {
-        self.given_up = Some(self.sentence(now));
+        let stall = self.waits(now).map_or(Stall::Unknown, |(_, stall)| stall);
+        self.given_up = Some((self.sentence(now), stall));
     }
 
     /// It stays.
@@ -216,10 +220,16 @@ impl Pulse {
         self.committed.is_some_and(|at| at > moment)
     }
 
+    /// It was given up in the middle of writing: the newest transactions that it counts may be in part on its disk, and nowhere else, and were
+    /// told to nobody. (MariaDB counts the GTID of one whose write has failed for a lack of space.)
+    pub fn has_broken_off(&self) -> bool {
+        self.given_up.as_ref().is_some_and(|(_, stall)| *stall != Stall::GlobalLock)
+    }
+
     /// To follow a node's name.
     pub fn sentence(&self, now: Now) -> String {
         match (&self.given_up, self.waits(now)) {
-            (Some(said), _) => said.clone(),
+            (Some((said, _)), _) => said.clone(),
             (None, Some((age, stall))) => {
                 format!("answers and does not commit, {}: {}", seconds(age), stall.clause())
             }
@@ -261,7 +271,10 @@ mod tests {
         assert!(!pulse.is_stuck(4 * S, 3 * S));
         pulse.beat(5 * S, &waits(2 * S, Stall::Stuck));
         assert!(pulse.is_stuck(5 * S, 3 * S));
-        assert_eq!(pulse.sentence(5 * S), "answers and does not commit, 3.000 s: its commits do not end, and nothing is written");
+        assert_eq!(
+            pulse.sentence(5 * S),
+            "answers and does not commit, 3.000 s: its commits do not end, and nothing is written"
+        );
         // A report that is old, or a commit, ends it.
         assert!(!pulse.is_stuck(9 * S, 3 * S));
         pulse.beat(9 * S, &Beat::Committed { asked: 5 * S });

@@ -41,7 +41,8 @@ fn mounted() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn run(mut command: Command) -> anyhow::Result<()> {
-    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let output =
+        command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }
@@ -77,7 +78,9 @@ impl Stage {
     /// Takes away what filled it.
     pub(crate) fn empty_disk(&self, node: &StageNode) -> anyhow::Result<()> {
         match fs::remove_file(node.datadir.join(FILLER)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot remove what fills the disk"),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).context("cannot remove what fills the disk")
+            }
             _ => Ok(()),
         }
     }

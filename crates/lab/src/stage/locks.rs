@@ -24,7 +24,9 @@ impl Stage {
     /// Has an ALTER wait for a table that a session has locked. In Galera whatever is ordered after it waits behind it, on that node.
     pub(crate) async fn stick_ddl(&self, node: &StageNode) -> anyhow::Result<Instant> {
         if self.kind() != Kind::Galera {
-            bail!("stuck-ddl is for Galera: elsewhere an ALTER that waits for a table keeps nobody from committing");
+            bail!(
+                "stuck-ddl is for Galera: elsewhere an ALTER that waits for a table keeps nobody from committing"
+            );
         }
         let tables = "CREATE OR REPLACE TABLE sbtest.lab_stuck (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100)); \
                       CREATE OR REPLACE TABLE sbtest.lab_stuck_part (id INT PRIMARY KEY)";
@@ -61,7 +63,11 @@ impl Stage {
         let client = tools::need("mariadb", "mariadb-client")?;
         let mut command = std::process::Command::new(client);
         // Comments are what these sessions are known by.
-        command.args(["--no-defaults", "--comments", "-u", "root", "-S"]).arg(&node.socket).arg("-e").arg(sql);
+        command
+            .args(["--no-defaults", "--comments", "-u", "root", "-S"])
+            .arg(&node.socket)
+            .arg("-e")
+            .arg(sql);
         command.env(process::MARK, &self.directory);
         process::spawn_detached(&command, Some(&node.directory.join("output.log"))).map(drop)
     }
@@ -74,7 +80,11 @@ impl Stage {
         );
         while self.run_in(&node.name, &query).await?.is_empty() {
             if begun.elapsed() > LIMIT {
-                bail!("{} was not locked: {}", node.name, super::error_log_tail(&node.directory.join("output.log")));
+                bail!(
+                    "{} was not locked: {}",
+                    node.name,
+                    super::error_log_tail(&node.directory.join("output.log"))
+                );
             }
             tokio::time::sleep(PACE).await;
         }

@@ -14,8 +14,7 @@ pub const WAIT_FOR_REPLICAS: &str = "SET GLOBAL rpl_semi_sync_master_enabled = O
 pub const WAIT_FOR_NOBODY: &str = "SET GLOBAL rpl_semi_sync_master_enabled = OFF";
 
 /// The sessions whose commits wait for an acknowledgement, or for space on a full disk. Those of other accounts are shown only with PROCESS.
-pub const UNACKNOWLEDGED: &str =
-    "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%' OR STATE LIKE 'Waiting for someone to free space%'";
+pub const UNACKNOWLEDGED: &str = "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%' OR STATE LIKE 'Waiting for someone to free space%'";
 
 /// Ends a session. Its commit is not taken back. Needs CONNECTION ADMIN.
 pub fn kill(id: u64) -> String {

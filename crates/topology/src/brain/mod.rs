@@ -247,8 +247,14 @@ impl Brain {
         ids(&core.nodes)
             .map(|id| {
                 let node = core.node(id);
-                let is_fit = node.linked && node.doubt.is_none() && (node.verdict.serves != Serves::No || node.pulse.is_given_up());
-                may && is_fit && (writes(id) || others && (node.verdict.serves == Serves::Well || node.verdict.problem == NOT_COMMITTING))
+                let is_fit = node.linked
+                    && node.doubt.is_none()
+                    && (node.verdict.serves != Serves::No || node.pulse.is_given_up());
+                may && is_fit
+                    && (writes(id)
+                        || others
+                            && (node.verdict.serves == Serves::Well
+                                || node.verdict.problem == NOT_COMMITTING))
             })
             .collect()
     }

@@ -32,7 +32,9 @@ impl Galera {
         }
         let stuck: Vec<&str> = ids(&core.nodes)
             .map(|id| core.node(id))
-            .filter(|node| node.pulse.waits(core.now).is_some_and(|(age, _)| age >= core.settings.heartbeat.stuck_max))
+            .filter(|node| {
+                node.pulse.waits(core.now).is_some_and(|(age, _)| age >= core.settings.heartbeat.stuck_max)
+            })
             .map(|node| node.name.as_str())
             .collect();
         if stuck.len() < 2 {
@@ -65,7 +67,12 @@ impl Galera {
 
     /// One that has applied all again is waited for like any other. Not kept over a restart of this program: then its own word tells of it.
     pub(super) fn rejoin_parted(&mut self, core: &mut Core) {
-        let newest = core.nodes.iter().filter_map(|node| node.status.as_ref()?.galera()).map(|status| status.last_committed).max();
+        let newest = core
+            .nodes
+            .iter()
+            .filter_map(|node| node.status.as_ref()?.galera())
+            .map(|status| status.last_committed)
+            .max();
         for id in ids(&core.nodes) {
             let member = self.member(id);
             if !member.parted || core.now < member.parted_until {
@@ -73,7 +80,8 @@ impl Galera {
             }
             let status = core.node(id).status.as_ref().and_then(Status::galera);
             let Some(status) = status.filter(|_| core.node(id).linked) else { continue };
-            let has_all = status.recv_queue == 0 && newest.is_some_and(|newest| status.last_committed + REJOIN_BEHIND >= newest);
+            let has_all = status.recv_queue == 0
+                && newest.is_some_and(|newest| status.last_committed + REJOIN_BEHIND >= newest);
             let is_over = !status.desync && status.local_state == Some(4);
             let member = self.member_mut(id);
             if is_over && has_all {

@@ -15,8 +15,9 @@ pub fn session(limit_s: u64) -> [String; 2] {
 pub fn create(schema: &str) -> [String; 2] {
     let table = table(schema);
     let schema = quoted(schema);
-    let unless_read_only =
-        |statement: String| format!("BEGIN NOT ATOMIC IF @@GLOBAL.read_only = 0 THEN {statement}; END IF; END");
+    let unless_read_only = |statement: String| {
+        format!("BEGIN NOT ATOMIC IF @@GLOBAL.read_only = 0 THEN {statement}; END IF; END")
+    };
     [
         unless_read_only(format!("CREATE DATABASE IF NOT EXISTS {schema}")),
         unless_read_only(format!(

@@ -210,7 +210,7 @@ impl Replication {
         let source = &own(core.node(to))?.source()?.source;
         let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
-            node.address == *source && answers(node)
+            node.address == *source && answers(node) && !node.pulse.has_broken_off()
         })?;
         let node = core.node(*id);
         let Demotion::Done { position, at } = demotion else { return None };

@@ -72,10 +72,12 @@ async fn beside_switchovers(scene: &Scene) {
     let status = status_when(&serving, "all are well", is_well);
     scene.has_exactly(&told, &ALL).await;
     let primary = writer(&status);
-    let rows = scene.stage.run_in(&primary, "SELECT node, beats FROM understudy.heartbeat ORDER BY node").await;
+    let rows =
+        scene.stage.run_in(&primary, "SELECT node, beats FROM understudy.heartbeat ORDER BY node").await;
     let rows = rows.unwrap();
     println!("          heartbeats: {rows:?}");
-    let beats = |node: &str| rows.iter().find(|row| row[0] == node).map_or(0, |row| row[1].parse::<u64>().unwrap());
+    let beats =
+        |node: &str| rows.iter().find(|row| row[0] == node).map_or(0, |row| row[1].parse::<u64>().unwrap());
     assert!(beats("db1") > 20 && beats("db2") > 20, "{rows:?}");
     let said = journal(&serving);
     assert!(!said.contains("has transactions that the primary has not"), "{said}");
@@ -137,7 +139,8 @@ async fn unacknowledged(scene: &Scene, serving: &Serving) {
     acknowledge(scene, &replicas, "OFF").await;
     let named = |status: &Value| {
         let reason = scene.node(status, &primary)["reason"].as_str().unwrap_or_default();
-        reason.starts_with("answers and does not commit") && reason.ends_with("wait for a replica to acknowledge")
+        reason.starts_with("answers and does not commit")
+            && reason.ends_with("wait for a replica to acknowledge")
     };
     status_when(serving, "who keeps it from committing", named);
     stays(serving, &primary).await;
@@ -205,17 +208,28 @@ async fn stuck(scene: &Scene, serving: &Serving, fault: Fault, clause: &str) {
         told.errors
     );
     let said = journal(serving);
-    assert!(said.contains(&format!("{before} answers and does not commit")) && said.contains(clause), "{said}");
+    assert!(
+        said.contains(&format!("{before} answers and does not commit")) && said.contains(clause),
+        "{said}"
+    );
     assert!(told.gap(began) < Duration::from_secs(12), "{:?}", told.gap(began));
     scene.has_all(&told, &others).await;
 
     scene.stage.fault(&before, Fault::Heal).await.unwrap();
-    status_when(serving, "the old primary follows", is_well);
+    // On a full disk it counts a transaction that it had begun to write, and nobody was told of: that may keep it from following.
+    let back = |status: &Value| {
+        let node = scene.node(status, &before);
+        is_well(status)
+            || (fault == Fault::DiskFull && node["problem"] == "errant" && node["facts"]["read_only"] == true)
+    };
+    let status = status_when(serving, "the old primary is back", back);
+    println!("          {before}: {}", scene.node(&status, &before)["reason"]);
     assert_eq!(scene.value(&before, "read_only").await, "1");
-    scene.has_all(&told, &[&before]).await;
+    let here = if is_well(&status) { ALL.to_vec() } else { others };
+    scene.has_all(&told, &here).await;
     let writers = Writers::at(scene.through());
     writers.more(20).await;
     let more = writers.stop().await;
     assert_eq!(more.errors, Vec::<String>::new());
-    scene.has_exactly(&more, &ALL).await;
+    scene.has_exactly(&more, &here).await;
 }
