@@ -13,8 +13,13 @@ pub const WAIT_FOR_REPLICAS: &str = "SET GLOBAL rpl_semi_sync_master_enabled = O
 /// The other way.
 pub const WAIT_FOR_NOBODY: &str = "SET GLOBAL rpl_semi_sync_master_enabled = OFF";
 
-/// The sessions whose commits wait for an acknowledgement, or for space on a full disk. Those of other accounts are shown only with PROCESS.
-pub const UNACKNOWLEDGED: &str = "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%' OR STATE LIKE 'Waiting for someone to free space%'";
+/// The sessions whose commits wait for an acknowledgement. Those of other accounts are shown only with PROCESS.
+pub const UNACKNOWLEDGED: &str =
+    "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%'";
+
+/// The sessions that wait for space on a full disk: each tries again after a minute, and all other commits behind it.
+pub const WITHOUT_SPACE: &str =
+    "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for someone to free space%'";
 
 /// Ends a session. Its commit is not taken back. Needs CONNECTION ADMIN.
 pub fn kill(id: u64) -> String {

@@ -164,6 +164,11 @@ impl All {
             let now = core.now;
             core.node_mut(id).pulse.give_up(now);
             judge_all(core, group);
+            let how = group.strike(core, id);
+            if !how.is_empty() {
+                let text = format!("{} {}: {how}others commit", core.name(id), core.node(id).verdict.reason);
+                core.say(Level::Warn, text);
+            }
         }
         let node = core.node(id);
         match node.verdict.serves {
