@@ -17,9 +17,11 @@ const ALL: [&str; 3] = ["db1", "db2", "db3"];
 async fn a_member_that_answers_and_cannot_commit_is_relieved() {
     let plan = StagePlan { name: format!("t{}-greyg", std::process::id()), ..StagePlan::default() };
     let scene = Scene::on(plan).await;
+    forbidden(&scene).await;
+    altered(&scene).await;
     for (fault, problem) in [(Fault::WriteLock, "donor"), (Fault::StuckDdl, "Synced")] {
         // Each with a program that has not moved anything yet.
-        let house = house(&config(&scene.stage));
+        let house = house(&config(&scene.stage, MONITOR_USER));
         let serving = Serving::start(house.path());
         stuck(&scene, &serving, fault).await;
         println!("{problem}: {}", journal(&serving));
@@ -27,7 +29,56 @@ async fn a_member_that_answers_and_cannot_commit_is_relieved() {
     scene.stage.down().await.unwrap();
 }
 
-fn config(stage: &Stage) -> String {
+/// An account that may not make the heartbeat's table: that is said once, with what to grant, and all else goes on.
+async fn forbidden(scene: &Scene) {
+    for statement in [
+        "CREATE USER few@'%' IDENTIFIED BY 'understudy'",
+        "GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO few@'%'",
+        "GRANT SELECT ON mysql.global_priv TO few@'%'",
+    ] {
+        scene.stage.run_in("db1", statement).await.unwrap();
+    }
+    let house = house(&config(&scene.stage, "few"));
+    let serving = Serving::start(house.path());
+    let grant = "GRANT CREATE, SELECT, INSERT, UPDATE, LOCK TABLES ON `understudy`.* TO 'few'@'%'";
+    let told = |status: &Value| scene.node(status, &writer(status))["advice"].to_string().contains(grant);
+    let writes = |status: &Value| is_well(status) && !writer(status).is_empty();
+    status_when(&serving, "what the account needs", |status| writes(status) && told(status));
+}
+
+/// A long ALTER stops the commits of all members: nobody takes over.
+async fn altered(scene: &Scene) {
+    let house = house(&config(&scene.stage, MONITOR_USER));
+    let serving = Serving::start(house.path());
+    let before = writer(&status_when(&serving, "all are well", is_well));
+    for statement in [
+        "CREATE TABLE sbtest.slow (id INT PRIMARY KEY)",
+        "INSERT INTO sbtest.slow VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (10)",
+    ] {
+        scene.stage.run_in(&before, statement).await.unwrap();
+    }
+    let began = Instant::now();
+    let alter = "ALTER TABLE sbtest.slow ADD COLUMN waits INT DEFAULT (SLEEP(1)), ALGORITHM = COPY";
+    let altering = scene.stage.run_in(&before, alter);
+    let watching = async {
+        let mut reasons = Vec::new();
+        while began.elapsed() < Duration::from_secs(9) {
+            let status = serving.status();
+            assert_eq!(writer(&status), before, "{}", journal(&serving));
+            reasons.push(scene.node(&status, &before)["reason"].as_str().unwrap_or_default().to_owned());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        reasons
+    };
+    let (altered, reasons) = tokio::join!(altering, watching);
+    altered.unwrap();
+    println!("          an ALTER of {:?}: {:?}", began.elapsed(), reasons.last());
+    assert!(began.elapsed() > Duration::from_secs(8), "it was too short");
+    assert!(reasons.iter().any(|reason| reason.starts_with("answers and does not commit")), "{reasons:?}");
+    status_when(&serving, "all are well", |status| is_well(status) && writer(status) == before);
+}
+
+fn config(stage: &Stage, user: &str) -> String {
     let host = stage.host_address();
     let mut config = "[cluster]\nname = \"shop\"\n".to_owned();
     for node in stage.nodes() {
@@ -35,7 +86,7 @@ fn config(stage: &Stage) -> String {
     }
     config
         + &format!(
-            "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
+            "[cluster.monitor]\nuser = \"{user}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
              [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
         )
 }

@@ -8,10 +8,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
-#[allow(dead_code)] // shared with other programs
 #[path = "../program/mod.rs"]
 mod program;
-#[allow(dead_code)]
+#[allow(dead_code)] // shared with another program
 #[path = "../replication/scene.rs"]
 mod scene;
 #[allow(dead_code)]
