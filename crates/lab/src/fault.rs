@@ -7,6 +7,9 @@
 //! | freeze | SIGSTOP | connections stay open, its port accepts, nothing answers |
 //! | thaw | SIGCONT | the end of a freeze |
 //! | vanish | its link goes down | nothing at all, in both directions |
+//! | disk-full | its file system is filled (a stage with `--disk-mb`) | it answers, and commits hang |
+//! | write-lock | a session holds FLUSH TABLES WITH READ LOCK, ten minutes at the most | it answers, and commits hang |
+//! | stuck-ddl | Galera: an ALTER waits for a locked table, and all that is ordered after it | it answers as Synced, and commits hang |
 //! | heal | whatever mends it | it comes back: Synced, replicating, or as a read-only former primary |
 
 use std::fmt;
@@ -21,7 +24,7 @@ const HEAL_LIMIT: Duration = Duration::from_secs(120);
 
 /// What can be done to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Fault {
     /// SIGKILL: the process is gone at once.
     Kill,
@@ -33,6 +36,12 @@ pub enum Fault {
     Thaw,
     /// Its network link goes down: the host is lost without a word.
     Vanish,
+    /// Its file system is filled: it answers, and commits wait for space. The stage must have been started with --disk-mb.
+    DiskFull,
+    /// A session holds FLUSH TABLES WITH READ LOCK: it answers, and commits wait. Ends by itself after ten minutes.
+    WriteLock,
+    /// Galera only. ALTER TABLE ... EXCHANGE PARTITION waits for a locked table: the node says Synced, and commits wait. Ends by itself after ten minutes.
+    StuckDdl,
     /// Undoes whatever was done and waits until it is back.
     Heal,
 }
@@ -45,6 +54,9 @@ impl fmt::Display for Fault {
             Self::Freeze => "freeze",
             Self::Thaw => "thaw",
             Self::Vanish => "vanish",
+            Self::DiskFull => "disk-full",
+            Self::WriteLock => "write-lock",
+            Self::StuckDdl => "stuck-ddl",
             Self::Heal => "heal",
         })
     }
@@ -76,18 +88,25 @@ impl Stage {
                 Ok(sent)
             }
             Fault::Vanish => self.set_link(node, false),
+            Fault::DiskFull => self.fill_disk(node),
+            Fault::WriteLock => self.lock_writes(node).await,
+            Fault::StuckDdl => self.stick_ddl(node).await,
             Fault::Heal => self.heal(name).await,
         }
     }
 
     async fn heal(&self, name: &str) -> anyhow::Result<Instant> {
         let node = self.node(name)?;
+        self.empty_disk(node)?;
         let found = self.recorded(node)?;
         if found.vanished {
             self.set_link(node, true)?;
         }
         if self.alive(node)?.is_some_and(crate::stage::process::Identity::is_frozen) {
             self.signal(node, Signal::CONT)?;
+        }
+        if self.alive(node)?.is_some() && !found.leaving {
+            self.end_locks(node).await?;
         }
         if found.leaving {
             self.wait_gone(name, STOP_LIMIT).await?;

@@ -9,6 +9,8 @@ use topology::account::Account;
 use topology::flavor::Flavor;
 use topology::galera::sql;
 
+/// For wsrep_desync, which hangs while the group waits for the node.
+const DESYNC_DEADLINE: Duration = Duration::from_secs(5);
 /// An action's failure: the server's error number, when it gave one, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
@@ -142,4 +144,14 @@ pub(crate) async fn in_time<T>(
     timeout(within, work)
         .await
         .unwrap_or_else(|_| Err(Failed::because(format!("no answer within {within:?}"))))
+}
+/// Has the group wait, or not wait, for the node at `address` when it falls behind.
+pub(crate) async fn desync(address: &str, login: &Login, on: bool) -> Result<(), Failed> {
+    in_time(DESYNC_DEADLINE, async {
+        let mut link = Link::connect(address, login, DESYNC_DEADLINE).await?;
+        link.query(&sql::desync(on), DESYNC_DEADLINE).await?;
+        link.quit();
+        Ok(())
+    })
+    .await
 }

@@ -47,6 +47,7 @@ pub(crate) enum Topic {
     Forget,
     Timers,
     Orders,
+    Heartbeat,
 }
 
 pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
@@ -124,6 +125,14 @@ pub(crate) fn timers_forbidden(node: &str, user: &str) -> String {
     format!(
         "{node} does not let {user:?} shorten its evs timers (1227), so a silent node stalls the cluster for evs.suspect_timeout: run there: {}",
         grants_for(Kind::Galera, user)
+    )
+}
+
+pub(crate) fn heartbeat(node: &str, user: &str, schema: &str, errno: u16, message: &str) -> String {
+    format!(
+        "{node} does not let {user:?} write its heartbeat ({errno} {message}), so that it answers and cannot commit would not be seen: run there: \
+         GRANT CREATE, SELECT, INSERT, UPDATE, LOCK TABLES ON `{schema}`.* TO '{}'@'%'; or set cluster.heartbeat.interval_ms = 0",
+        user.replace('\'', "''")
     )
 }
 

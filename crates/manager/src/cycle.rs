@@ -149,6 +149,10 @@ impl Cycle {
             }
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
+            // Before anybody is told to become read only.
+            for (node, wanted) in (0..=u8::MAX).map(NodeId).zip(self.brain.beats()) {
+                self.watched.beat(node, wanted);
+            }
             let busy = !actions.is_empty();
             self.carry_out(&mut desk, &mut acts, actions);
             if busy || desk.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {
@@ -323,6 +327,16 @@ impl Cycle {
                 self.watched.hurry(hurry::Wish { number, members, view });
             }
             galera::Action::Ease { number } => self.watched.ease(number),
+            galera::Action::Desync { node, on } => {
+                let (address, login, name) =
+                    (self.address(node), self.login.clone(), self.name(node).to_owned());
+                acts.spawn(async move {
+                    if let Err(Failed { why, .. }) = act::desync(&address, &login, on).await {
+                        tracing::warn!("{name}: {}: {why}", galera::sql::desync(on));
+                    }
+                    (Fact::Tick, None)
+                });
+            }
             galera::Action::Forget { node } => {
                 let (address, login, name) =
                     (self.address(node), self.login.clone(), self.name(node).to_owned());

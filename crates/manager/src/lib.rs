@@ -20,6 +20,7 @@ mod advice;
 mod aliases;
 mod cycle;
 mod evict;
+mod heartbeat;
 mod hurry;
 mod journal;
 mod loans;

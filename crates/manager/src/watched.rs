@@ -16,7 +16,9 @@ use topology::NodeId;
 use topology::fact::{Fact, LinkEnd};
 use topology::galera;
 use topology::galera::HurryEnd;
+use topology::heartbeat::Beat;
 
+use crate::heartbeat::Heartbeat;
 use crate::hurry;
 use crate::loans::Loans;
 use crate::pacer::Pacer;
@@ -36,6 +38,7 @@ const RESTART_GAP_MAX: Duration = Duration::from_secs(30);
 pub(crate) enum Role {
     Probe(NodeId),
     Pacer(NodeId),
+    Heartbeat(NodeId),
     Hurry,
 }
 
@@ -57,6 +60,7 @@ pub(crate) struct Watched {
     tasks: Tasks<Role>,
     probes: Vec<Turn<mpsc::Sender<Wish>>>,
     paces: Vec<Turn<watch::Sender<bool>>>,
+    heartbeats: Vec<Turn<watch::Sender<bool>>>,
     hurry: Turn<watch::Sender<Option<hurry::Wish>>>,
 }
 
@@ -109,13 +113,14 @@ impl Watched {
     /// Starts all of them.
     pub fn start(making: Making) -> Self {
         let mut tasks = Tasks::default();
-        let (mut probes, mut paces) = (Vec::new(), Vec::new());
+        let (mut probes, mut paces, mut heartbeats) = (Vec::new(), Vec::new(), Vec::new());
         for node in (0..=u8::MAX).map(NodeId).take(making.settings.nodes.len()) {
             probes.push(Turn::new(making.probe(node, &mut tasks)));
             paces.push(Turn::new(making.pacer(node, false, &mut tasks)));
+            heartbeats.push(Turn::new(making.heartbeat(node, false, &mut tasks)));
         }
         let hurry = Turn::new(making.hurry(&mut tasks));
-        Self { making, tasks, probes, paces, hurry }
+        Self { making, tasks, probes, paces, heartbeats, hurry }
     }
 
     /// Tells a probe what is wanted of it.
@@ -130,6 +135,13 @@ impl Watched {
     pub fn pace(&self, node: NodeId, brisk: bool) {
         if let Some(pacer) = self.paces.get(usize::from(node.0)) {
             pacer.way.send_replace(brisk);
+        }
+    }
+
+    /// Whether the node is to get heartbeats.
+    pub fn beat(&self, node: NodeId, wanted: bool) {
+        if let Some(heartbeat) = self.heartbeats.get(usize::from(node.0)) {
+            heartbeat.way.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
         }
     }
 
@@ -159,6 +171,10 @@ impl Watched {
             Role::Pacer(node) => {
                 (format!("paces {}", name(node)), self.paces[usize::from(node.0)].ended(now))
             }
+            Role::Heartbeat(node) => (
+                format!("sends heartbeats to {}", name(node)),
+                self.heartbeats[usize::from(node.0)].ended(now),
+            ),
             Role::Hurry => ("hurries the group".to_owned(), self.hurry.ended(now)),
         };
         let when =
@@ -168,6 +184,7 @@ impl Watched {
         let fact = match role {
             Role::Probe(node) => Fact::LinkEnded { node, how: LinkEnd::Silent },
             Role::Pacer(_) => Fact::Tick,
+            Role::Heartbeat(node) => Fact::Beat { node, beat: Beat::Untold },
             Role::Hurry => self.hurry.way.borrow().as_ref().map_or(Fact::Tick, |wish| {
                 // What it had changed is on disk, and given back by the next one.
                 let end = HurryEnd::Failed("its task has ended".into());
@@ -198,6 +215,12 @@ impl Watched {
                 pacer.run(self.making.pacer(node, brisk, &mut self.tasks), now);
             }
         }
+        for (node, heartbeat) in (0..=u8::MAX).map(NodeId).zip(&mut self.heartbeats) {
+            if heartbeat.is_due(now) {
+                let wanted = *heartbeat.way.borrow();
+                heartbeat.run(self.making.heartbeat(node, wanted, &mut self.tasks), now);
+            }
+        }
         if self.hurry.is_due(now) {
             self.hurry.run(self.making.hurry(&mut self.tasks), now);
         }
@@ -206,8 +229,8 @@ impl Watched {
 
     /// The end: the wishes end, and what is a node's own is put back.
     pub async fn close(self) {
-        let Self { tasks, probes, paces, hurry, .. } = self;
-        drop((probes, paces, hurry));
+        let Self { tasks, probes, paces, heartbeats, hurry, .. } = self;
+        drop((probes, paces, heartbeats, hurry));
         tasks.all_ended().await;
     }
 }
@@ -241,6 +264,24 @@ impl Making {
         let (login, loans) = (self.login.clone(), Arc::clone(&self.loans));
         tasks.start(Role::Pacer(node), Pacer { address, login, wish, loans }.run());
         pace
+    }
+
+    fn heartbeat(&self, node: NodeId, wanted: bool, tasks: &mut Tasks<Role>) -> watch::Sender<bool> {
+        let (way, wish) = watch::channel(wanted);
+        let of = &self.settings.nodes[usize::from(node.0)];
+        let heartbeat = Heartbeat {
+            node,
+            name: of.name.as_str().into(),
+            kind: self.settings.kind,
+            address: of.address.clone(),
+            login: self.login.clone(),
+            settings: self.settings.heartbeat.clone(),
+            started: self.started,
+            wish,
+            notes: self.notes.clone(),
+        };
+        tasks.start(Role::Heartbeat(node), heartbeat.run());
+        way
     }
 
     fn hurry(&self, tasks: &mut Tasks<Role>) -> watch::Sender<Option<hurry::Wish>> {

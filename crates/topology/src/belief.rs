@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use crate::detector::Counts;
 use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves};
+use crate::heartbeat::Pulse;
 use crate::lost::LostStatements;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::status::Status;
@@ -95,6 +96,9 @@ pub(crate) struct Belief {
     /// An operator took the traffic off it: until then it is not surprising that it stops.
     pub stop_expected_until: Now,
 
+    /// Whether it commits.
+    pub pulse: Pulse,
+
     pub verdict: Verdict,
     pub since: Now,
 
@@ -145,6 +149,7 @@ impl Belief {
             confirm_after: Now::ZERO,
             probe_asked: None,
             stop_expected_until: Now::ZERO,
+            pulse: Pulse::default(),
             verdict: Verdict::unchecked(),
             since: now,
             lane: LaneState::Shut,

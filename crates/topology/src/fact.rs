@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::account::Account;
 use crate::catalogue::Catalogue;
 use crate::galera::action as galera;
+use crate::heartbeat::Beat;
 use crate::order::{Order, OrderId};
 use crate::replication::action as replication;
 use crate::routes::ServerGreeting;
@@ -33,6 +34,8 @@ pub enum Fact {
     /// The node is late with its answer to a question that was sent at `asked`: it takes several times as long as usual, but has not
     /// missed the deadline. Said once of a question.
     ProbeSlow { node: NodeId, asked: Now },
+    /// What came of a heartbeat there, or is known of one that is out.
+    Beat { node: NodeId, beat: Beat },
     /// The account table, read from `node`.
     Accounts { node: NodeId, rows: Vec<Account> },
     /// Names that mean more than a statement's text shows, read from `node`.

@@ -56,6 +56,17 @@ pub(crate) enum Heir {
     Stay { why: String, serves: bool },
 }
 
+/// Whether a writer that does not commit may be given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Relief {
+    /// Another takes over.
+    Clear,
+    /// It will be clear in a moment.
+    Soon,
+    /// It stays.
+    None(String),
+}
+
 impl Group {
     pub fn new(kind: Kind, nodes: usize) -> Self {
         match kind {
@@ -212,6 +223,38 @@ impl Group {
         match self {
             Self::Galera(_) => Heir::Any,
             Self::Replication(group) => group.heir(core, lost, ordered),
+        }
+    }
+
+    /// Whether a writer that answers and does not commit may be given up, as of now.
+    pub fn relief(&mut self, core: &mut Core, writer: NodeId) -> Relief {
+        match self {
+            Self::Galera(group) => group.relief(core, writer),
+            Self::Replication(group) => match group.heir(core, writer, false) {
+                Heir::This(to) if to != writer => Relief::Clear,
+                Heir::Soon(_) => Relief::Soon,
+                Heir::Nobody(why) | Heir::Stay { why, .. } => Relief::None(why),
+                Heir::Any | Heir::This(_) => Relief::None("nobody can be chosen".into()),
+            },
+        }
+    }
+
+    /// After a writer that did not commit was given up, the next one is not before this: what keeps all from committing is not helped by
+    /// moving on.
+    pub fn relief_gap(&self) -> Duration {
+        match self {
+            Self::Galera(_) => Duration::from_secs(60),
+            // It is a failover, and has its own.
+            Self::Replication(_) => Duration::ZERO,
+        }
+    }
+
+    /// Who is asked whether it commits, beside the writer that does not.
+    pub fn beats_others(&self) -> bool {
+        match self {
+            Self::Galera(_) => true,
+            // They write nothing of their own.
+            Self::Replication(_) => false,
         }
     }
 

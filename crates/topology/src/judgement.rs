@@ -5,14 +5,14 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::finding::{NodeState, Serves};
 use crate::group::Group;
-use crate::problem::judge;
+use crate::problem::{NOT_COMMITTING, judge};
 
 /// After this each verdict is in line with what is believed.
 pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
         let mut verdict =
-            judge(core.node(id), &core.settings, group.against(core, id), || group.well(core, id));
+            judge(core.node(id), &core.settings, core.now, group.against(core, id), || group.well(core, id));
         verdict.gone |= verdict.serves == Serves::No && group.is_out(core, id);
         let now = core.now;
         let node = core.node_mut(id);
@@ -34,7 +34,8 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
         node.verdict = verdict;
         let verdict = &node.verdict;
         if changed && verdict.problem != "unchecked" {
-            let level = if lost || verdict.state == NodeState::Dead { Level::Warn } else { Level::Info };
+            let is_grave = lost || verdict.state == NodeState::Dead || verdict.problem == NOT_COMMITTING;
+            let level = if is_grave { Level::Warn } else { Level::Info };
             let text = format!("{} is {}: {}", node.name, verdict.state.word(), verdict.reason);
             core.say(level, text);
         }

@@ -26,6 +26,7 @@ pub mod flavor;
 pub mod galera;
 mod group;
 pub mod health;
+pub mod heartbeat;
 mod judgement;
 pub mod kind;
 mod lost;

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use crate::belief::{Belief, Verdict};
+use crate::fact::Now;
 use crate::finding::{self, Finding, NodeState, Serves};
 use crate::settings::Settings;
 use crate::status::Status;
@@ -18,6 +19,7 @@ use crate::status::Status;
 struct Sight<'a> {
     node: &'a Belief,
     settings: &'a Settings,
+    now: Now,
 }
 
 struct Problem {
@@ -90,8 +92,18 @@ pub(crate) const UNCHECKED: &str = "unchecked";
 /// The name of the problem that a node answers and takes no new connections.
 pub(crate) const SHUT_OUT: &str = "shut_out";
 
+/// The name of the problem that a node answers and does not commit.
+pub(crate) const NOT_COMMITTING: &str = "not_committing";
+
 /// What is said of a node that works, before its own lesser words.
 const WANING: &[Problem] = &[
+    Problem {
+        name: NOT_COMMITTING,
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.node.pulse.is_given_up(),
+        sentence: |s| s.node.pulse.sentence(s.now),
+    },
     Problem {
         name: SHUT_OUT,
         state: NodeState::Refused,
@@ -106,16 +118,25 @@ const WANING: &[Problem] = &[
         matches: |s| s.node.drained(),
         sentence: |_| "drained by an operator".into(),
     },
+    // What reads there may go on, as long as nobody can take over.
+    Problem {
+        name: NOT_COMMITTING,
+        state: NodeState::Refused,
+        serves: Serves::Stays,
+        matches: |s| s.node.pulse.waits(s.now).is_some_and(|(age, _)| age >= s.settings.heartbeat.stuck_max),
+        sentence: |s| s.node.pulse.sentence(s.now),
+    },
 ];
 
 /// What `node` is, and why. `cluster`: what the other nodes say against it; `well`: what is said of it when nothing speaks against it.
 pub(crate) fn judge(
     node: &Belief,
     settings: &Settings,
+    now: Now,
     cluster: Option<Finding>,
     well: impl FnOnce() -> String,
 ) -> Verdict {
-    let sight = Sight { node, settings };
+    let sight = Sight { node, settings, now };
     let first = |table: &[Problem]| {
         table.iter().find(|problem| (problem.matches)(&sight)).map(|problem| problem.found(&sight))
     };
@@ -157,7 +178,7 @@ mod tests {
         change(&mut belief, &mut status);
         belief.status = Some(status.into());
         let cluster = cluster.map(|problem| finding::refused(problem, "left the group".into()));
-        let verdict = judge(&belief, &settings, cluster, String::new);
+        let verdict = judge(&belief, &settings, Duration::ZERO, cluster, String::new);
         (verdict.problem, verdict.state, verdict.serves)
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::NodeId;
 use crate::galera::settings as galera;
 pub use crate::galera::settings::{EvictPolicy, SilencePolicy};
+use crate::heartbeat;
 use crate::kind::Kind;
 use crate::replication::settings as replication;
 
@@ -56,6 +57,8 @@ pub struct Settings {
     /// Whether events count at once: a link that ends, a connection that is refused, a statement that breaks. Without them only
     /// missed probes count, and a refused one is a missed one: the arithmetic of a load balancer's checks, to compare with.
     pub events: bool,
+    /// Whether the writer commits.
+    pub heartbeat: heartbeat::Settings,
     /// Refused or reset connections in a row that make a node dead.
     pub refusals_max: u32,
     /// How long one try of the barrier (the new writer's own word that it has applied everything) may take.
@@ -89,6 +92,7 @@ impl Settings {
             probe_interval: Duration::from_millis(200),
             misses_max: 3,
             events: true,
+            heartbeat: heartbeat::Settings::default(),
             refusals_max: 2,
             barrier_deadline: Duration::from_secs(3),
             barrier_backoff: Duration::from_millis(100),

@@ -8,6 +8,8 @@ pub use crate::action::Level;
 pub use crate::finding::NodeState;
 use crate::finding::{self, Finding, Serves, refused};
 use crate::health::Question;
+use crate::heartbeat::Stall;
+use crate::problem::NOT_COMMITTING;
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::status::Status;
@@ -95,8 +97,19 @@ pub struct NodeView {
     pub answered_ms_ago: Option<u64>,
     /// What an operator should do about it, one sentence each.
     pub advice: Vec<String>,
+    /// For how long it has not committed, milliseconds, and why; nothing when its heartbeats are answered, or none are sent.
+    pub stuck: Option<Stuck>,
     /// The last answer to the status query.
     pub facts: Option<Status>,
+}
+
+/// A node that answers and does not commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Stuck {
+    /// For so long, in milliseconds.
+    pub ms: u64,
+    /// Why, as far as the server shows it.
+    pub why: Stall,
 }
 
 impl ClusterView {
@@ -132,6 +145,9 @@ impl ClusterView {
 
     fn writes(&self, node: &NodeView) -> Result<(), Finding> {
         if let Some(finding) = node.finding().filter(|finding| finding.serves == Serves::No) {
+            return Err(finding);
+        }
+        if let Some(finding) = node.finding().filter(|finding| finding.problem == NOT_COMMITTING) {
             return Err(finding);
         }
         match self.writers {

@@ -13,6 +13,7 @@ use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::GaleraStatus;
 use topology::galera::words::admit;
 use topology::health::{Question, Rules, Serves};
+use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::routes::ServerGreeting;
 use topology::settings::{NodeSettings, Settings, Writers};
@@ -207,4 +208,37 @@ fn a_drained_node_is_not_good_however_kind_the_asker() {
     let found = |rules| view.ask("db2", Question::Member(rules)).unwrap().unwrap_err().problem;
     assert_eq!((found(STRICT), found(KIND)), ("read_only", "drained"));
     assert!(view.ask("db9", Question::Writer).is_none());
+}
+
+/// Also while nobody can take over: a balancer must not believe that writes have somewhere to go.
+#[test]
+fn a_writer_that_does_not_commit_is_no_writer() {
+    let mut brain = brain(Writers::One);
+    let mut now = Duration::ZERO;
+    tell(&mut brain, now, up(0));
+    tell(&mut brain, now, said(0, good()));
+    let is_writer = |brain: &Brain, now| brain.view(now).ask("db0", Question::Writer).unwrap();
+    // The others are not there: after a while it is not waited for them.
+    for _ in 0..100 {
+        now += Duration::from_millis(20);
+        tell(&mut brain, now, Fact::Tick);
+    }
+    tell(&mut brain, now, said(0, good()));
+    assert_eq!(is_writer(&brain, now), Ok(()));
+    let asked = now;
+    for _ in 0..400 {
+        now += Duration::from_millis(10);
+        tell(
+            &mut brain,
+            now,
+            Fact::Beat { node: NodeId(0), beat: Beat::Waits { asked, stall: Stall::Space } },
+        );
+    }
+    assert_eq!(is_writer(&brain, now).unwrap_err().problem, "not_committing");
+    assert!(
+        brain.view(now).nodes[0].stuck.is_some_and(|stuck| stuck.ms >= 3000 && stuck.why == Stall::Space)
+    );
+    assert_eq!(brain.beats(), [true, false, false]);
+    tell(&mut brain, now, Fact::Beat { node: NodeId(0), beat: Beat::Committed { asked: now } });
+    assert_eq!(is_writer(&brain, now), Ok(()));
 }

@@ -12,6 +12,7 @@ use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus};
 use topology::health::Serves;
+use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, Lane, LaneState, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
@@ -38,6 +39,8 @@ enum Event {
     Persisted(bool),
     Evicted(u8),
     Slow(u8),
+    /// A heartbeat was committed, has not been for some seconds, or nothing is known of it.
+    Beat(u8, u8),
     /// What comes of a hurry; 0: every member is told.
     Hurry(u8),
     Barrier(u8, bool),
@@ -62,6 +65,7 @@ fn event() -> impl Strategy<Value = Event> {
         6 => proptest::bool::weighted(0.8).prop_map(Event::Persisted),
         2 => (0u8..5).prop_map(Event::Evicted),
         3 => node.clone().prop_map(Event::Slow),
+        4 => (node.clone(), 0u8..3).prop_map(|(node, kind)| Event::Beat(node, kind)),
         3 => (0u8..7).prop_map(Event::Hurry),
         6 => (node.clone(), proptest::bool::weighted(0.7)).prop_map(|(node, passed)| Event::Barrier(node, passed)),
         2 => (0u8..5, node, 0u64..500, any::<bool>())
@@ -246,7 +250,9 @@ impl World {
             }
             Action::ReadAccounts { .. }
             | Action::ReadTables { .. }
-            | Action::Galera(galera::Action::Forget { .. } | galera::Action::Pace { .. }) => {}
+            | Action::Galera(
+                galera::Action::Forget { .. } | galera::Action::Pace { .. } | galera::Action::Desync { .. },
+            ) => {}
         }
     }
 
@@ -342,6 +348,15 @@ impl World {
                     _ => galera::Outcome::Evicted { victim, via: victim },
                 };
                 Fact::Outcome(outcome.into())
+            }
+            Event::Beat(node, kind) => {
+                let asked = self.now.saturating_sub(Duration::from_secs(4));
+                let beat = match kind {
+                    0 => Beat::Committed { asked: self.now },
+                    1 => Beat::Waits { asked, stall: Stall::Stuck },
+                    _ => Beat::Untold,
+                };
+                Fact::Beat { node: NodeId(node), beat }
             }
             Event::Slow(node) => Fact::ProbeSlow { node: NodeId(node), asked: self.now },
             Event::Hurry(what) => {

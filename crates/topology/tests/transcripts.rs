@@ -11,6 +11,7 @@
 //!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
 //!   0.100 db1 status asked=0.050 | slow asked=0.050       the question was sent then, else now
 //!   0.100 db1 lost alarm=1 | refused 1047 alarm=2 | full alarm=3      of the lane's present epoch, or epoch=N; full: error 1040
+//!   0.100 db1 beat committed | stuck | lock | own-table | failed | untold [asked=0.050]
 //!   0.100 db1 statement DIGEST TEXT | cut | tables log,old            cut: every link of the epoch before the present one is gone
 //!   0.100 persisted | persist-failed WHY | evicted | spared VIA | hurried | hurry-ended goes-on | evict-failed WHY | tick | account NAME | tables-changed
 //!   0.100 order switchover db2 budget=1.0 force
@@ -27,6 +28,7 @@ use topology::catalogue::Catalogue;
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus, SilencePolicy};
+use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
 use topology::routes::{Cut, LaneState, Routes, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
@@ -268,6 +270,7 @@ impl Stage {
                         digest: words.get(3).copied().unwrap_or_default().into(),
                         text: words.get(4..).unwrap_or(&[]).join(" "),
                     },
+                    "beat" => Fact::Beat { node, beat: self.beat(&words[3..])? },
                     "cut" => Fact::Cut { node, epoch: self.alarm(node, words)?.0.saturating_sub(1) },
                     "tables" => {
                         let names = rest.split(',').filter(|name| !name.is_empty()).map(Into::into);
@@ -311,6 +314,20 @@ impl Stage {
     }
 
     /// Epoch and number of an alarm.
+    /// `committed`, `untold`, `failed`, or what it waits for; the question was sent at `asked=`, else now.
+    fn beat(&self, words: &[&str]) -> Result<Beat, String> {
+        let asked = option(words, "asked=").map_or(Ok(self.now), seconds)?;
+        Ok(match words.first().copied().unwrap_or_default() {
+            "committed" => Beat::Committed { asked },
+            "untold" => Beat::Untold,
+            "failed" => Beat::Failed { asked },
+            "lock" => Beat::Waits { asked, stall: Stall::GlobalLock },
+            "stuck" => Beat::Waits { asked, stall: Stall::Stuck },
+            "own-table" => Beat::Waits { asked, stall: Stall::OwnTable },
+            _ => return Err("beat?".into()),
+        })
+    }
+
     fn alarm(&self, node: NodeId, words: &[&str]) -> Result<(u64, u64), String> {
         let present = self.routes.as_ref().and_then(|routes| routes.lane(node)).map_or(0, |lane| lane.epoch);
         let number = |key: &str, default: u64| {
@@ -477,6 +494,9 @@ impl Stage {
                 self.hurries = number;
                 let names = |nodes: Vec<NodeId>| nodes.into_iter().map(name).collect::<Vec<_>>().join(",");
                 format!("hurry {number}: {} silent in view {view}, tell {}", names(silent), names(members))
+            }
+            Action::Galera(galera::Action::Desync { node, on }) => {
+                format!("desync {} {}", name(node), if on { "on" } else { "off" })
             }
             Action::Galera(galera::Action::Ease { number }) => format!("ease {number}"),
             Action::Galera(galera::Action::Pace { node, brisk }) => {

@@ -192,6 +192,7 @@ fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Setti
     cluster.probe_interval = settings.monitor.interval;
     cluster.misses_max = settings.monitor.misses_max;
     cluster.events = settings.monitor.events;
+    cluster.heartbeat = settings.monitor.heartbeat.clone();
     cluster.galera.leave_grace = settings.monitor.stop_grace;
     manager::Settings {
         cluster,

@@ -36,6 +36,9 @@ fn effect(fault: Fault, kind: Kind) -> &'static str {
         Fault::Freeze => "frozen",
         Fault::Thaw => "thawed",
         Fault::Vanish => "its link is down",
+        Fault::DiskFull => "its disk is full",
+        Fault::WriteLock => "locked against writes",
+        Fault::StuckDdl => "its DDL is stuck",
         Fault::Heal if kind == Kind::Galera => "Synced again",
         Fault::Heal => "back",
     }

@@ -45,6 +45,9 @@ pub struct UpArgs {
     /// One line for the nodes' my.cnf, such as max_connections=500; may be repeated
     #[arg(long = "server-option", value_name = "NAME=VALUE")]
     pub server_options: Vec<String>,
+    /// Each node's data is on a file system of its own, of so many megabytes of memory, which `lab fault NODE disk-full` fills
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u32).range(100..=65536))]
+    pub disk_mb: Option<u32>,
     /// Loopback addresses even where namespaces could be made
     #[arg(long)]
     pub loopback: bool,
@@ -99,6 +102,7 @@ impl UpArgs {
                 .collect::<Vec<_>>()
                 .join("; "),
             server_options: self.server_options.clone(),
+            disk_mb: self.disk_mb,
             keep: true,
             form: if self.loopback { Form::Loopback } else { Form::Automatic },
         })

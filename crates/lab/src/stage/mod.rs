@@ -12,10 +12,12 @@
 
 pub mod account;
 mod config;
+mod disk;
 mod galera;
 mod guard;
 mod kind;
 mod links;
+mod locks;
 mod network;
 mod place;
 mod plan;

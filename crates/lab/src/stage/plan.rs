@@ -25,6 +25,8 @@ pub struct StagePlan {
     pub galera_options: String,
     /// Lines of `[mariadbd]`.
     pub server_options: Vec<String>,
+    /// Each node's data is on a file system of its own, of so many megabytes of memory; needs root. 100 at the least are needed.
+    pub disk_mb: Option<u32>,
     /// Nodes survive this process, until `lab down`.
     pub keep: bool,
     /// Namespaces or loopback.
@@ -39,6 +41,7 @@ impl Default for StagePlan {
             nodes: 3,
             galera_options: String::new(),
             server_options: Vec::new(),
+            disk_mb: None,
             keep: false,
             form: Form::Automatic,
         }

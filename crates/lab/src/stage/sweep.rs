@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::disk;
 use super::network::Network;
 use super::place::{self, Record};
 use super::process;
@@ -25,6 +26,7 @@ pub(super) fn clear(directory: &Path, network: Option<&Network>) -> anyhow::Resu
     if let Some(network) = network.cloned().or_else(|| record.as_ref().map(network_of)) {
         network.remove()?;
     }
+    disk::unmount_under(directory)?;
     match std::fs::remove_dir_all(directory) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -138,9 +138,9 @@ async fn ended(child: &mut Owned, within: Duration) -> anyhow::Result<bool> {
     }
 }
 
-/// Copies the template to `data`, which must not exist.
+/// Copies the template to `data`, which must be empty where it exists.
 pub fn copy(template: &Path, data: &Path) -> anyhow::Result<()> {
-    fs::create_dir(data).with_context(|| format!("cannot make {}", data.display()))?;
+    fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
     fs::set_permissions(data, fs::metadata(template)?.permissions())?;
     for entry in fs::read_dir(template)? {
         let entry = entry?;

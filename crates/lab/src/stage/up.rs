@@ -13,7 +13,7 @@ use super::place::{self, NodeRecord, Record};
 use super::process::{Identity, Keeper};
 use super::tools::Tools;
 use super::watchdog::Watchdog;
-use super::{Form, Stage, StageNode, StagePlan, config, sweep, template};
+use super::{Form, Stage, StageNode, StagePlan, config, disk, sweep, template};
 
 impl Stage {
     /// Starts a cluster. All nodes are reachable when it returns; Galera nodes are Synced, replicas have applied what the primary has.
@@ -156,6 +156,9 @@ impl Stage {
     fn furnish(&self, plan: &StagePlan, template: &Path) -> anyhow::Result<()> {
         for node in &self.nodes {
             fs::create_dir_all(node.directory.join("tmp"))?;
+            if let Some(size_mb) = plan.disk_mb {
+                disk::mount(&node.datadir, size_mb)?;
+            }
             template::copy(template, &node.datadir)?;
             let text = config::Node {
                 address: node.address.ip(),

@@ -1,16 +1,23 @@
 //! A server that takes no writes any more, and says where it stands.
 
+use std::time::Duration;
+
 use protocol::gtid::Position;
 use topology::replication::sql;
 
 use super::server::Server;
-use super::sql::{UNACKNOWLEDGED, WAIT_FOR_NOBODY, kill};
+use super::sql::{UNACKNOWLEDGED, WAIT_FOR_NOBODY, WITHOUT_SPACE, kill};
 use crate::act::Failed;
+
+/// Between two ends of sessions that keep it from being read only.
+const PIECE: Duration = Duration::from_millis(250);
+/// With less time left than this it is not tried again.
+const LAST: Duration = Duration::from_millis(50);
 
 /// Makes the server read only; gives all that it has written by then. Commits that are under way end first, and tables that are locked
 /// are waited for: when that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are
 /// ended by ending their sessions: a primary that was left by its replicas could never become read only otherwise. They are written there,
-/// and their clients are told nothing.
+/// and their clients are told nothing. So are those that wait for space on a full disk, which end with an error, and all that wait behind them.
 pub(super) async fn demote(server: &mut Server) -> Result<Position, Failed> {
     read_only(server).await?;
     let standing = server.standing().await?;
@@ -22,13 +29,18 @@ pub(super) async fn demote(server: &mut Server) -> Result<Position, Failed> {
 
 /// Read only, and as one that follows others: it waits for nobody's acknowledgement.
 pub(super) async fn read_only(server: &mut Server) -> Result<(), Failed> {
-    let first = server.left() / 2;
-    match server.order_within(sql::READ_ONLY, first).await {
-        Err(failed) if failed.errno == STATEMENT_TIMEOUT => {
-            end_unacknowledged(server).await?;
-            server.order(sql::READ_ONLY).await.map_err(too_late)?;
+    // Whoever waits for space would keep it from that for a minute, and so would the next one behind him.
+    let is_full = end(server, WITHOUT_SPACE).await?;
+    let mut limit = if is_full { PIECE } else { server.left() / 2 };
+    loop {
+        match server.order_within(sql::READ_ONLY, limit).await {
+            Err(failed) if failed.errno == STATEMENT_TIMEOUT && server.left() > LAST => {
+                end(server, UNACKNOWLEDGED).await?;
+                end(server, WITHOUT_SPACE).await?;
+                limit = PIECE.min(server.left());
+            }
+            done => break done.map_err(too_late)?,
         }
-        done => done?,
     }
     let (_, waits) = server.semi_sync().await?;
     if waits {
@@ -37,9 +49,9 @@ pub(super) async fn read_only(server: &mut Server) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Ends the sessions whose commits wait for an acknowledgement.
-async fn end_unacknowledged(server: &mut Server) -> Result<(), Failed> {
-    let waiting = server.ask(UNACKNOWLEDGED).await?;
+/// Ends the sessions that `which` gives; whether there was one.
+async fn end(server: &mut Server, which: &str) -> Result<bool, Failed> {
+    let waiting = server.ask(which).await?;
     for id in (0..waiting.len()).filter_map(|row| waiting.text(row, 0)?.parse().ok()) {
         match server.order(&kill(id)).await {
             // It has ended by itself.
@@ -47,7 +59,7 @@ async fn end_unacknowledged(server: &mut Server) -> Result<(), Failed> {
             done => done?,
         }
     }
-    Ok(())
+    Ok(!waiting.is_empty())
 }
 
 /// ER_NO_SUCH_THREAD.

@@ -17,6 +17,10 @@ pub const WAIT_FOR_NOBODY: &str = "SET GLOBAL rpl_semi_sync_master_enabled = OFF
 pub const UNACKNOWLEDGED: &str =
     "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%'";
 
+/// The sessions that wait for space on a full disk: each tries again after a minute, and all other commits behind it.
+pub const WITHOUT_SPACE: &str =
+    "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for someone to free space%'";
+
 /// Ends a session. Its commit is not taken back. Needs CONNECTION ADMIN.
 pub fn kill(id: u64) -> String {
     format!("KILL {id}")

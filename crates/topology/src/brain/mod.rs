@@ -27,7 +27,7 @@ use crate::judgement::judge_all;
 use crate::plan::Quiet;
 use crate::plan::all::All;
 use crate::plan::one::One;
-use crate::problem::seconds;
+use crate::problem::{NOT_COMMITTING, seconds};
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
 use crate::{NodeId, Term};
@@ -132,6 +132,7 @@ impl Brain {
         core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
+            node.pulse.slept(core.now);
         }
         if self.group.slept(gap)
             && let Plan::One(plan) = &mut self.plan
@@ -159,6 +160,10 @@ impl Brain {
             Fact::Status { node, status, asked } => self.status(node, status, asked),
             Fact::ProbeMissed { node, asked } => self.miss(node, asked),
             Fact::ProbeSlow { node, asked } => self.group.slow(node, asked),
+            Fact::Beat { node, beat } => {
+                let now = self.core.now;
+                self.core.node_mut(node).pulse.beat(now, &beat);
+            }
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {
@@ -222,6 +227,36 @@ impl Brain {
             core.say(Level::Error, format!("the store did not write within {}", seconds(deadline)));
         }
         self.group.tick(&mut self.core);
+    }
+
+    /// Which nodes are to get heartbeats at this moment, in the configuration's order. A server that is about to become read only gets none.
+    pub fn beats(&self) -> Vec<bool> {
+        let core = &self.core;
+        let may = !core.settings.heartbeat.interval.is_zero() && !core.settings.replication.dry_run;
+        let writes = |id: NodeId| match &self.plan {
+            Plan::One(plan) => plan.is_settled() && core.writer == Some(id),
+            // One that was given up is asked until it commits again.
+            Plan::All(_) => core.node(id).lane != LaneState::Shut || core.node(id).pulse.is_given_up(),
+        };
+        let late = core.nodes.iter().any(|node| node.pulse.waits(core.now).is_some());
+        let settled = match &self.plan {
+            Plan::One(plan) => plan.is_settled(),
+            Plan::All(_) => true,
+        };
+        let others = late && settled && self.group.beats_others();
+        ids(&core.nodes)
+            .map(|id| {
+                let node = core.node(id);
+                let is_fit = node.linked
+                    && node.doubt.is_none()
+                    && (node.verdict.serves != Serves::No || node.pulse.is_given_up());
+                may && is_fit
+                    && (writes(id)
+                        || others
+                            && (node.verdict.serves == Serves::Well
+                                || node.verdict.problem == NOT_COMMITTING))
+            })
+            .collect()
     }
 
     /// The order or move that runs now.
@@ -362,6 +397,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::ProbeMissed { node, .. }
         | Fact::ProbeSlow { node, .. }
         | Fact::Accounts { node, .. }
+        | Fact::Beat { node, .. }
         | Fact::TrafficLost { node, .. }
         | Fact::TrafficRefused { node, .. }
         | Fact::StatementLost { node, .. }

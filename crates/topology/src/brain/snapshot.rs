@@ -4,7 +4,7 @@ use super::Brain;
 use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::view::{ClusterView, Gate, NodeView};
+use crate::view::{ClusterView, Gate, NodeView, Stuck};
 
 impl Brain {
     // ---- for people
@@ -39,6 +39,7 @@ impl Brain {
                 misses: node.counts.misses,
                 answered_ms_ago: node.answered_at.map(ago),
                 advice: Vec::new(),
+                stuck: node.pulse.waits(now).map(|(age, why)| Stuck { ms: age.as_millis() as u64, why }),
                 facts: node.status.clone(),
             })
             .collect();

@@ -47,6 +47,13 @@ pub enum Action {
         /// Which.
         number: u64,
     },
+    /// Have the group not wait for a node that does not apply (wsrep_desync), or wait for it again; answered by nothing.
+    Desync {
+        /// Which node.
+        node: NodeId,
+        /// It is not waited for.
+        on: bool,
+    },
     /// Clear the node's list of evicted members; answered by nothing. See [`super::sql::FORGET_EVICTED`].
     Forget {
         /// Which node.

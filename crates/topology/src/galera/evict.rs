@@ -99,7 +99,7 @@ impl Galera {
                 self.evict(core, warrant);
                 text
             }
-            None => String::new(),
+            None => self.part_with(core, lost),
         }
     }
 

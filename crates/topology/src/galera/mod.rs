@@ -17,6 +17,7 @@ mod evict;
 pub mod hurry;
 mod pace;
 pub mod question;
+mod relief;
 pub(crate) mod settings;
 pub mod sql;
 pub(crate) mod status;
@@ -74,6 +75,9 @@ struct Member {
     /// It misses probes while others answer, and when that last began.
     late: bool,
     late_last: Option<Now>,
+    /// It did not apply, and the group was told not to wait for it.
+    parted: bool,
+    parted_until: Now,
 }
 
 impl Galera {
@@ -118,6 +122,7 @@ impl Galera {
         self.evict_bystander(core);
         self.hurry(core);
         self.pace(core);
+        self.rejoin_parted(core);
     }
 
     /// Something waits for what the nodes have to say.

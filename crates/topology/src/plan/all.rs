@@ -26,7 +26,8 @@ use crate::disk::{Ticket, Written};
 use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::group::Group;
+use crate::group::{Group, Relief};
+use crate::judgement::judge_all;
 use crate::problem::{SHUT_OUT, seconds};
 use crate::routes::LaneState;
 use crate::settings::Settings;
@@ -156,6 +157,20 @@ impl All {
             }
             return;
         }
+        if node.pulse.is_stuck(now, core.settings.heartbeat.stuck_max)
+            && !node.pulse.is_given_up()
+            && group.relief(core, id) == Relief::Clear
+        {
+            let now = core.now;
+            core.node_mut(id).pulse.give_up(now);
+            judge_all(core, group);
+            let how = group.strike(core, id);
+            if !how.is_empty() {
+                let text = format!("{} {}: {how}others commit", core.name(id), core.node(id).verdict.reason);
+                core.say(Level::Warn, text);
+            }
+        }
+        let node = core.node(id);
         match node.verdict.serves {
             Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
             Serves::No => self.hold(core, id),

@@ -15,6 +15,7 @@ use protocol::gtid::Position;
 use super::follow::Followed;
 use super::sight::{answers, own, writes};
 use super::{Action, Replication, retry_at};
+use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
@@ -114,6 +115,14 @@ impl Replication {
                     self.demote(core, id, term, within);
                     way = Way::Wait;
                 }
+                // It hangs in its own commits: no link of ours is left there, and it is made read only when it can be.
+                Fenced::Refuses(why) if core.node(id).pulse.is_given_up() => {
+                    let text = format!(
+                        "{} could not be made read only ({why}): it is left as it is, and takes no statement of ours",
+                        core.name(id)
+                    );
+                    core.note(Level::Warn, text);
+                }
                 Fenced::Refuses(why) => {
                     return Way::Blocked(format!("{} could not be made read only: {why}", core.name(id)));
                 }
@@ -202,7 +211,7 @@ impl Replication {
         let source = &own(core.node(to))?.source()?.source;
         let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
             let node = core.node(**id);
-            node.address == *source && answers(node)
+            node.address == *source && answers(node) && !node.pulse.has_broken_off()
         })?;
         let node = core.node(*id);
         let Demotion::Done { position, at } = demotion else { return None };

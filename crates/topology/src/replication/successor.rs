@@ -89,7 +89,11 @@ impl Replication {
         }
         let best = ids(&core.nodes)
             .filter(|id| self.is_eligible(core, *id, lost))
-            .map(|id| (self.ahead_of(core, id), id))
+            .map(|id| {
+                let mut ahead = self.ahead_of(core, id);
+                ahead.retain(|other| *other != lost || !core.node(lost).pulse.has_broken_off());
+                (ahead, id)
+            })
             .min_by_key(|(ahead, id)| {
                 let node = core.node(*id);
                 let well = node.verdict.serves == Serves::Well;

@@ -57,11 +57,12 @@ impl World {
         assert!(is_cut || !self.is_gentle, "{name} is made read only while it is served:\n{}", self.tail());
     }
 
-    /// Nobody else who could have been reached for a while is writable.
+    /// Nobody else who could have been reached for a while is writable. One that hangs in its commits cannot be made read only.
     fn demand_one_writer_beside(&self, node: usize) {
         for (number, server) in self.servers.iter().enumerate() {
             let was_reached = self.now.saturating_sub(self.reachable_since[number]) > Duration::from_secs(3);
-            let is_writer = number != node && server.up && !server.frozen && !server.read_only;
+            let commits = server.up && !server.frozen && server.stuck.is_none();
+            let is_writer = number != node && commits && !server.read_only;
             assert!(
                 !(is_writer && was_reached && self.reaches(None, number)),
                 "{} and {} are writable at {:?}:\n{}",

@@ -14,6 +14,7 @@
 //!   db1 unseen | seen             only we do not reach it
 //!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
 //!   db2 alone                     another hand makes it follow nobody
+//!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db2 refuses                   the next order to it fails
 //!   busy | quiet                  transactions run on and on | they have ended
 //!   order switchover [db2] [force]  budget 2 s
@@ -24,6 +25,7 @@
 
 use std::time::Duration;
 
+use topology::heartbeat::Stall;
 use topology::order::Order;
 use topology::replication::FailoverPolicy;
 use topology::{NodeId, Term};
@@ -142,6 +144,22 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["errant"] => {
             server.write(uid, now);
             world.uid = uid;
+        }
+        ["stuck", why] => {
+            server.stuck = match *why {
+                "lock" => Some(Stall::GlobalLock),
+                "space" => Some(Stall::Space),
+                "hung" => Some(Stall::Stuck),
+                "unacknowledged" => Some(Stall::Acknowledgement),
+                "free" => None,
+                _ => panic!("{why}"),
+            };
+            let (process, asked) = (world.process, world.brain_now());
+            if *why == "free" {
+                world.reachable_since[node] = now;
+            } else {
+                world.beat(process, node, asked);
+            }
         }
         ["kill"] => world.kill(node),
         ["end-link"] => world.end_link(node),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use protocol::gtid::{Family, History, Position};
+use topology::heartbeat::Stall;
 use topology::replication::{Channel, ReplicationStatus, SemiSync};
 
 /// One transaction: who wrote it first, its number in the domain, and which it really is.
@@ -47,6 +48,8 @@ pub struct Server {
     pub lags: bool,
     pub delay_s: u64,
     pub refuses: bool,
+    /// It answers and does not commit, for this reason, and cannot be made read only meanwhile.
+    pub stuck: Option<Stall>,
     pub error: String,
     /// It waits for a replica at each commit.
     pub waits: bool,

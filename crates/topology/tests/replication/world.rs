@@ -12,6 +12,7 @@ use std::time::Duration;
 use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::heartbeat::Beat;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId};
 use topology::routes::{LaneState, Routes, ServerGreeting};
@@ -224,7 +225,24 @@ impl World {
         }
     }
 
-    fn brain_now(&self) -> Duration {
+    /// The heartbeats of a server that does not commit, as long as they are wanted.
+    pub fn beat(&mut self, process: u64, node: usize, asked: Duration) {
+        if process != self.process {
+            return;
+        }
+        let wanted = self.brain.as_ref().is_some_and(|brain| brain.beats()[node]);
+        let id = NodeId(node as u8);
+        let Some(stall) = self.servers[node].stuck else {
+            self.tell(Fact::Beat { node: id, beat: Beat::Committed { asked: self.brain_now() } });
+            return;
+        };
+        if wanted {
+            self.tell(Fact::Beat { node: id, beat: Beat::Waits { asked, stall } });
+        }
+        self.later(MS * 500, move |world| world.beat(process, node, asked));
+    }
+
+    pub fn brain_now(&self) -> Duration {
         self.now.saturating_sub(self.began) + self.skew
     }
 
@@ -410,7 +428,7 @@ impl World {
 
     /// A client's commit, sent to `node`; `told`: the client is there to hear of it.
     pub fn commit(&mut self, node: usize, told: bool) -> bool {
-        if !self.speaks(node) || self.servers[node].read_only {
+        if !self.speaks(node) || self.servers[node].read_only || self.servers[node].stuck.is_some() {
             return false;
         }
         self.uid += 1;

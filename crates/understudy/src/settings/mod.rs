@@ -92,6 +92,8 @@ pub struct Monitor {
     pub silent: SilencePolicy,
     /// How long an orderly stop is left alone.
     pub stop_grace: Duration,
+    /// Whether the writer commits.
+    pub heartbeat: topology::heartbeat::Settings,
 }
 
 /// What concerns a primary with replicas.
@@ -385,6 +387,11 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
                 _ => return None,
             },
             stop_grace: get(&t::MONITOR_STOP_GRACE).millis()?,
+            heartbeat: topology::heartbeat::Settings {
+                interval: get(&t::HEARTBEAT_INTERVAL).millis()?,
+                schema: get(&t::HEARTBEAT_SCHEMA).text()?,
+                stuck_max: get(&t::HEARTBEAT_STUCK).millis()?,
+            },
         },
         replication,
         listen: Listen {

@@ -104,6 +104,13 @@ settings! {
     MONITOR_STOP_GRACE = "cluster.monitor.stop_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("1000"),
         "Galera only. How long a node that said goodbye (an orderly stop) is left to leave the group by itself before it may be evicted.";
 
+    HEARTBEAT_INTERVAL = "cluster.heartbeat.interval_ms", Millis { min: 0, max: 60_000 }, Toml("1000"),
+        "How often one small row is committed on the writer (on each, with writers = \"all\"), to see whether a node that answers also commits. 0: never.";
+    HEARTBEAT_SCHEMA = "cluster.heartbeat.schema", Name, Toml("\"understudy\""),
+        "The schema of the table heartbeat that holds that row. Both are made where they are missing, if the monitor account may.";
+    HEARTBEAT_STUCK = "cluster.heartbeat.stuck_ms", Millis { min: 500, max: HOUR_MS }, Toml("3000"),
+        "A writer that answers, and has not committed for so long, is given up when another node can write, unless somebody else is the cause: no replica acknowledges, a large transaction is being written, all nodes of a Galera cluster are held up.";
+
     REPLICATION_USER = "cluster.replication.user", Text, Unset("must be set with cluster.kind = \"replication\", and with no other"),
         "The account that replicas log in with at the primary, the same on all nodes; it needs REPLICATION SLAVE (MariaDB also calls it REPLICATION REPLICA).";
     REPLICATION_PASSWORD = "cluster.replication.password", Secret, Unset("one of password, password_file and password_env must be set with user"),

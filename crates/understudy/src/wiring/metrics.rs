@@ -51,6 +51,15 @@ fn nodes(page: &mut Page, view: &ClusterView) {
         page.value("understudy_node_probe_misses", &[("node", &node.name)], u64::from(node.misses));
     }
     page.family(
+        "understudy_node_stuck_seconds",
+        "gauge",
+        "How long the node has answered and not committed its heartbeat; 0 when it commits, or gets none.",
+    );
+    for node in &view.nodes {
+        let seconds = node.stuck.map_or(0, |stuck| stuck.ms / 1000);
+        page.value("understudy_node_stuck_seconds", &[("node", &node.name)], seconds);
+    }
+    page.family(
         "understudy_node_recv_queue",
         "gauge",
         "Writesets received and not yet applied (wsrep_local_recv_queue).",

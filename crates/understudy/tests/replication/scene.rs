@@ -19,11 +19,15 @@ pub struct Scene {
 
 impl Scene {
     pub async fn set() -> Self {
-        let plan = StagePlan {
+        Self::on(StagePlan {
             kind: Kind::Replication { semi_sync: true },
             name: format!("t{}-repl", std::process::id()),
             ..StagePlan::default()
-        };
+        })
+        .await
+    }
+
+    pub async fn on(plan: StagePlan) -> Self {
         let stage = Stage::up(plan).await.unwrap();
         let table = format!(
             "CREATE TABLE {APP_SCHEMA}.w (writer BIGINT, number BIGINT, PRIMARY KEY (writer, number))"

@@ -16,6 +16,7 @@
 
 mod moving;
 mod orders;
+mod relief;
 
 use std::time::Duration;
 
@@ -48,6 +49,10 @@ pub(crate) struct One {
     going_on_after: Now,
     /// The writer did not serve and nobody could follow it: when it comes back, it has to pass the barrier like any other.
     shaken: bool,
+    /// A writer that does not commit is not given up before.
+    relief_after: Now,
+    /// When it was said last why it is not.
+    relief_said: Option<Now>,
 }
 
 enum Phase {
@@ -65,6 +70,8 @@ impl One {
             going_on: None,
             going_on_after: Now::ZERO,
             shaken: false,
+            relief_after: Now::ZERO,
+            relief_said: None,
         }
     }
 
@@ -224,6 +231,9 @@ impl One {
                 false
             }
             Serves::Well | Serves::Stays => {
+                if self.relieve(core, group, writer) {
+                    return true;
+                }
                 self.open(core, writer);
                 false
             }

@@ -14,6 +14,7 @@ use crate::election::{elect_any, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Heir, Way};
+use crate::heartbeat::Pulse;
 use crate::plan::{Barrier, Budget, back_off, cut};
 use crate::problem::seconds;
 use crate::routes::LaneState;
@@ -213,6 +214,9 @@ impl One {
             }
         }
         core.adopt(run.term);
+        for node in &mut core.nodes {
+            node.pulse = Pulse::default();
+        }
         core.writer = Some(run.to);
         core.set_lane(run.to, LaneState::Open);
         core.settled();

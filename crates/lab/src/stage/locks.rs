@@ -1,0 +1,93 @@
+//! Sessions of the lab's own that keep a node from committing, each in a client process that ends by itself after a time, or with the stage.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use super::wait::PACE;
+use super::{Kind, Stage, StageNode, process, tools};
+
+/// What tells these sessions from others.
+const MARK: &str = "understudy lab fault";
+/// They end by themselves after so many seconds.
+const LIFE_S: u32 = 600;
+/// A lock is taken, or given back, within this.
+const LIMIT: Duration = Duration::from_secs(30);
+
+impl Stage {
+    /// Has a session take FLUSH TABLES WITH READ LOCK; when it had it.
+    pub(crate) async fn lock_writes(&self, node: &StageNode) -> anyhow::Result<Instant> {
+        self.hold(node, &format!("FLUSH TABLES WITH READ LOCK; SELECT SLEEP({LIFE_S}) /* {MARK} */"))?;
+        self.until(node, "COMMAND = 'Query' AND INFO LIKE 'SELECT SLEEP%'").await
+    }
+
+    /// Has an ALTER wait for a table that a session has locked. In Galera whatever is ordered after it waits behind it, on that node.
+    pub(crate) async fn stick_ddl(&self, node: &StageNode) -> anyhow::Result<Instant> {
+        if self.kind() != Kind::Galera {
+            bail!(
+                "stuck-ddl is for Galera: elsewhere an ALTER that waits for a table keeps nobody from committing"
+            );
+        }
+        let tables = "CREATE OR REPLACE TABLE sbtest.lab_stuck (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100)); \
+                      CREATE OR REPLACE TABLE sbtest.lab_stuck_part (id INT PRIMARY KEY)";
+        for statement in tables.split("; ") {
+            self.run_in(&node.name, statement).await?;
+        }
+        self.hold(node, &format!("LOCK TABLES sbtest.lab_stuck READ; SELECT SLEEP({LIFE_S}) /* {MARK} */"))?;
+        self.until(node, "COMMAND = 'Query' AND INFO LIKE 'SELECT SLEEP%'").await?;
+        let alter = "ALTER TABLE sbtest.lab_stuck EXCHANGE PARTITION p0 WITH TABLE sbtest.lab_stuck_part";
+        self.hold(node, &format!("{alter} /* {MARK} */"))?;
+        self.until(node, "STATE LIKE 'Waiting for table metadata lock' AND INFO LIKE 'ALTER%'").await
+    }
+
+    /// Ends these sessions: those that hold locks first.
+    pub(crate) async fn end_locks(&self, node: &StageNode) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let query = format!(
+                "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{MARK} */%' AND ID <> CONNECTION_ID() ORDER BY INFO LIKE 'SELECT%' DESC"
+            );
+            // A node that does not answer such a question has none.
+            let Ok(sessions) = self.run_in(&node.name, &query).await else { return Ok(()) };
+            let Some(id) = sessions.first().and_then(|row| row.first()) else { return Ok(()) };
+            // It may have ended by itself.
+            let _ = self.run_in(&node.name, &format!("KILL {id}")).await;
+            if begun.elapsed() > LIMIT {
+                bail!("a session of the lab's that holds a lock on {} does not end", node.name);
+            }
+            tokio::time::sleep(PACE).await;
+        }
+    }
+
+    fn hold(&self, node: &StageNode, sql: &str) -> anyhow::Result<()> {
+        let client = tools::need("mariadb", "mariadb-client")?;
+        let mut command = std::process::Command::new(client);
+        // Comments are what these sessions are known by.
+        command
+            .args(["--no-defaults", "--comments", "-u", "root", "-S"])
+            .arg(&node.socket)
+            .arg("-e")
+            .arg(sql);
+        command.env(process::MARK, &self.directory);
+        process::spawn_detached(&command, Some(&node.directory.join("output.log"))).map(drop)
+    }
+
+    /// Waits until one of these sessions is as it should be.
+    async fn until(&self, node: &StageNode, what: &str) -> anyhow::Result<Instant> {
+        let begun = Instant::now();
+        let query = format!(
+            "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE '%{MARK} */%' AND ID <> CONNECTION_ID() AND {what}"
+        );
+        while self.run_in(&node.name, &query).await?.is_empty() {
+            if begun.elapsed() > LIMIT {
+                bail!(
+                    "{} was not locked: {}",
+                    node.name,
+                    super::error_log_tail(&node.directory.join("output.log"))
+                );
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        Ok(Instant::now())
+    }
+}

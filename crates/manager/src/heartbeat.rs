@@ -1,0 +1,241 @@
+//! A node's heartbeat: a task that commits one small row again and again while it is wanted, on a link of its own, and tells what comes of
+//! it; while one is not answered a second link asks the server what it waits for.
+//!
+//! ```text
+//!   wanted ─> link ─> [ lock its table ─ writable? ─ write the row ─ unlock ] each interval ──> Committed
+//!                              └── not answered for a second: what do its sessions wait for? ──> Waits, twice a second
+//!   not wanted any more ─> the link is cut, whatever it was doing
+//! ```
+//!
+//! The monitor account may write on a server that is read only. Invariant: no heartbeat is written after a server became read only. Its table is
+//! locked before read_only is read, and until the row is committed: SET GLOBAL read_only waits for a table that is locked for writing, and
+//! for a commit (MariaDB 10.11.19). So the row is there before the server is read only, or never; whether this process lives or not, and whoever
+//! makes it read only.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::{Link, LinkError, Login};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use topology::NodeId;
+use topology::fact::Fact;
+use topology::heartbeat::{Beat, Sessions, Stall, sql, stall};
+use topology::kind::Kind;
+
+use crate::advice::{self, Topic};
+use crate::probe::Note;
+
+/// A heartbeat that is not answered for so long is told of, and so often from then on.
+const LATE: Duration = Duration::from_secs(1);
+const LOOK_GAP: Duration = Duration::from_millis(500);
+/// For a look, a connection, and a KILL.
+const STEP: Duration = Duration::from_secs(1);
+/// After so long a heartbeat is ended on the server, and the next one is tried.
+const GIVE_UP: Duration = Duration::from_secs(20);
+/// The server ends a statement itself that waits for a lock so long, and a session that says nothing.
+const SERVER_LIMIT_S: u64 = 30;
+/// After an error, and after the account was found not to have the rights.
+const RETRY: Duration = Duration::from_secs(1);
+const RETRY_FORBIDDEN: Duration = Duration::from_secs(30);
+
+pub(crate) struct Heartbeat {
+    pub node: NodeId,
+    pub name: Arc<str>,
+    pub kind: Kind,
+    pub address: String,
+    pub login: Login,
+    pub settings: topology::heartbeat::Settings,
+    /// When the time of the facts began.
+    pub started: Instant,
+    pub wish: watch::Receiver<bool>,
+    pub notes: mpsc::Sender<Note>,
+}
+
+/// What became of one.
+enum Done {
+    Committed,
+    /// The server is read only: it is not the writer any more.
+    ReadOnly,
+}
+
+impl Heartbeat {
+    /// Runs until nobody wishes any more.
+    pub async fn run(mut self) {
+        let mut wish = self.wish.clone();
+        loop {
+            if wish.wait_for(|wanted| *wanted).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                ended = wish.wait_for(|wanted| !*wanted) => {
+                    if ended.is_err() {
+                        return;
+                    }
+                }
+                never = self.beat() => match never {},
+            }
+            self.tell(Beat::Untold).await;
+        }
+    }
+
+    async fn tell(&self, beat: Beat) {
+        // A closed queue means that all of this ends.
+        let _ = self.notes.send(Note::Fact(Fact::Beat { node: self.node, beat })).await;
+    }
+
+    async fn beat(&mut self) -> std::convert::Infallible {
+        loop {
+            let again = match self.on_one_link().await {
+                Ok(never) => match never {},
+                Err(LinkError::Rejected { errno, message, .. }) if is_forbidden(errno) => {
+                    self.forbidden(errno, &message).await;
+                    RETRY_FORBIDDEN
+                }
+                Err(LinkError::Rejected { errno, message, .. }) if is_full(errno, &message) => {
+                    let asked = self.started.elapsed();
+                    self.tell(Beat::Failed { asked }).await;
+                    RETRY
+                }
+                // It still does not commit, as far as is known.
+                Err(LinkError::TimedOut { .. }) => RETRY,
+                Err(error) => {
+                    tracing::debug!("the heartbeat of {} ended: {error}", self.name);
+                    self.tell(Beat::Untold).await;
+                    RETRY
+                }
+            };
+            sleep(again).await;
+        }
+    }
+
+    /// One heartbeat after the other, until one fails.
+    async fn on_one_link(&self) -> Result<std::convert::Infallible, LinkError> {
+        let mut link = Link::connect(&self.address, &self.login, STEP).await?;
+        for statement in sql::session(SERVER_LIMIT_S) {
+            link.query(&statement, STEP).await?;
+        }
+        loop {
+            let asked = Instant::now();
+            match self.watched(&mut link, asked).await {
+                Ok(Done::Committed) => {
+                    let asked = asked.duration_since(self.started);
+                    self.tell(Beat::Committed { asked }).await;
+                    let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, None)).await;
+                }
+                Ok(Done::ReadOnly) => self.tell(Beat::Untold).await,
+                Err(LinkError::Rejected { errno, .. }) if is_missing(errno) => {
+                    for statement in sql::create(&self.settings.schema) {
+                        link.query(&statement, GIVE_UP).await?;
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            sleep_until(asked + self.settings.interval).await;
+        }
+    }
+
+    /// One heartbeat. While it is not answered, what it waits for is told.
+    async fn watched(&self, link: &mut Link, asked: Instant) -> Result<Done, LinkError> {
+        let id = link.greeting.connection_id;
+        let mut work = pin!(self.once(link));
+        let mut beside: Option<Link> = None;
+        let mut before: Option<Sessions> = None;
+        let mut next = asked + LATE;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = sleep_until(next) => {}
+            }
+            if asked.elapsed() >= GIVE_UP {
+                // Its session may hang in its commit for ever; the link is cut by its end here.
+                if let Some(beside) = &mut beside {
+                    let _ = beside.query(&sql::kill(id), STEP).await;
+                }
+                return Err(LinkError::TimedOut { after: GIVE_UP });
+            }
+            let why = match self.look(&mut beside, id).await {
+                Ok(seen) => {
+                    let why = stall(&seen, before.as_ref());
+                    before = Some(seen);
+                    match (self.kind, why) {
+                        // Whether it is the whole group that waits, another member's commit will show.
+                        (Kind::Galera, Stall::Unknown | Stall::Writing) => Stall::Stuck,
+                        _ => why,
+                    }
+                }
+                Err(_) => {
+                    beside = None;
+                    Stall::Unknown
+                }
+            };
+            let told = asked.duration_since(self.started);
+            self.tell(Beat::Waits { asked: told, stall: why }).await;
+            next = Instant::now() + LOOK_GAP;
+        }
+    }
+
+    async fn once(&self, link: &mut Link) -> Result<Done, LinkError> {
+        let schema = &self.settings.schema;
+        if self.kind == Kind::Galera {
+            link.query(&sql::write(schema, &self.name), GIVE_UP * 2).await?;
+            return Ok(Done::Committed);
+        }
+        link.query(&sql::lock(schema), GIVE_UP * 2).await?;
+        let standing = link.query(sql::IS_READ_ONLY, GIVE_UP).await?;
+        let is_writable = standing.text(0, 0) == Some("0");
+        if is_writable {
+            link.query(&sql::write(schema, &self.name), GIVE_UP * 2).await?;
+        }
+        link.query(sql::UNLOCK, GIVE_UP).await?;
+        Ok(if is_writable { Done::Committed } else { Done::ReadOnly })
+    }
+
+    /// What the server shows of the session, and of those that wait at a commit.
+    async fn look(&self, beside: &mut Option<Link>, id: u32) -> Result<Sessions, LinkError> {
+        let link = match beside {
+            Some(link) => link,
+            None => beside.insert(Link::connect(&self.address, &self.login, STEP).await?),
+        };
+        let sessions = link.query(&sql::sessions(id), STEP).await?;
+        let written = link.query(sql::WRITTEN, STEP).await?;
+        let mut seen = Sessions::default();
+        for row in 0..sessions.len() {
+            let state = sessions.text(row, 1).unwrap_or_default().to_owned();
+            if sessions.text(row, 0).and_then(|text| text.parse().ok()) == Some(id) {
+                seen.own = state;
+            } else {
+                seen.others.push(state);
+            }
+        }
+        seen.written = (0..written.len())
+            .filter_map(|row| written.text(row, 1)?.parse::<u64>().ok())
+            .fold(0, u64::wrapping_add);
+        Ok(seen)
+    }
+
+    async fn forbidden(&self, errno: u16, message: &str) {
+        self.tell(Beat::Untold).await;
+        let text = advice::heartbeat(&self.name, &self.login.user, &self.settings.schema, errno, message);
+        let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, Some(text))).await;
+    }
+}
+
+/// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR.
+fn is_forbidden(errno: u16) -> bool {
+    matches!(errno, 1044 | 1142 | 1143 | 1227)
+}
+
+/// ER_BAD_DB_ERROR, ER_NO_SUCH_TABLE.
+fn is_missing(errno: u16) -> bool {
+    matches!(errno, 1049 | 1146)
+}
+
+/// ER_DISK_FULL, ER_ERROR_ON_WRITE and ER_RECORD_FILE_FULL, and whatever else says that it is for a lack of space.
+fn is_full(errno: u16, message: &str) -> bool {
+    matches!(errno, 1021 | 1114) || message.contains("No space left")
+}

@@ -1,0 +1,85 @@
+//! What a heartbeat says to a server.
+//!
+//! Pure text, for a session whose sql_mode is empty.
+
+/// What the session is told first. `limit_s`: the server ends by itself a wait for a lock that takes longer, and a session that says nothing
+/// for longer: a table that was locked by a process that is gone is free again.
+pub fn session(limit_s: u64) -> [String; 2] {
+    [
+        "SET SESSION sql_mode = '', autocommit = 1".to_owned(),
+        format!("SET SESSION wait_timeout = {limit_s}, lock_wait_timeout = {limit_s}"),
+    ]
+}
+
+/// Makes schema and table, on a server that is not read only. It replicates.
+pub fn create(schema: &str) -> [String; 2] {
+    let table = table(schema);
+    let schema = quoted(schema);
+    let unless_read_only = |statement: String| {
+        format!("BEGIN NOT ATOMIC IF @@GLOBAL.read_only = 0 THEN {statement}; END IF; END")
+    };
+    [
+        unless_read_only(format!("CREATE DATABASE IF NOT EXISTS {schema}")),
+        unless_read_only(format!(
+            "CREATE TABLE IF NOT EXISTS {table} (node VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY, \
+             beats BIGINT UNSIGNED NOT NULL, at TIMESTAMP(6) NOT NULL) ENGINE = InnoDB"
+        )),
+    ]
+}
+
+/// Nobody else makes the server read only until [`UNLOCK`].
+pub fn lock(schema: &str) -> String {
+    format!("LOCK TABLES {} WRITE", table(schema))
+}
+
+/// One row, one column.
+pub const IS_READ_ONLY: &str = "SELECT @@GLOBAL.read_only";
+
+/// The row.
+pub fn write(schema: &str, node: &str) -> String {
+    format!(
+        "INSERT INTO {} (node, beats, at) VALUES ('{}', 1, SYSDATE(6)) ON DUPLICATE KEY UPDATE beats = beats + 1, at = VALUES(at)",
+        table(schema),
+        node.replace('\\', "\\\\").replace('\'', "''")
+    )
+}
+
+/// The other way.
+pub const UNLOCK: &str = "UNLOCK TABLES";
+
+/// Rows of id and state: of the session with that id, and of all that wait at a commit for space or for a replica. Those of other accounts
+/// are shown only with PROCESS.
+pub fn sessions(id: u32) -> String {
+    format!(
+        "SELECT ID, STATE FROM information_schema.PROCESSLIST WHERE ID = {id} OR STATE LIKE 'Waiting for semi-sync ACK%' \
+         OR STATE LIKE 'Waiting for someone to free space%'"
+    )
+}
+
+/// Rows of name and value: what has been written to the logs. It grows while anything is committed, be it large.
+pub const WRITTEN: &str =
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('Binlog_bytes_written','Innodb_os_log_written')";
+
+/// Ends a session of the same account.
+pub fn kill(id: u32) -> String {
+    format!("KILL {id}")
+}
+
+fn table(schema: &str) -> String {
+    format!("{}.heartbeat", quoted(schema))
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_where_they_end() {
+        assert_eq!(lock("a`b"), "LOCK TABLES `a``b`.heartbeat WRITE");
+        assert!(write("s", r"d'\b").contains(r"VALUES ('d''\\b', 1,"));
+    }
+}

@@ -1,0 +1,73 @@
+//! A writer that answers and does not commit: given up when another can write, and kept when that would help nobody.
+
+use std::time::Duration;
+
+use super::{One, Phase};
+use crate::NodeId;
+use crate::action::Level;
+use crate::core::Core;
+use crate::election::ids;
+use crate::finding::Serves;
+use crate::group::{Group, Relief};
+use crate::judgement::judge_all;
+
+/// After a writer could not be relieved that is tried again after this long.
+const RELIEF_RETRY: Duration = Duration::from_secs(1);
+
+impl One {
+    /// Nothing is being moved.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Settled)
+    }
+
+    /// Gives the writer up when it does not commit, and another can write. `true`: it is given up.
+    pub(super) fn relieve(&mut self, core: &mut Core, group: &mut Group, writer: NodeId) -> bool {
+        let node = core.node(writer);
+        let is_stuck = node.pulse.is_stuck(core.now, core.settings.heartbeat.stuck_max);
+        if !is_stuck || core.now < self.relief_after {
+            return false;
+        }
+        let is_there = |id: NodeId| {
+            let node = core.node(id);
+            id != writer && node.present() && !node.drained() && node.verdict.serves == Serves::Well
+        };
+        if !ids(&core.nodes).any(is_there) {
+            return false;
+        }
+        // Only what must not be used is replaced: whether somebody would take over is seen when it is.
+        let age = node.pulse.waits(core.now).map(|(age, _)| age).unwrap_or_default();
+        let (now, since) = (core.now, core.now.saturating_sub(age));
+        let node = core.node_mut(writer);
+        node.pulse.give_up(now);
+        node.lost_at = Some(since);
+        judge_all(core, group);
+        match group.relief(core, writer) {
+            Relief::Clear => {
+                self.relief_after = core.now + group.relief_gap();
+                true
+            }
+            Relief::Soon => {
+                keep(core, group, writer);
+                false
+            }
+            Relief::None(why) => {
+                keep(core, group, writer);
+                self.relief_after = core.now + RELIEF_RETRY;
+                // Once for each time that it is stuck: its age grows.
+                if self.relief_said.is_none_or(|at| at < since) {
+                    self.relief_said = Some(core.now);
+                    core.say(Level::Error, why);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// It stays the writer.
+fn keep(core: &mut Core, group: &mut Group, writer: NodeId) {
+    let node = core.node_mut(writer);
+    node.pulse.keep();
+    node.lost_at = None;
+    judge_all(core, group);
+}
