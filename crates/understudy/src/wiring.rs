@@ -187,6 +187,7 @@ fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Setti
     if let Some(replication) = &settings.replication {
         cluster.replication = replication.loss.clone();
     }
+    cluster.replication.manager = settings.manager;
     cluster.galera.evict = settings.monitor.evict;
     cluster.galera.silence = settings.monitor.silent;
     cluster.probe_interval = settings.monitor.interval;

@@ -14,11 +14,13 @@
 //! write, eviction and barrier run side by side.
 //! Invariants: at most one lane is open; a new writer's lane opens only when its term is on disk and its barrier passed.
 
+mod informed;
 mod moving;
 mod orders;
 
 use std::time::Duration;
 
+use self::informed::Informed;
 use self::moving::{Kind, Move};
 use super::{Budget, Quiet, back_off};
 use crate::action::Level;
@@ -48,12 +50,18 @@ pub(crate) struct One {
     going_on_after: Now,
     /// The writer did not serve and nobody could follow it: when it comes back, it has to pass the barrier like any other.
     shaken: bool,
+    /// When another program's move was last seen to its end.
+    followed_at: Option<Now>,
 }
 
 enum Phase {
-    Starting { until: Now },
+    Starting {
+        until: Now,
+    },
     Settled,
     Moving(Box<Move>),
+    /// Another program is about to move the writer.
+    Informed(Box<Informed>),
 }
 
 impl One {
@@ -65,12 +73,17 @@ impl One {
             going_on: None,
             going_on_after: Now::ZERO,
             shaken: false,
+            followed_at: None,
         }
     }
 
     /// What runs now.
     pub fn doing(&self, core: &Core) -> Option<String> {
-        let Phase::Moving(run) = &self.phase else { return None };
+        let run = match &self.phase {
+            Phase::Moving(run) => run,
+            Phase::Informed(run) => return Some(Self::announced(core, run)),
+            Phase::Starting { .. } | Phase::Settled => return None,
+        };
         let to = core.name(run.to);
         Some(match (run.kind, run.from) {
             (Kind::Handover { .. }, Some(from)) => {
@@ -120,6 +133,7 @@ impl One {
                 Phase::Starting { until } => self.starting(core, group, until),
                 Phase::Settled => self.settled(core, group),
                 Phase::Moving(run) => self.moving(core, group, run),
+                Phase::Informed(run) => self.informed(core, group, run),
             };
             if !again {
                 break;
@@ -224,6 +238,11 @@ impl One {
                 false
             }
             Serves::Well | Serves::Stays => {
+                self.open(core, writer);
+                false
+            }
+            // Whoever else takes over must be made writable first, and that is for another program.
+            Serves::Leaves if group.follows(core) => {
                 self.open(core, writer);
                 false
             }
