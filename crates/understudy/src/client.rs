@@ -58,6 +58,17 @@ pub struct Answer {
 }
 
 impl Server {
+    /// The one of that configuration.
+    pub fn of(config: PathBuf) -> Self {
+        Self {
+            config: Some(config),
+            api: None,
+            key_file: None,
+            certificate_file: None,
+            cluster: String::new(),
+        }
+    }
+
     /// Makes ready to speak; nothing is sent yet.
     pub fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.api {

@@ -10,6 +10,7 @@ mod doctor;
 mod dropin;
 mod exit;
 mod local;
+mod mha;
 mod mycnf;
 mod notify;
 mod runtime;

@@ -175,7 +175,7 @@ impl House {
 
 // ---- one part's settings each, out of the program's
 
-fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
+pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
     let node = |node: &crate::settings::Node| NodeSettings {
         name: node.name.clone(),
         address: node.address.clone(),

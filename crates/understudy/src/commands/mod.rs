@@ -78,7 +78,7 @@ pub fn run(command: Command) -> Outcome {
         Command::SetMaxConnections(limit) => limit.run(),
         Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(),
-        Command::Settings(show) => Ok(show.run()),
+        Command::Settings(show) => show.run(),
         Command::Errors(errors) => Ok(errors.run()),
         Command::Vip(vip) => vip.run(),
         Command::Lab(lab) => {

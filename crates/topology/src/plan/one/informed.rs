@@ -15,7 +15,7 @@ use crate::routes::LaneState;
 use std::time::Duration;
 
 /// An order that names no node is about a move that ended no longer ago than this.
-const JUST_MOVED: Duration = Duration::from_secs(10);
+const JUST_MOVED: Duration = Duration::from_secs(60);
 
 /// What was said.
 pub(super) struct Informed {
