@@ -39,5 +39,5 @@ mod watched;
 pub use advice::grants_for;
 pub use journal::Journal;
 pub use settings::{Account, Password, Settings};
-pub use start::{Handles, Orders, StartError, Stop, start};
+pub use start::{Handles, Orders, StartError, Stop, begin_after, start};
 pub use store::{JournalRow, StoreError};

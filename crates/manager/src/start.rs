@@ -20,7 +20,7 @@ use crate::journal::Journal;
 use crate::loans::Loans;
 use crate::question;
 use crate::settings::Settings;
-use crate::store::{Opened, Saved, Store, StoreError};
+use crate::store::{Opened, Saved, Store, StoreError, Work};
 use crate::watched::{Making, Watched};
 
 /// Facts from the data plane that may wait to be read.
@@ -187,6 +187,24 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
         journal,
         stop: Stop { signal: Some(signal), thread: Some(thread) },
     })
+}
+
+/// Makes the store of a manager that begins when the writer is lost already: by it, that one wrote last.
+///
+/// # Errors
+/// The store cannot be written.
+pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreError> {
+    let opened = Store::open(store)?;
+    let saved = Saved { term: 1, writer: Some(writer.to_owned()), sessions_max: Vec::new() };
+    let (told, heard) = std::sync::mpsc::channel();
+    let tell = Box::new(move |done| {
+        // The receiver is below.
+        let _ = told.send(done);
+    });
+    opened.store.send(Work::Save(saved, tell)).map_err(|_| StoreError::Closed)?;
+    heard.recv().map_err(|_| StoreError::Closed)??;
+    drop(opened.store);
+    opened.thread.join().map_err(|_| StoreError::Closed)
 }
 
 /// Names become places in today's configuration; what is not in it any more is forgotten.

@@ -283,6 +283,21 @@ impl Group {
         }
     }
 
+    /// Another program moves the writer: it is followed, and not moved.
+    pub fn follows(&self, core: &Core) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(_) => replication::is_external(core),
+        }
+    }
+
+    /// An operator said that another program is about to move the writer, or that is over.
+    pub fn announce(&mut self, announced: bool) {
+        if let Self::Replication(group) = self {
+            group.announce(announced);
+        }
+    }
+
     /// What is lost when `to` takes over from `lost`, to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
         match self {
@@ -328,7 +343,8 @@ impl Group {
         }
     }
 
-    /// Has `to` take over, in at the most `within` where that can be said; answered as a barrier is. `lost`: who was lost with its traffic.
+    /// Has `to` take over, in at the most `within` where that can be said; answered as a barrier is, unless this is `true`: then it has
+    /// already. `lost`: who was lost with its traffic.
     pub fn take_over(
         &mut self,
         core: &mut Core,
@@ -336,9 +352,12 @@ impl Group {
         term: Term,
         lost: Option<NodeId>,
         within: Duration,
-    ) {
+    ) -> bool {
         match self {
-            Self::Galera(_) => core.barrier(to, term, lost),
+            Self::Galera(_) => {
+                core.barrier(to, term, lost);
+                false
+            }
             Self::Replication(group) => group.take_over(core, to, term, within),
         }
     }

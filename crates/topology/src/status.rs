@@ -63,7 +63,9 @@ impl Status {
 
     /// It may take statements, by its own word.
     pub fn serves(&self) -> bool {
-        self.examine().is_none_or(|finding| finding.serves != Serves::No)
+        // A server that is read only refuses what writes, and another hand may have made it so.
+        let is_read_only = self.replication().is_some_and(|status| status.read_only);
+        !is_read_only && self.examine().is_none_or(|finding| finding.serves != Serves::No)
     }
 
     /// The first thing that it says against itself, less what `rules` forgive.

@@ -11,6 +11,7 @@ mod dropin;
 mod errant;
 mod exit;
 mod local;
+mod mha;
 mod mycnf;
 mod notify;
 mod runtime;

@@ -175,7 +175,7 @@ impl House {
 
 // ---- one part's settings each, out of the program's
 
-fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
+pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
     let node = |node: &crate::settings::Node| NodeSettings {
         name: node.name.clone(),
         address: node.address.clone(),
@@ -187,6 +187,7 @@ fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Setti
     if let Some(replication) = &settings.replication {
         cluster.replication = replication.loss.clone();
     }
+    cluster.replication.manager = settings.manager;
     cluster.galera.evict = settings.monitor.evict;
     cluster.galera.silence = settings.monitor.silent;
     cluster.probe_interval = settings.monitor.interval;

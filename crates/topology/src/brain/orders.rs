@@ -74,7 +74,7 @@ impl Brain {
         }
         match &mut self.plan {
             Plan::One(plan) => {
-                if plan.drain(core, &running, node, budget) {
+                if plan.drain(core, &self.group, &running, node, budget) {
                     return;
                 }
                 if let Some(doing) = plan.doing(core) {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use protocol::gtid::Position;
 
+use super::external::is_external;
 use super::follow::Followed;
 use super::sight::{answers, own, writes};
 use super::{Action, Replication, retry_at};
@@ -91,6 +92,9 @@ impl Replication {
         within: Duration,
     ) -> Way {
         self.begin_as(to, term, true);
+        if is_external(core) {
+            return self.clear_to_follow(core, to);
+        }
         let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != to).collect();
         for id in &others {
             core.set_lane(*id, LaneState::Shut);
@@ -199,11 +203,15 @@ impl Replication {
         self.order(core, Action::Demote { node: id, term, within });
     }
 
-    /// Has `to` take over, in at the most `within`.
-    pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) {
+    /// Has `to` take over, in at the most `within`. `true`: it has already, by another hand.
+    pub fn take_over(&mut self, core: &mut Core, to: NodeId, term: Term, within: Duration) -> bool {
+        if is_external(core) {
+            return true;
+        }
         let reach = self.reach(core, to);
         self.server_mut(to).may_write = Some(term);
         self.order(core, Action::Promote { node: to, term, reach, within });
+        false
     }
 
     /// What the one that `to` follows had written when it was fenced. It must be there still: what it had alone can come from nobody else.

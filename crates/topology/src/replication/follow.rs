@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::external::is_external;
 use super::sight::{answers, own};
 use super::{Action, Replication, retry_at};
 use crate::core::Core;
@@ -31,7 +32,7 @@ pub(super) enum Followed {
 impl Replication {
     /// After the plan has done its part.
     pub fn act(&mut self, core: &mut Core) {
-        if core.settings.replication.dry_run || !self.decided {
+        if core.settings.replication.dry_run || !self.decided || is_external(core) {
             return;
         }
         let Some(sole) = self.sole_writer(core) else { return };

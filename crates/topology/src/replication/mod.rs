@@ -9,6 +9,7 @@
 //!                               ├──> successor      who takes over, and what that may lose
 //!                               ├──> start          who writes when nobody has been decided on in this life
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
+//!                               ├──> external       another manager moves the primary: who is writable is followed
 //!                               └──> follow         every other server is read only and follows the primary
 //! ```
 //!
@@ -20,6 +21,7 @@
 pub mod action;
 mod change;
 pub mod channel;
+mod external;
 mod follow;
 mod receiving;
 pub mod settings;
@@ -37,8 +39,10 @@ use self::action::Kind;
 pub use self::action::{Action, Outcome};
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
+use self::external::Writable;
+pub(crate) use self::external::is_external;
 use self::follow::Followed;
-pub use self::settings::{FailoverPolicy, Settings};
+pub use self::settings::{FailoverPolicy, Manager, Settings};
 use self::sight::{LastWord, Said};
 pub use self::status::{ReplicationStatus, SemiSync};
 use self::witness::Asked;
@@ -72,6 +76,8 @@ pub(crate) struct Replication {
     lost_since: Option<Now>,
     /// When the last automatic failover was decided on.
     failed_over: Option<Now>,
+    /// Where another manager moves the primary.
+    writable: Writable,
 }
 
 /// What is held true of a server as part of the setup.
@@ -118,6 +124,7 @@ impl Replication {
             forced: None,
             lost_since: None,
             failed_over: None,
+            writable: Writable::default(),
         }
     }
 
@@ -152,6 +159,11 @@ impl Replication {
             Outcome::Reconnected { node, receives, .. } => self.reconnected(core, node, receives),
             Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
         }
+    }
+
+    /// Somebody is about to move the primary, or that is over.
+    pub fn announce(&mut self, announced: bool) {
+        self.writable.announced = announced;
     }
 
     /// The server that was to take over has answered.

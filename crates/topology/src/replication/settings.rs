@@ -13,6 +13,17 @@ pub enum FailoverPolicy {
     Manual,
 }
 
+/// Who decides which server is the primary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Manager {
+    /// This program.
+    #[default]
+    Understudy,
+    /// Another one: whoever is writable is followed, and no server is given an order.
+    External,
+}
+
 /// How the loss of the primary is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -26,6 +37,8 @@ pub struct Settings {
     pub behind_max: Duration,
     /// Nothing is done that was not ordered: no failover, no server made read only, none told whom to follow. What would have been done is said.
     pub dry_run: bool,
+    /// Who moves the primary. With another manager the settings above mean nothing.
+    pub manager: Manager,
 }
 
 impl Default for Settings {
@@ -35,6 +48,7 @@ impl Default for Settings {
             failover_gap: Duration::from_secs(60),
             behind_max: Duration::from_secs(30),
             dry_run: false,
+            manager: Manager::default(),
         }
     }
 }

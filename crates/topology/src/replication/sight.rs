@@ -9,6 +9,7 @@ use protocol::gtid::mariadb::{Run, Runs, State};
 use protocol::gtid::{History, Position};
 
 use super::Replication;
+use super::external::is_external;
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
 use crate::NodeId;
@@ -97,6 +98,9 @@ impl Replication {
             let behind = if lag > LAG_ALIKE_S { lag } else { 0 };
             core.node_mut(id).behind = u32::try_from(behind).unwrap_or(u32::MAX);
         }
+        if is_external(core) {
+            self.look_who_is_writable(core);
+        }
     }
 
     /// Its link stands anew. A primary that ended and began again may lack what it had, and what others have of it: it is not written before
@@ -109,7 +113,7 @@ impl Replication {
         if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
             self.server_mut(id).relinked = true;
         }
-        if core.writer == Some(id) {
+        if core.writer == Some(id) && !is_external(core) {
             let server = self.server_mut(id);
             server.uncompared = Some(core.now);
             server.relinked = true;
@@ -128,6 +132,7 @@ impl Replication {
 
     /// The server said this.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
+        self.note_writable(id, status.read_only);
         if core.writer == Some(id) {
             self.compare_new_link(core, id, status, asked);
             if self.fence.is_none() {
@@ -240,6 +245,9 @@ impl Replication {
 
     /// It waits for a comparison without which nobody follows a new primary.
     pub fn is_unclear(&self, core: &Core) -> bool {
+        if is_external(core) {
+            return self.is_watched(core);
+        }
         let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return false };
         let since = self.server(primary).writable_since;
         let is_new = since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER);
@@ -252,6 +260,9 @@ impl Replication {
 
     /// What speaks against a server that answers, beside its own words.
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        if is_external(core) {
+            return self.against_followed(core, id);
+        }
         let node = core.node(id);
         let status = own(node).filter(|status| !status.galera)?;
         let Some(primary) = core.writer else { return before_the_first(core, id) };
@@ -314,12 +325,12 @@ fn at_most(errant: &Runs, node: &str) -> String {
 }
 
 /// The name of the server at that address, or the address.
-fn called<'a>(core: &'a Core, address: &'a str) -> &'a str {
+pub(super) fn called<'a>(core: &'a Core, address: &'a str) -> &'a str {
     core.nodes.iter().find(|node| node.address == address).map_or(address, |node| &node.name)
 }
 
 /// Nobody was decided on yet: the one that takes writes, and none when that are several.
-fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
+pub(super) fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
     let writing: Vec<&str> =
         core.nodes.iter().filter(|node| writes(node)).map(|node| node.name.as_str()).collect();
     if writing.len() > 1 && writes(core.node(id)) {

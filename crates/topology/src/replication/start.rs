@@ -9,6 +9,7 @@
 //! first start, when nothing is known of that primary.
 
 use super::Replication;
+use super::external::is_external;
 use super::sight::{answers, history, own, writes};
 use crate::NodeId;
 use crate::core::Core;
@@ -19,6 +20,13 @@ use crate::group::Heir;
 impl Replication {
     /// Who is to write. `time_up`: whoever has not been heard by now is not waited for.
     pub fn start(&mut self, core: &mut Core, time_up: bool) -> Heir {
+        if is_external(core) {
+            return if time_up {
+                self.follow_writable(core)
+            } else {
+                Heir::Soon("not every server has been heard yet".into())
+            };
+        }
         let heir = self.first_primary(core, time_up);
         let Heir::This(to) = heir else { return heir };
         let others = ids(&core.nodes).any(|id| id != to && writes(core.node(id)));

@@ -12,6 +12,7 @@ use protocol::gtid::Position;
 use protocol::gtid::mariadb::{Gtid, State};
 
 use super::channel::Channel;
+use super::external::is_external;
 use super::settings::FailoverPolicy;
 use super::sight::{all_of, answers, has_each, history, own};
 use super::status::ReplicationStatus;
@@ -32,6 +33,9 @@ fn names(core: &Core, ids: &[NodeId]) -> String {
 impl Replication {
     /// Who takes over from `lost`; `ordered`: an operator has moved the primary anyway, so that nothing forbids it.
     pub fn heir(&mut self, core: &mut Core, lost: NodeId, ordered: bool) -> Heir {
+        if is_external(core) {
+            return self.follow_from(core, lost);
+        }
         match self.veto(core, lost) {
             Some(Veto::Lives { why, serves }) => return Heir::Stay { why, serves },
             Some(Veto::Waits) => {
@@ -76,6 +80,9 @@ impl Replication {
 
     /// The most advanced of those that may. `failed` has just tried in vain: another is taken when it has as much.
     pub fn choose(&mut self, core: &mut Core, lost: NodeId, failed: Option<NodeId>) -> Heir {
+        if is_external(core) {
+            return self.follow_writable(core);
+        }
         self.lost_since = self.lost_since.max(core.node(lost).lost_at);
         if let Some(wait) = self.unheard(core, lost) {
             return Heir::Soon(wait);
@@ -326,6 +333,9 @@ impl Replication {
 
     /// What is lost when `to` takes over from `lost`, to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
+        if is_external(core) {
+            return String::new();
+        }
         if to == lost {
             return "; no other server that answers has more".into();
         }

@@ -3,7 +3,7 @@
 //! `UNDERSTUDY_BLESS=1 cargo test -p topology --test replication decisions` rewrites what comes out; the change is then to be read as a diff.
 //!
 //! ```text
-//!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [manual] [dry-run] [gap=60]
+//!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [manual] [dry-run] [external] [gap=60]
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
 //!   db2 delayed                   it is kept behind on purpose
@@ -13,6 +13,7 @@
 //!   db1 vanish | return           no packet gets from or to it
 //!   db1 unseen | seen             only we do not reach it
 //!   db1 errant | writable         a transaction of its own that nobody else has | another hand makes it writable
+//!   db1 read-only | db3 follows db2   another hand makes it so
 //!   db2 alone                     another hand makes it follow nobody
 //!   db1 stuck lock | space | hung | unacknowledged | free     it answers and does not commit | it does again
 //!   db2 refuses                   the next order to it fails
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use topology::heartbeat::Stall;
 use topology::order::Order;
-use topology::replication::FailoverPolicy;
+use topology::replication::{FailoverPolicy, Manager};
 use topology::{NodeId, Term};
 
 use crate::world::World;
@@ -82,6 +83,9 @@ fn begin(words: &[&str]) -> World {
     if words.contains(&"manual") {
         replication.failover = FailoverPolicy::Manual;
     }
+    if words.contains(&"external") {
+        replication.manager = Manager::External;
+    }
     if let Some(gap) = given("gap=") {
         replication.failover_gap = Duration::from_secs_f64(gap.parse().unwrap());
     }
@@ -126,6 +130,11 @@ fn place(world: &World, name: &str) -> usize {
 }
 
 fn happen(world: &mut World, node: usize, what: &[&str]) {
+    if let ["follows", source] = what {
+        let source = place(world, source);
+        world.servers[node].follow(source);
+        return;
+    }
     let now = world.now;
     let uid = world.uid + 1;
     let server = &mut world.servers[node];
@@ -137,6 +146,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
         ["freeze"] => server.frozen = true,
         ["thaw"] => server.frozen = false,
         ["writable"] => server.read_only = false,
+        ["read-only"] => server.read_only = true,
         ["alone"] => {
             server.stop_threads();
             server.source = None;

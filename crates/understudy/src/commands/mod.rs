@@ -85,7 +85,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Errant(errant) => errant.run(),
-        Command::Settings(show) => Ok(show.run()),
+        Command::Settings(show) => show.run(),
         Command::Errors(errors) => Ok(errors.run()),
         Command::Vip(vip) => vip.run(),
         Command::Lab(lab) => {

@@ -1,9 +1,13 @@
-//! `understudy settings`: the table of settings.
+//! `understudy settings`: the table of settings; or an MHA site's configuration as Understudy's.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::exit::{Failure, Outcome};
+use crate::mha;
+use crate::mha::conf::Conf;
 use crate::settings::page;
 
 /// Every setting with its default, what is allowed, and what it means.
@@ -12,12 +16,26 @@ pub struct ShowSettings {
     /// As the page of the documentation
     #[arg(long)]
     markdown: bool,
+    /// Print a configuration that serves the servers of this MHA configuration, its passwords included
+    #[arg(long, value_name = "APP.CNF", conflicts_with = "markdown")]
+    from_mha: Option<PathBuf>,
+    /// With --from-mha: MHA's global configuration [default: /etc/masterha_default.cnf, if it exists]
+    #[arg(long, value_name = "FILE", requires = "from_mha")]
+    mha_global: Option<PathBuf>,
 }
 
 impl ShowSettings {
     /// Prints it.
-    pub fn run(&self) -> ExitCode {
-        print!("{}", if self.markdown { page::markdown() } else { page::text() });
-        ExitCode::SUCCESS
+    pub fn run(&self) -> Outcome {
+        let text = match &self.from_mha {
+            Some(file) => {
+                let conf = Conf::read(file, self.mha_global.as_deref()).map_err(Failure::Usage)?;
+                mha::moved::configuration(&conf)
+            }
+            None if self.markdown => page::markdown(),
+            None => page::text(),
+        };
+        print!("{text}");
+        Ok(ExitCode::SUCCESS)
     }
 }

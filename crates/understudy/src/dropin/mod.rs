@@ -1,21 +1,32 @@
 //! Drop-ins: under another tool's name, the program is that tool.
 //!
-//! Enters: argv\[0\], so a link `clustercheck -> understudy` is all that an installation needs. Leaves: an exit code, or nothing when
+//! Enters: argv\[0\], so a link `clustercheck -> understudy` is all that an installation needs; MHA's names also as the first argument
+//! (`understudy masterha_master_switch ...`). Leaves: an exit code, or nothing when
 //! the name is none of theirs.
 
 mod clustercheck;
+mod masterha;
 mod pyclustercheck;
 mod sysconfig;
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs the tool that the program was called as.
 pub fn run() -> Option<ExitCode> {
-    let called = std::env::args_os().next()?;
-    match Path::new(&called).file_name()?.to_str()? {
+    let mut arguments = std::env::args_os();
+    let called = arguments.next()?;
+    let name = Path::new(&called).file_name()?.to_str()?;
+    match name {
         "clustercheck" => Some(clustercheck::run()),
         "pyclustercheck" => Some(pyclustercheck::run()),
-        _ => None,
+        _ => {
+            // Text that is no text fits no option either.
+            let mut rest: VecDeque<String> =
+                arguments.map(|text| text.to_string_lossy().into_owned()).collect();
+            let name = if name.starts_with("masterha_") { name.to_owned() } else { rest.pop_front()? };
+            if name.starts_with("masterha_") { masterha::run(&name, rest.into()) } else { None }
+        }
     }
 }

@@ -20,7 +20,7 @@ use password::PasswordSource;
 use problem::{Problem, Problems};
 use table as t;
 use topology::kind::Kind;
-use topology::replication::FailoverPolicy;
+use topology::replication::{FailoverPolicy, Manager};
 use topology::settings::{EvictPolicy, SilencePolicy, Writers};
 
 /// Where the configuration is looked for when nobody says.
@@ -39,11 +39,13 @@ pub struct Settings {
     pub kind: Kind,
     /// One writer, or all.
     pub writers: Writers,
+    /// Who moves the primary.
+    pub manager: Manager,
     /// The nodes, in the file's order.
     pub nodes: Vec<Node>,
     /// The account and habits of the probes.
     pub monitor: Monitor,
-    /// What concerns a primary with replicas; `None` with another kind.
+    /// What concerns a primary with replicas; `None` with another kind, and where another manager moves the primary.
     pub replication: Option<Replication>,
     /// Where to listen.
     pub listen: Listen,
@@ -264,13 +266,25 @@ fn together(document: &mut Document) {
 /// Settings of another kind of cluster would do nothing: whoever wrote them expects something of them.
 fn fits_kind(document: &mut Document) {
     let is_replication = document.value(&t::CLUSTER_KIND) == Some(Value::Text("replication".into()));
-    if !is_replication {
+    let is_external = is_external(document);
+    if is_external && !is_replication {
+        let text = "cluster.manager = \"external\" is for cluster.kind = \"replication\" only: take it out";
+        document.problem(document.line(t::CLUSTER_MANAGER.path), text);
+    }
+    if !is_replication || is_external {
         let others = [&t::REPLICATION_USER, &t::REPLICATION_FAILOVER, &t::REPLICATION_GAP];
         let rows = password::REPLICATION.all().into_iter().chain(others);
         for row in rows.filter(|row| document.has(row)).collect::<Vec<_>>() {
-            let text = format!("{} is for cluster.kind = \"replication\" only: take it out", row.path);
+            let with = if is_replication {
+                "cluster.manager = \"understudy\""
+            } else {
+                "cluster.kind = \"replication\""
+            };
+            let text = format!("{} is for {with} only: take it out", row.path);
             document.problem(document.line(row.path), text);
         }
+    }
+    if !is_replication {
         return;
     }
     for row in [&t::MONITOR_EVICT, &t::MONITOR_SILENT, &t::MONITOR_STOP_GRACE] {
@@ -287,11 +301,15 @@ fn fits_kind(document: &mut Document) {
     }
     if document.has(&t::REPLICATION_USER) {
         password::REPLICATION.check(document);
-    } else {
+    } else if !is_external {
         let text = "cluster.replication.user is missing: with cluster.kind = \"replication\" the account that replicas log in with at \
                     the primary must be given";
         document.problem(document.line(t::CLUSTER_KIND.path), text);
     }
+}
+
+fn is_external(document: &Document) -> bool {
+    document.value(&t::CLUSTER_MANAGER) == Some(Value::Text("external".into()))
 }
 
 fn unique(document: &mut Document, row: &t::Row) {
@@ -368,6 +386,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             "all" => Writers::All,
             _ => return None,
         },
+        manager: if is_external(document) { Manager::External } else { Manager::Understudy },
         nodes: nodes.collect::<Option<_>>()?,
         monitor: Monitor {
             user: get(&t::MONITOR_USER).text()?,

@@ -76,6 +76,9 @@ settings! {
     CLUSTER_WRITERS = "cluster.writers", Choice(&["one", "all"]), Toml("\"one\""),
         "\"one\": one node takes all sessions and the others stand by. \"all\": every synced node takes sessions, the least busy first; Galera only.";
 
+    CLUSTER_MANAGER = "cluster.manager", Choice(&["understudy", "external"]), Toml("\"understudy\""),
+        "Who moves the primary. \"understudy\": this program. \"external\", for kind = \"replication\": another one (MHA, orchestrator, an administrator); whichever server is the only writable one (read_only = OFF) is followed, statements wait while none or several are, and no server is given an order.";
+
     NODE_NAME = "cluster.node.name", Name, Required,
         "The node's name in orders, status and logs. It need not be its wsrep_node_name.";
     NODE_ADDRESS = "cluster.node.address", Address, Required,

@@ -61,6 +61,19 @@ fn replicating() -> String {
 }
 
 #[test]
+fn another_manager_moves_a_primary_and_needs_no_account_of_replicas() {
+    use topology::replication::Manager;
+    let external = GOOD.replace("id = 5", "kind = \"replication\"\nmanager = \"external\"");
+    let s = parse(&external).unwrap();
+    assert_eq!((s.manager, s.replication.is_none()), (Manager::External, true));
+    assert_eq!(parse(&replicating()).unwrap().manager, Manager::Understudy);
+    let told = said(&(external + "[cluster.replication]\nuser = \"repl\"\npassword = \"secret\"\n"));
+    assert!(told.contains("cluster.replication.user is for cluster.manager = \"understudy\" only"), "{told}");
+    let told = said(&GOOD.replace("id = 5", "manager = \"external\""));
+    assert!(told.contains("for cluster.kind = \"replication\" only"), "{told}");
+}
+
+#[test]
 fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
     let s = parse(&replicating()).unwrap();
     assert_eq!((s.kind, s.replication.as_ref().unwrap().user.as_str()), (Kind::Replication, "repl"));

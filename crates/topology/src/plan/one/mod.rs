@@ -14,12 +14,14 @@
 //! write, eviction and barrier run side by side.
 //! Invariants: at most one lane is open; a new writer's lane opens only when its term is on disk and its barrier passed.
 
+mod informed;
 mod moving;
 mod orders;
 mod relief;
 
 use std::time::Duration;
 
+use self::informed::Informed;
 use self::moving::{Kind, Move};
 use super::{Budget, Quiet, back_off};
 use crate::action::Level;
@@ -53,12 +55,18 @@ pub(crate) struct One {
     relief_after: Now,
     /// When it was said last why it is not.
     relief_said: Option<Now>,
+    /// When another program's move was last seen to its end.
+    followed_at: Option<Now>,
 }
 
 enum Phase {
-    Starting { until: Now },
+    Starting {
+        until: Now,
+    },
     Settled,
     Moving(Box<Move>),
+    /// Another program is about to move the writer.
+    Informed(Box<Informed>),
 }
 
 impl One {
@@ -72,12 +80,17 @@ impl One {
             shaken: false,
             relief_after: Now::ZERO,
             relief_said: None,
+            followed_at: None,
         }
     }
 
     /// What runs now.
     pub fn doing(&self, core: &Core) -> Option<String> {
-        let Phase::Moving(run) = &self.phase else { return None };
+        let run = match &self.phase {
+            Phase::Moving(run) => run,
+            Phase::Informed(run) => return Some(Self::announced(core, run)),
+            Phase::Starting { .. } | Phase::Settled => return None,
+        };
         let to = core.name(run.to);
         Some(match (run.kind, run.from) {
             (Kind::Handover { .. }, Some(from)) => {
@@ -127,6 +140,7 @@ impl One {
                 Phase::Starting { until } => self.starting(core, group, until),
                 Phase::Settled => self.settled(core, group),
                 Phase::Moving(run) => self.moving(core, group, run),
+                Phase::Informed(run) => self.informed(core, group, run),
             };
             if !again {
                 break;
@@ -234,6 +248,11 @@ impl One {
                 if self.relieve(core, group, writer) {
                     return true;
                 }
+                self.open(core, writer);
+                false
+            }
+            // Whoever else takes over must be made writable first, and that is for another program.
+            Serves::Leaves if group.follows(core) => {
                 self.open(core, writer);
                 false
             }

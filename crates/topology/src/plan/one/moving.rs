@@ -145,7 +145,9 @@ impl One {
                 Way::Clear => {
                     run.barrier = Barrier::asked(now, &core.settings);
                     let is_gone = |from: &NodeId| run.kind == Kind::Failover && core.node(*from).verdict.gone;
-                    group.take_over(core, run.to, run.term, run.from.filter(is_gone), within);
+                    if group.take_over(core, run.to, run.term, run.from.filter(is_gone), within) {
+                        run.barrier = Barrier::Passed;
+                    }
                 }
                 Way::Wait => {}
                 Way::Outrun(why) => return self.next_candidate(core, group, *run, &why),
@@ -158,7 +160,7 @@ impl One {
         let on_disk = core.disk.written >= run.term;
         if quiet && on_disk && matches!(run.barrier, Barrier::Passed) && core.node(run.to).doubt.is_none() {
             group.taken_over(core, run.to);
-            self.finish(core, *run);
+            self.finish(core, group, *run);
             return true;
         }
         self.phase = Phase::Moving(run);
@@ -207,7 +209,7 @@ impl One {
         false
     }
 
-    fn finish(&mut self, core: &mut Core, run: Move) {
+    fn finish(&mut self, core: &mut Core, group: &Group, run: Move) {
         for id in ids(&core.nodes) {
             if id != run.to {
                 core.set_lane(id, LaneState::Shut);
@@ -222,8 +224,14 @@ impl One {
         core.settled();
         self.phase = Phase::Settled;
         let took = core.now.saturating_sub(run.since);
+        let why = if group.follows(core) {
+            self.followed_at = run.from.map(|_| core.now);
+            "it is the one that is writable"
+        } else {
+            "it has applied everything"
+        };
         let mut text = format!(
-            "{} writes, term {}: it has applied everything, {} after the decision",
+            "{} writes, term {}: {why}, {} after the decision",
             core.name(run.to),
             run.term,
             seconds(took)

@@ -19,6 +19,10 @@ impl One {
         budget: Budget,
         force: bool,
     ) {
+        if group.follows(core) {
+            self.inform(core, group, order, to, budget);
+            return;
+        }
         if self.fail_over_by_order(core, group, &order, to, budget, force) {
             return;
         }
@@ -66,9 +70,24 @@ impl One {
     }
 
     /// Drains a node; the writer is moved away first. `false` when it is not the writer: nothing has to be moved.
-    pub fn drain(&mut self, core: &mut Core, order: &Running, node: NodeId, budget: Budget) -> bool {
+    pub fn drain(
+        &mut self,
+        core: &mut Core,
+        group: &Group,
+        order: &Running,
+        node: NodeId,
+        budget: Budget,
+    ) -> bool {
         if core.writer != Some(node) {
             return false;
+        }
+        if group.follows(core) {
+            let text = format!(
+                "{} is the primary, and another manager moves it (cluster.manager): have that one move it first",
+                core.name(node)
+            );
+            core.refuse(order.id, "external", text);
+            return true;
         }
         let Some(writer) = self.may_order(core, order) else { return true };
         let Some(to) = self.pick(core, order, writer, None, "last_node") else { return true };

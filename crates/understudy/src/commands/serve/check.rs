@@ -5,6 +5,8 @@
 
 use std::process::ExitCode;
 
+use topology::kind::Kind;
+
 use super::{first_start, ports, servers};
 use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
@@ -33,10 +35,11 @@ pub fn run(settings: &Settings) -> Outcome {
         Ok(password) => {
             ok("the monitor's password can be read");
             match settings.replication_account() {
-                Ok(None) => nodes(settings, &password, &mut tried)?,
+                Ok(None) if settings.kind == Kind::Galera => nodes(settings, &password, &mut tried)?,
+                Ok(None) => servers(settings, &password, None, &mut tried)?,
                 Ok(Some(account)) => {
                     ok("the password that replicas log in with can be read");
-                    servers(settings, &password, &account, &mut tried)?;
+                    servers(settings, &password, Some(&account), &mut tried)?;
                 }
                 Err(problem) => tried.wrong_file(&problem.to_string()),
             }
@@ -110,7 +113,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
 fn servers(
     settings: &Settings,
     password: &str,
-    account: &manager::Account,
+    account: Option<&manager::Account>,
     tried: &mut Tried,
 ) -> Result<(), crate::exit::Failure> {
     let all = crate::runtime::start()?.block_on(servers::all(settings, password, account));

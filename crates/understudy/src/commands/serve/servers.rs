@@ -25,6 +25,9 @@ const RIGHTS: &[(&str, &str)] = &[
     ("EXECUTE", "knowing which stored functions may write"),
 ];
 
+/// Of these an account needs fewer that gives no orders.
+const RIGHTS_TO_LOOK: &[&str] = &["CONNECTION ADMIN", "TRIGGER", "EXECUTE"];
+
 /// What one says.
 pub struct Server {
     /// `@@version`.
@@ -35,11 +38,11 @@ pub struct Server {
     pub wrong: Vec<String>,
 }
 
-/// Asks every node, at the same time. `account`: what replicas log in with.
+/// Asks every node, at the same time. `account`: what replicas log in with; `None`: no orders are given.
 pub async fn all(
     settings: &Settings,
     password: &str,
-    account: &manager::Account,
+    account: Option<&manager::Account>,
 ) -> Vec<Result<Server, String>> {
     let tasks: Vec<_> = settings
         .nodes
@@ -47,9 +50,9 @@ pub async fn all(
         .map(|node| {
             let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
             let monitor = login(&settings.monitor.user, password);
-            let replicas = login(&account.user, &account.password.0);
+            let replicas = account.map(|account| login(&account.user, &account.password.0));
             let address = node.address.clone();
-            tokio::spawn(async move { ask(&address, &monitor, &replicas).await })
+            tokio::spawn(async move { ask(&address, &monitor, replicas.as_ref()).await })
         })
         .collect();
     let mut answers = Vec::new();
@@ -63,7 +66,7 @@ pub async fn all(
     answers
 }
 
-async fn ask(address: &str, monitor: &Login, replicas: &Login) -> Result<Server, LinkError> {
+async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Server, LinkError> {
     let mut link = Link::connect(address, monitor, DEADLINE).await?;
     let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
     if Flavor::of(&version) != Flavor::MariaDb {
@@ -89,13 +92,15 @@ async fn ask(address: &str, monitor: &Login, replicas: &Login) -> Result<Server,
         .collect();
     let status =
         replication::status::read(|name| variables.value_of(name), |name| status.value_of(name), channels);
-    wrong.extend(settings_wrong(&status));
-    let missing = rights_missing(&mut link).await?;
+    wrong.extend(settings_wrong(&status, replicas.is_some()));
+    let missing = rights_missing(&mut link, replicas.is_some()).await?;
     if !missing.is_empty() {
         wrong.push(lacks(&missing, monitor));
     }
     link.quit();
-    if let Err(error) = Link::connect(address, replicas, DEADLINE).await {
+    if let Some(replicas) = replicas
+        && let Err(error) = Link::connect(address, replicas, DEADLINE).await
+    {
         wrong.push(format!(
             "the account that replicas log in with, {}, is refused: {error}; run on the primary: CREATE USER '{}'@'%' IDENTIFIED BY \
              '...'; GRANT REPLICATION SLAVE ON *.* TO '{}'@'%'",
@@ -114,10 +119,13 @@ fn lacks(missing: &[String], monitor: &Login) -> String {
 }
 
 /// What keeps a server from ever being the primary.
-fn settings_wrong(status: &ReplicationStatus) -> Vec<String> {
+fn settings_wrong(status: &ReplicationStatus, gives_orders: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     if status.galera {
         wrong.push("it is a Galera node (wsrep_on is ON), and cluster.kind is \"replication\"".to_owned());
+    }
+    if !gives_orders {
+        return wrong;
     }
     for (name, is_on) in [("log_bin", status.log_bin), ("log_slave_updates", status.log_replica_updates)] {
         if !is_on {
@@ -136,7 +144,7 @@ fn settings_wrong(status: &ReplicationStatus) -> Vec<String> {
 }
 
 /// What the monitor account lacks, one sentence each.
-pub async fn rights_missing(link: &mut Link) -> Result<Vec<String>, LinkError> {
+pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<String>, LinkError> {
     let grants = link.query("SHOW GRANTS", DEADLINE).await?;
     let global: Vec<String> = (0..grants.len())
         .filter_map(|row| grants.text(row, 0))
@@ -146,7 +154,8 @@ pub async fn rights_missing(link: &mut Link) -> Result<Vec<String>, LinkError> {
     let may = |right: &str| global.iter().any(|grant| grant.contains(right));
     let mut missing = Vec::new();
     if !may("ALL PRIVILEGES") {
-        let lacked = RIGHTS.iter().filter(|(right, _)| !may(right));
+        let is_needed = |right: &str| gives_orders || RIGHTS_TO_LOOK.contains(&right);
+        let lacked = RIGHTS.iter().filter(|(right, _)| is_needed(right) && !may(right));
         missing.extend(lacked.map(|(right, why)| format!("{right} ON *.*: it is needed for {why}")));
     }
     match link.query("SELECT COUNT(*) FROM mysql.global_priv", DEADLINE).await {

@@ -135,7 +135,7 @@ async fn ask(address: &str, monitor: &Login, replicas: &Login) -> Result<Said, L
         Err(LinkError::Rejected { .. }) => false,
         Err(other) => return Err(other),
     };
-    let lacks = rights_missing(&mut link).await?;
+    let lacks = rights_missing(&mut link, true).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
     let bypass = accounts::bypass(&mut link, DEADLINE).await?;
     link.quit();

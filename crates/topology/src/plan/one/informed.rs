@@ -1,0 +1,137 @@
+//! Another program moves the writer, and an operator says that it is about to: statements wait from now on, until another node is the
+//! writer; or not, and then they go on as if nothing had been said.
+
+use super::moving::Kind;
+use super::{One, Phase};
+use crate::NodeId;
+use crate::action::Level;
+use crate::core::{Core, Running};
+use crate::fact::Now;
+use crate::finding::Serves;
+use crate::group::{Group, Heir};
+use crate::plan::Budget;
+use crate::problem::seconds;
+use crate::routes::LaneState;
+use std::time::Duration;
+
+/// An order that names no node is about a move that ended no longer ago than this.
+const JUST_MOVED: Duration = Duration::from_secs(60);
+
+/// What was said.
+pub(super) struct Informed {
+    order: Running,
+    to: Option<NodeId>,
+    until: Now,
+}
+
+impl One {
+    /// An operator informs, and waits until it is so.
+    pub(super) fn inform(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        order: Running,
+        to: Option<NodeId>,
+        budget: Budget,
+    ) {
+        let writes = |core: &Core, id: NodeId| core.node(id).lane == LaneState::Open;
+        match &mut self.phase {
+            Phase::Starting { .. } => {
+                core.refuse(order.id, "busy", format!("there is no writer yet: {}", core.why_nobody()));
+                return;
+            }
+            Phase::Moving(run)
+                if run.order.is_none() && run.kind == Kind::Failover && to.is_none_or(|to| to == run.to) =>
+            {
+                run.order = Some(order);
+                run.answer_by = budget.over();
+                return;
+            }
+            Phase::Moving(_) | Phase::Informed(_) => {
+                let doing = self.doing(core).unwrap_or_default();
+                core.refuse(order.id, "busy", format!("a {doing} is running: try again when it has ended"));
+                return;
+            }
+            Phase::Settled => {}
+        }
+        let Some(writer) = core.writer else { return };
+        let just_moved =
+            to.is_none() && self.followed_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_MOVED);
+        if (to == Some(writer) || just_moved) && writes(core, writer) {
+            let text = format!("{} is the writer already, term {}", core.name(writer), core.term);
+            core.answer_done(&order, text);
+            return;
+        }
+        let whom = to.map_or("another server", |to| core.name(to));
+        let text = format!("{}: statements wait until {whom} is writable", order.what);
+        core.hold = text.clone();
+        core.say(Level::Info, text);
+        group.announce(true);
+        self.phase = Phase::Informed(Box::new(Informed { order, to, until: budget.over() }));
+    }
+
+    /// Waits for what was announced.
+    pub(super) fn informed(&mut self, core: &mut Core, group: &mut Group, run: Box<Informed>) -> bool {
+        let Some(writer) = core.writer else { return false };
+        self.phase = Phase::Settled;
+        if core.now >= run.until {
+            group.announce(false);
+            let what = match core.node(writer).verdict.serves {
+                Serves::No => format!("no other server has become writable within {}", took(core, &run)),
+                _ => format!(
+                    "{} is still the one that is writable after {}: it goes on",
+                    core.name(writer),
+                    took(core, &run)
+                ),
+            };
+            core.say(Level::Warn, format!("{}: {what}", run.order.what));
+            core.refuse(run.order.id, "over_budget", what);
+            return true;
+        }
+        core.set_lane(writer, LaneState::Draining);
+        if core.node(writer).verdict.serves == Serves::No && !core.silent_alone(writer) {
+            match group.heir(core, writer, true) {
+                Heir::This(to) => {
+                    self.follow_announced(core, group, writer, to, *run);
+                    // What speaks against it may be over now that it is followed: it is judged again.
+                    return core.node(to).verdict.serves != Serves::No;
+                }
+                Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => core.hold = why,
+                Heir::Any => {}
+            }
+        }
+        self.phase = Phase::Informed(run);
+        false
+    }
+
+    fn follow_announced(
+        &mut self,
+        core: &mut Core,
+        group: &mut Group,
+        writer: NodeId,
+        to: NodeId,
+        run: Informed,
+    ) {
+        group.announce(false);
+        let because =
+            format!("{}, and {} {}", run.order.what, core.name(writer), core.node(writer).verdict.reason);
+        let order = match run.to {
+            Some(wanted) if wanted != to => {
+                let text = format!("{} has become writable, and not {}", core.name(to), core.name(wanted));
+                core.refuse(run.order.id, "not_writable", text);
+                None
+            }
+            _ => Some((run.order, run.until)),
+        };
+        self.replace(core, group, writer, to, &because, order);
+    }
+
+    pub(super) fn announced(core: &Core, run: &Informed) -> String {
+        let to = run.to.map_or("another server", |to| core.name(to));
+        format!("wait for {to} to be writable")
+    }
+}
+
+fn took(core: &Core, run: &Informed) -> String {
+    seconds(core.now.saturating_sub(run.order.since))
+}

@@ -1,0 +1,205 @@
+//! Another manager moves the primary (MHA, orchestrator, an administrator): nobody is given orders, and who is writable is followed.
+//!
+//! ```text
+//!   one is writable      ──> every other lane shut, its links cut ──> it says once more that it is the only one ──> its lane opens
+//!   none, or several are ──> statements wait
+//! ```
+//!
+//! A writable server that follows another is a replica that nobody made read only, unless it was read only before, or the one that it
+//! follows is by now. Invariant: the lane of a server opens only when it is the only one that is writable, by words of all that answer that
+//! were asked for after no statement could run on any other.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Replication;
+use super::settings::Manager;
+use super::sight::{answers, before_the_first, called, history, own};
+use super::words::{self, Sight};
+use crate::NodeId;
+use crate::action::Level;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::finding::{Finding, Serves, refused};
+use crate::group::{Heir, Way};
+use crate::routes::LaneState;
+
+/// So long after a change of who is writable it is no news that something is amiss: the other manager may be at work.
+const AT_WORK: Duration = Duration::from_secs(1);
+/// While somebody is at work, and so long after, the servers are asked more often.
+const WATCHED: Duration = Duration::from_secs(60);
+/// Between two questions to a server then.
+const ASK_GAP: Duration = Duration::from_millis(20);
+
+/// What is to be known of who is writable.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Writable {
+    /// Who said in this process's life that it is read only.
+    was_read_only: BTreeSet<NodeId>,
+    /// Who is a writable primary, by what each said last.
+    now: Vec<NodeId>,
+    /// That is so since then.
+    since: Now,
+    /// An operator said that the primary is about to be moved.
+    pub announced: bool,
+}
+
+/// Whether another manager moves the primary.
+pub(crate) fn is_external(core: &Core) -> bool {
+    core.settings.replication.manager == Manager::External
+}
+
+impl Replication {
+    /// The server said whether it is read only.
+    pub(super) fn note_writable(&mut self, id: NodeId, read_only: bool) {
+        if read_only {
+            self.writable.was_read_only.insert(id);
+        }
+    }
+
+    /// Who is writable by now.
+    pub(super) fn look_who_is_writable(&mut self, core: &Core) {
+        let now: Vec<NodeId> = ids(&core.nodes).filter(|id| self.is_a_primary(core, *id)).collect();
+        if now != self.writable.now {
+            self.writable.now = now;
+            self.writable.since = core.now;
+        }
+    }
+
+    fn is_a_primary(&self, core: &Core, id: NodeId) -> bool {
+        let node = core.node(id);
+        let Some(status) = own(node).filter(|status| answers(node) && !status.read_only && !status.galera)
+        else {
+            return false;
+        };
+        let is_closed = |address: &str| {
+            core.nodes.iter().any(|node| {
+                node.address == address && answers(node) && own(node).is_some_and(|status| status.read_only)
+            })
+        };
+        self.writable.was_read_only.contains(&id)
+            || status.channels.iter().all(|channel| is_closed(&channel.source))
+    }
+
+    /// The one that is writable.
+    pub(super) fn follow_writable(&self, core: &Core) -> Heir {
+        let writable = &self.writable;
+        let is_settled = core.now.saturating_sub(writable.since) >= AT_WORK;
+        match &*writable.now {
+            [one] => Heir::This(*one),
+            [] if is_settled => Heir::Nobody(format!("no server is writable: {}", core.why_nobody())),
+            [] => Heir::Soon(format!("no server is writable just now: {}", core.why_nobody())),
+            several if self.is_confirmed(core) => Heir::Nobody(format!(
+                "{} are writable, and who is the primary cannot be told: make all but one read only",
+                names(core, several)
+            )),
+            several => Heir::Soon(format!("{} are writable just now: they are asked", names(core, several))),
+        }
+    }
+
+    /// Who takes over from `lost`.
+    pub(super) fn follow_from(&self, core: &Core, lost: NodeId) -> Heir {
+        match self.follow_writable(core) {
+            Heir::This(one) if one == lost => {
+                let node = core.node(one);
+                Heir::Soon(format!("{} {}, and no other server is writable", node.name, node.verdict.reason))
+            }
+            other => other,
+        }
+    }
+
+    /// All that are writable have said so since they were first seen together: no order of events is left in which they took turns.
+    fn is_confirmed(&self, core: &Core) -> bool {
+        self.writable.now.iter().all(|id| core.node(*id).answered_since(self.writable.since))
+    }
+
+    /// What speaks against a server beside its own words.
+    pub(super) fn against_followed(&self, core: &Core, id: NodeId) -> Option<Finding> {
+        let node = core.node(id);
+        let status = own(node).filter(|status| !status.galera)?;
+        let several = &self.writable.now;
+        if several.len() > 1 && several.contains(&id) && self.is_confirmed(core) {
+            let others: Vec<NodeId> = several.iter().copied().filter(|other| *other != id).collect();
+            let text = format!("is writable, and so is {}", names(core, &others));
+            return Some(refused("two_primaries", text));
+        }
+        if self.fence.as_ref().is_some_and(|fence| fence.to == id) {
+            return None;
+        }
+        let Some(primary) = core.writer else { return before_the_first(core, id) };
+        if primary == id {
+            let counts = self.server(id).writable_since.is_none_or(|since| node.answered_since(since));
+            return (counts && status.read_only)
+                .then(|| refused("read_only", "is read only: read_only is set".into()));
+        }
+        let primary = core.node(primary);
+        let sight = Sight {
+            status,
+            source: status.source().map_or("", |channel| called(core, &channel.source)),
+            primary: Some((&primary.name, &primary.address)),
+            primary_answers: answers(primary) && primary.verdict.serves != Serves::No,
+            errant: self.server(id).errant.as_deref(),
+        };
+        words::replica(&sight)
+    }
+
+    /// Whether the lane of `to` may be opened.
+    pub(super) fn clear_to_follow(&mut self, core: &mut Core, to: NodeId) -> Way {
+        let others: Vec<NodeId> = ids(&core.nodes).filter(|id| *id != to).collect();
+        for id in &others {
+            core.set_lane(*id, LaneState::Shut);
+        }
+        if others.iter().any(|id| !core.node(*id).links_gone()) {
+            return Way::Wait;
+        }
+        let now = core.now;
+        let Some(fence) = &mut self.fence else { return Way::Wait };
+        let (term, since) = (fence.term, *fence.quiet_since.get_or_insert(now));
+        if self.writable.now != [to] {
+            return Way::Outrun("is not the only server that is writable any more".into());
+        }
+        let is_late = |id: &NodeId| answers(core.node(*id)) && !core.node(*id).answered_since(since);
+        let late: Vec<NodeId> = ids(&core.nodes).filter(is_late).collect();
+        for id in &late {
+            core.ask_probe(*id);
+        }
+        if !late.is_empty() || !answers(core.node(to)) || core.disk.written < term {
+            return Way::Wait;
+        }
+        self.tell_what_it_lacks(core, to);
+        Way::Clear
+    }
+
+    /// The other manager may have lost something. Nothing can be done about it here, but it is said.
+    fn tell_what_it_lacks(&self, core: &mut Core, to: NodeId) {
+        let Some(from) = core.writer.filter(|from| *from != to && answers(core.node(*from))) else { return };
+        let state = |id: NodeId| own(core.node(id)).and_then(history).unwrap_or_default();
+        let lacking = state(from).minus(&state(to));
+        if !lacking.is_empty() {
+            let text = format!(
+                "{} was made the primary by another manager without what {} has: {lacking}",
+                core.name(to),
+                core.name(from)
+            );
+            core.say(Level::Error, text);
+        }
+    }
+
+    /// Somebody is at work, and the servers are asked more often.
+    pub(super) fn is_watched(&self, core: &Core) -> bool {
+        let recent = core.now.saturating_sub(self.writable.since) < WATCHED;
+        let moves = self.fence.is_some() || self.writable.now.first() != core.writer.as_ref();
+        let several = self.writable.now.len() > 1;
+        let late = |id: NodeId| {
+            let node = core.node(id);
+            node.answered_at.is_none_or(|at| core.now.saturating_sub(at) >= ASK_GAP)
+        };
+        (self.writable.announced || (recent && (moves || several)))
+            && ids(&core.nodes).any(|id| answers(core.node(id)) && late(id))
+    }
+}
+
+fn names(core: &Core, ids: &[NodeId]) -> String {
+    ids.iter().map(|id| core.name(*id)).collect::<Vec<_>>().join(" and ")
+}

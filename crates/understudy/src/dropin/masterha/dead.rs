@@ -1,0 +1,245 @@
+//! A master that is dead: by `masterha_master_switch --master_state=dead`, or found by `masterha_manager`.
+//!
+//! ```text
+//!   Phase 1  it is dead, the others answer, no failover was done lately
+//!   Phase 2  failover script: stop, shutdown script
+//!   Phase 3  the replica that has most applies all of it, and is writable ── failover script: start
+//!   Phase 4  the others follow it
+//!   Phase 5  it follows nobody ── report script
+//! ```
+//!
+//! A running Understudy has mostly done phases 3 to 5 by then: the scripts are called all the same, for whoever bypasses it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::Outcome;
+use super::log::Log;
+use super::master_switch::{KNOWN_WITHIN, chosen, confirm, followers, remove};
+use super::options::Options;
+use super::scripts::{self, Call, FAILOVER};
+use super::site::{For, Site};
+use super::workdir::Workdir;
+use crate::mha::conf::{Conf, Server};
+
+/// One that still answers after this time is not dead.
+const DEAD_WITHIN: Duration = Duration::from_secs(5);
+/// How long the promotion may take: all that was received is applied first.
+const PROMOTION: Duration = Duration::from_secs(60);
+/// Between two tries while the servers are being asked.
+const LOOK: Duration = Duration::from_millis(100);
+/// Done, but.
+const PARTIALLY: u8 = 10;
+/// What the brain says of a candidate of which it cannot prove that it has everything.
+const BY_FORCE: &str = " takes over only by an order with force";
+
+/// By order.
+pub fn run(log: &Log, conf: &Conf, options: &Options) -> Outcome {
+    let host = options
+        .get("dead_master_host")
+        .ok_or("--dead_master_host=<dead_master_hostname> must be set.".to_owned())?;
+    let dead = conf
+        .find(host, options.port("dead_master_port")?)
+        .ok_or_else(|| format!("{host} does not exist in {}", conf.file.display()))?;
+    log.info(&format!(
+        "MHA::MasterFailover version 0.58, as Understudy {} does it.",
+        env!("CARGO_PKG_VERSION")
+    ));
+    log.info("Starting master failover.");
+    if options.number("interactive", 1)? != 0 {
+        confirm(&format!("Master {} is dead. Proceed? (yes/NO): ", dead.shown()))?;
+    }
+    let site = Site::find(conf, options, log, For::Replace(dead))?;
+    fail_over(log, conf, options, &site, dead)
+}
+
+/// The whole of it; leaves APP.failover.complete, or APP.failover.error.
+pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &Server) -> Outcome {
+    let workdir = Workdir::of(conf, options.get("workdir"));
+    log.info("");
+    log.info("* Phase 1: Configuration Check Phase..");
+    log.info("");
+    may_again(&workdir, options)?;
+    let is_gone = |status: &Value| {
+        !site.is_alive(status, dead)
+            && !site.node(status, dead)["state"].is_null()
+            && site.node(status, dead)["state"] != "unknown"
+    };
+    if let Err(status) = site.wait(DEAD_WITHIN, is_gone) {
+        let state =
+            site.node(&status, dead)["reason"].as_str().unwrap_or("its state is not known").to_owned();
+        return Err(
+            format!("The master {} is not dead: {state}. Use --master_state=alive", dead.shown()).into()
+        );
+    }
+    log.info("Dead Servers:");
+    log.info(&format!("  {}", dead.shown()));
+    log.info("** Phase 1: Configuration Check Phase completed.");
+    let app = conf.app();
+    match recover(log, conf, site, options, dead) {
+        Ok((new, is_late)) => {
+            let end =
+                if is_late { "done, but recovery of some slaves failed." } else { "completed successfully." };
+            let text = format!("Master failover to {} {end}", new.shown());
+            workdir.write("failover.complete", &format!("{text}\n"))?;
+            let subject =
+                format!("{app}: MySQL Master failover {} to {} succeeded", dead.shown(), new.shown());
+            log.info("");
+            log.info("----- Failover Report -----");
+            log.info("");
+            log.info(&format!("{subject}\n\nMaster {} is down!\n\n{text}", dead.shown()));
+            let replicas: Vec<&str> = others(conf, dead, new).iter().map(|server| server.host()).collect();
+            let about = (dead.host(), Some(new.host()));
+            scripts::report(log, conf, about, &replicas.join(","), &subject, &text);
+            if options.has("remove_dead_master_conf") || options.has("remove_orig_master_conf") {
+                remove(conf, dead)?;
+                log.info(&format!("Deleted {} entry from {} .", dead.block, conf.file.display()));
+            }
+            Ok(if is_late { PARTIALLY } else { 0 })
+        }
+        Err(why) => {
+            workdir.write("failover.error", &format!("{why}\n"))?;
+            let subject = format!("{app}: MySQL Master failover {} failed", dead.shown());
+            scripts::report(log, conf, (dead.host(), None), "", &subject, &why);
+            Err(why.into())
+        }
+    }
+}
+
+/// Phases 2 to 5. `true`: some replicas do not follow.
+fn recover<'a>(
+    log: &Log,
+    conf: &'a Conf,
+    site: &Site,
+    options: &Options,
+    dead: &'a Server,
+) -> Result<(&'a Server, bool), String> {
+    log.info("");
+    log.info("* Phase 2: Dead Master Shutdown Phase..");
+    log.info("");
+    log.info("Forcing shutdown so that applications never connect to the current master..");
+    let is_reachable = options.get("ssh_reachable") == Some("1");
+    let command = if is_reachable { "stopssh" } else { "stop" };
+    scripts::call(log, conf, Call { key: FAILOVER, command, orig: dead, new: None, more: Vec::new() })?;
+    scripts::shutdown(log, dead)?;
+    log.info("* Phase 2: Dead Master Shutdown Phase completed.");
+    log.info("");
+    log.info("* Phase 3: Master Recovery Phase..");
+    log.info("");
+    log.info("* Phase 3.1: Getting Latest Slaves Phase..");
+    log.info("");
+    let new = promoted(log, conf, site, options, dead)?;
+    log.info("Executing master IP activate script:");
+    scripts::call(
+        log,
+        conf,
+        Call { key: FAILOVER, command: "start", orig: dead, new: Some(new), more: Vec::new() },
+    )?;
+    log.info("* Phase 3: Master Recovery Phase completed.");
+    log.info("");
+    log.info("* Phase 4: Slaves Recovery Phase..");
+    log.info("");
+    log.info("* Phase 4.1: Starting Slaves in parallel..");
+    log.info("");
+    let is_late = followers(log, site, &others(conf, dead, new), new);
+    log.info("");
+    log.info("* Phase 5: New master cleanup phase..");
+    log.info("");
+    log.info(&format!("  {}: Resetting slave info succeeded.", new.host()));
+    Ok((new, is_late))
+}
+
+/// The new master: by our order, or by a running Understudy that has done it already.
+fn promoted<'a>(
+    log: &Log,
+    conf: &'a Conf,
+    site: &Site,
+    options: &Options,
+    dead: &'a Server,
+) -> Result<&'a Server, String> {
+    let is_over = |status: &Value| {
+        let primary = site.primary(conf, status).filter(|primary| primary.block != dead.block)?;
+        (status["gate"] == "open").then_some(primary)
+    };
+    let status = site.status()?;
+    if let Some(new) = is_over(&status) {
+        log.info(&format!("Understudy has made {} the master already.", new.shown()));
+        return Ok(new);
+    }
+    log.info("* Phase 3.3: Determining New Master Phase..");
+    log.info("");
+    let others: Vec<&Server> = conf.servers.iter().filter(|server| server.block != dead.block).collect();
+    let named = match options.get("new_master_host") {
+        Some(_) => Some(chosen(conf, options, &others, dead)?),
+        None => None,
+    };
+    log.info("* Phase 3.3: New Master Recovery Phase..");
+    log.info("");
+    let until = Instant::now() + KNOWN_WITHIN;
+    let mut said = loop {
+        let said = site.switchover(named, PROMOTION, false);
+        // While the servers are being asked, it is not clear yet who has most.
+        let is_soon = said.as_ref().is_err_and(|why| {
+            why.contains("try again") || why.contains("is asked") || why.contains("being asked")
+        });
+        if !is_soon || Instant::now() > until {
+            break said;
+        }
+        std::thread::sleep(LOOK);
+    };
+    if let Err(why) = &said
+        && let Some((before, _)) = why.split_once(BY_FORCE)
+        && let Some(best) = before.rsplit([' ', ';']).next().and_then(|name| site.server(conf, name))
+        && named.is_none_or(|named| named.block == best.block)
+    {
+        // That is what MHA does: it takes the one that has most, and what that has is all that is known.
+        log.warning(&format!("{why}. It is ordered: {} has most of those that answer.", best.shown()));
+        said = site.switchover(Some(best), PROMOTION, true);
+    }
+    match said {
+        Ok(sentence) => log.info(&sentence),
+        Err(why) => {
+            // A running Understudy may have been faster.
+            let status = site.status()?;
+            return is_over(&status).ok_or(why);
+        }
+    }
+    let status = site.status()?;
+    let new = is_over(&status).ok_or("the new master is not known")?;
+    log.info(&format!("New master is {}", new.shown()));
+    log.info(&format!("Setting read_only=0 on {}.. ok.", new.shown()));
+    Ok(new)
+}
+
+fn others<'a>(conf: &'a Conf, dead: &Server, new: &Server) -> Vec<&'a Server> {
+    let is_other = |server: &&Server| server.block != dead.block && server.block != new.block;
+    conf.servers.iter().filter(is_other).collect()
+}
+
+/// MHA fails over once, and then not again for a time.
+fn may_again(workdir: &Workdir, options: &Options) -> Result<(), String> {
+    if options.has("ignore_last_failover") {
+        workdir.remove("failover.error");
+        return Ok(());
+    }
+    if workdir.age("failover.error").is_some() {
+        let file = workdir.file("failover.error");
+        return Err(format!(
+            "Failover error flag file {} exists: the last failover failed. Look at the servers, then remove it",
+            file.display()
+        ));
+    }
+    let minutes = options.number("last_failover_minute", 480)?;
+    match workdir.age("failover.complete") {
+        Some(age) if age < Duration::from_secs(minutes * 60) => {
+            let file = workdir.file("failover.complete");
+            Err(format!(
+                "Last failover was done {} s ago. Current time is too early to do failover again. If you want to do failover, remove {} , or set --ignore_last_failover",
+                age.as_secs(),
+                file.display()
+            ))
+        }
+        _ => Ok(()),
+    }
+}

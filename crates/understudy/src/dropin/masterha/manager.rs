@@ -1,0 +1,128 @@
+//! `masterha_manager`: watches until the master is dead, fails over once, and ends.
+//!
+//! ```text
+//!   INITIALIZING_MONITOR ──> PING_OK ──> PING_FAILED ──> FAILOVER_RUNNING ──> ends, 0    (1, and APP.failover.error, when it fails)
+//! ```
+//!
+//! What is seen, and when a master is dead, is Understudy's: a running one that fails over by itself has done so mostly before the
+//! scripts are called.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::log::Log;
+use super::master_switch::{KNOWN_WITHIN, read_conf};
+use super::options::{Options, Takes};
+use super::site::{For, Site};
+use super::workdir::Workdir;
+use super::{Outcome, dead};
+use crate::mha::conf::{Conf, Server};
+
+use Takes::{Nothing, Value as Text};
+
+const OPTIONS: &[(&str, Takes)] = &[
+    ("help", Nothing),
+    ("version", Nothing),
+    ("conf", Text),
+    ("global_conf", Text),
+    ("manager_log", Text),
+    ("manager_workdir", Text),
+    ("workdir", Text),
+    ("last_failover_minute", Text),
+    ("ignore_last_failover", Nothing),
+    ("ignore_fail_on_start", Nothing),
+    ("ignore_binlog_server_error", Nothing),
+    ("remove_dead_master_conf", Nothing),
+    ("wait_on_monitor_error", Text),
+    ("wait_on_failover_error", Text),
+    ("skip_check_ssh", Nothing),
+    ("ssh_reachable", Text),
+    ("new_master_host", Text),
+    ("new_master_port", Text),
+];
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// A master whose process is gone for so long is to be replaced, though nobody has been proposed.
+const DEAD_FOR: Duration = Duration::from_secs(10);
+/// Between two signs of life in the file.
+const TOUCH: Duration = Duration::from_secs(1);
+
+pub fn run(log: Log, arguments: Vec<String>) -> Outcome {
+    let options = Options::read(arguments, OPTIONS)?;
+    let conf = read_conf(&log, &options)?;
+    let log = match options.get("manager_log").or_else(|| conf.get("manager_log")) {
+        Some(file) => log.to(file.as_ref())?,
+        None => log,
+    };
+    let outcome = watch(&log, &conf, &options);
+    if let Err(failed) = &outcome {
+        log.error(&failed.why);
+    }
+    outcome
+}
+
+fn watch(log: &Log, conf: &Conf, options: &Options) -> Outcome {
+    let workdir = Workdir::of(conf, options.get("workdir").or_else(|| options.get("manager_workdir")));
+    if let Some(other) = workdir.health() {
+        return Err(format!("{} is running already, pid {}", conf.app(), other.pid).into());
+    }
+    log.info(&format!(
+        "MHA::MasterMonitor version 0.58, as Understudy {} does it.",
+        env!("CARGO_PKG_VERSION")
+    ));
+    workdir.write_health(10, "INITIALIZING_MONITOR", "")?;
+    let site = Site::find(conf, options, log, For::Move)?;
+    let is_open = |status: &Value| status["gate"] == "open" && site.primary(conf, status).is_some();
+    let status = site.wait(KNOWN_WITHIN, is_open).map_err(|status| {
+        let why = status["hold_because"].as_str().unwrap_or("nothing is known of the servers").to_owned();
+        format!("There is no master to watch: {why}")
+    })?;
+    let mut master = site.primary(conf, &status).ok_or("There is no master to watch".to_owned())?;
+    log.info(&format!("Dead Servers:\nAlive Servers:\n{}", alive(conf, &site, &status)));
+    log.info(&format!("Current Alive Master: {}", master.shown()));
+    log.info(&format!("Starting ping health check on {}..", master.shown()));
+    log.info("Ping(SELECT) succeeded, waiting until MySQL doesn't respond..");
+    let mut touched: Option<Instant> = None;
+    let mut dead_since: Option<Instant> = None;
+    loop {
+        let status = site.status().unwrap_or(Value::Null);
+        let writes = site.primary(conf, &status);
+        dead_since = dead_since.filter(|_| site.node(&status, master)["state"] == "dead");
+        if site.node(&status, master)["state"] == "dead" {
+            dead_since.get_or_insert_with(Instant::now);
+        }
+        if is_lost(&site, &status, master) || dead_since.is_some_and(|at| at.elapsed() > DEAD_FOR) {
+            break;
+        }
+        // Moved by an order: that is nobody's death.
+        if let Some(new) = writes.filter(|new| new.block != master.block && status["gate"] == "open") {
+            log.info(&format!("{} is the master by now.", new.shown()));
+            master = new;
+        }
+        if touched.is_none_or(|at| at.elapsed() >= TOUCH) {
+            touched = Some(Instant::now());
+            workdir.write_health(0, "PING_OK", master.host())?;
+        }
+        std::thread::sleep(LOOK);
+    }
+    log.warning(&format!("Master {} is not reachable!", master.shown()));
+    workdir.write_health(50, "FAILOVER_RUNNING", master.host())?;
+    let done = dead::fail_over(log, conf, options, &site, master);
+    workdir.remove("master_status.health");
+    done
+}
+
+/// It is dead, or silent and given up: nothing goes there any more.
+fn is_lost(site: &Site, status: &Value, master: &Server) -> bool {
+    let node = site.node(status, master);
+    let is_gone = node["state"] == "dead" || node["state"] == "silent";
+    let is_given_up = status["writer"] != site.name(master);
+    let is_proposed = status["hold_because"].as_str().is_some_and(|why| why.contains("order the switchover"));
+    is_gone && (is_given_up || is_proposed)
+}
+
+fn alive(conf: &Conf, site: &Site, status: &Value) -> String {
+    let alive = conf.servers.iter().filter(|server| site.is_alive(status, server));
+    alive.map(|server| format!("  {}", server.shown())).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,362 @@
+//! `masterha_master_switch`: makes another server the master, by order. The old one is alive (this file), or dead ([`super::dead`]).
+//!
+//! ```text
+//!   Phase 1  nobody is dead, nobody is behind, nothing runs for long ── --check_only ends here
+//!   Phase 2  online change script: stop ── switchover ── online change script: start ── replicas follow
+//!   Phase 5  the new master follows nobody
+//! ```
+//!
+//! Exit codes: 0 done; 10 done, but not every replica follows; 1 not done.
+
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::log::Log;
+use super::options::{Options, Takes};
+use super::scripts::{self, Call, ONLINE_CHANGE};
+use super::site::{For, Site, ask};
+use super::{Failed, Outcome, dead};
+use crate::mha::conf::{Conf, Server};
+
+use Takes::{Nothing, Value as Text};
+
+/// MHA's, all of them.
+const OPTIONS: &[(&str, Takes)] = &[
+    ("help", Nothing),
+    ("version", Nothing),
+    ("conf", Text),
+    ("global_conf", Text),
+    ("master_state", Text),
+    ("interactive", Text),
+    ("new_master_host", Text),
+    ("new_master_port", Text),
+    ("orig_master_is_new_slave", Nothing),
+    ("running_updates_limit", Text),
+    ("running_seconds_limit", Text),
+    ("seconds_behind_master", Text),
+    ("skip_lock_all_tables", Nothing),
+    ("remove_orig_master_conf", Nothing),
+    ("remove_dead_master_conf", Nothing),
+    ("flush_tables", Text),
+    ("check_only", Nothing),
+    ("workdir", Text),
+    ("dead_master_host", Text),
+    ("dead_master_ip", Text),
+    ("dead_master_port", Text),
+    ("ssh_reachable", Text),
+    ("last_failover_minute", Text),
+    ("ignore_last_failover", Nothing),
+    ("wait_on_failover_error", Text),
+    ("skip_save_master_binlog", Nothing),
+    ("skip_change_master", Nothing),
+    ("skip_disable_read_only", Nothing),
+    ("wait_until_gtid_in_sync", Text),
+    ("ignore_binlog_server_error", Nothing),
+];
+
+/// What changes something.
+const UPDATES: &str =
+    "AND INFO RLIKE '^[[:space:]]*(INSERT|UPDATE|DELETE|REPLACE|LOAD|ALTER|CREATE|DROP|TRUNCATE|CALL)'";
+/// How long the servers may take to say what they are.
+pub const KNOWN_WITHIN: Duration = Duration::from_secs(10);
+/// How long replicas may take to follow.
+pub const FOLLOW_WITHIN: Duration = Duration::from_secs(30);
+/// Done, but.
+const PARTIALLY: u8 = 10;
+
+pub fn run(log: &Log, arguments: Vec<String>) -> Outcome {
+    let options = Options::read(arguments, OPTIONS)?;
+    if options.has("version") {
+        println!("masterha_master_switch of Understudy {}, as of MHA 0.58.", env!("CARGO_PKG_VERSION"));
+        return Ok(0);
+    }
+    if options.has("help") {
+        let names: Vec<String> = OPTIONS.iter().map(|(name, _)| format!("--{name}")).collect();
+        println!(
+            "Usage:\n    masterha_master_switch --master_state=alive|dead --conf=/etc/app1.cnf ...\n    {}\n    --understudy=FILE: the configuration of the running Understudy",
+            names.join(" ")
+        );
+        return Ok(0);
+    }
+    let conf = read_conf(log, &options)?;
+    match options.get("master_state") {
+        Some("alive") => alive(log, &conf, &options),
+        Some("dead") => dead::run(log, &conf, &options),
+        _ => Err("--master_state=<state> must be either alive or dead.".to_owned().into()),
+    }
+}
+
+/// The file of `--conf`.
+pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
+    let file = options.path("conf").ok_or("--conf=<server_config_file> must be set.")?;
+    let global = options.path("global_conf");
+    log.info(&format!("Reading application default configuration from {}..", file.display()));
+    let conf = Conf::read(&file, global.as_deref())?;
+    log.info(&format!("Reading server configuration from {}..", file.display()));
+    Ok(conf)
+}
+
+fn alive(log: &Log, conf: &Conf, options: &Options) -> Outcome {
+    log.info(&format!(
+        "MHA::MasterRotate version 0.58, as Understudy {} does it.",
+        env!("CARGO_PKG_VERSION")
+    ));
+    log.info("Starting online master switch..");
+    log.info("");
+    log.info("* Phase 1: Configuration Check Phase..");
+    log.info("");
+    let whatfor = if options.has("check_only") { For::Look } else { For::Move };
+    let site = Site::find(conf, options, log, whatfor)?;
+    let everybody = |status: &Value| {
+        status["gate"] == "open" && conf.servers.iter().all(|server| site.is_alive(status, server))
+    };
+    let status = site.wait(KNOWN_WITHIN, everybody).map_err(|status| not_well(conf, &site, &status))?;
+    let Some(orig) = site.primary(conf, &status) else {
+        return Err("the current master is none of these servers".to_owned().into());
+    };
+    log.info(&format!("Current Alive Master: {}", orig.shown()));
+    log.info("Alive Slaves:");
+    let others: Vec<&Server> = conf.servers.iter().filter(|server| server.block != orig.block).collect();
+    for server in &others {
+        log.info(&format!("  {}", server.shown()));
+    }
+    let new = chosen(conf, options, &others, orig)?;
+    if new.block == orig.block {
+        log.info(&format!("{} is the current master already: nothing is done.", orig.shown()));
+        return Ok(0);
+    }
+    check(&site, &status, options, orig, new, &others)?;
+    tree(log, orig, new, &others);
+    for (option, why) in [
+        ("flush_tables", "tables are not flushed: no global read lock is taken"),
+        ("skip_lock_all_tables", "no global read lock is taken anyhow"),
+    ] {
+        if options.has(option) {
+            log.info(&format!("--{option}: {why}."));
+        }
+    }
+    if !options.has("orig_master_is_new_slave") {
+        log.warning("--orig_master_is_new_slave is not set: the orig master follows the new one all the same, read only.");
+    }
+    if options.has("check_only") {
+        log.info("--check_only is set: all checks passed, and nothing is done.");
+        return Ok(0);
+    }
+    if options.number("interactive", 1)? != 0 {
+        confirm(&format!("Starting master switch from {} to {}? (yes/NO): ", orig.shown(), new.shown()))?;
+    }
+    log.info("** Phase 1: Configuration Check Phase completed.");
+    log.info("");
+    let replaced = rotate(log, conf, options, &site, orig, new);
+    replaced.map_err(|why| Failed { code: 1, why })?;
+    finish(log, conf, options, &site, orig, new)
+}
+
+fn rotate(
+    log: &Log,
+    conf: &Conf,
+    options: &Options,
+    site: &Site,
+    orig: &Server,
+    new: &Server,
+) -> Result<(), String> {
+    log.info("* Phase 2: Rejecting updates Phase..");
+    log.info("");
+    let script = |command, orig, new| {
+        let is_slave = options.has("orig_master_is_new_slave");
+        let more = if is_slave { vec!["--orig_master_is_new_slave".to_owned()] } else { Vec::new() };
+        scripts::call(log, conf, Call { key: ONLINE_CHANGE, command, orig, new: Some(new), more })
+    };
+    log.info("Executing master ip online change script to disable write on the current master:");
+    script("stop", orig, new)?;
+    let budget = Duration::from_secs(options.number("running_seconds_limit", 10)?.max(1));
+    match site.switchover(Some(new), budget, false) {
+        Ok(sentence) => log.info(&sentence),
+        Err(why) => {
+            log.error(&why);
+            log.info("The orig master goes on. Executing master ip online change script to allow write on it again:");
+            script("start", new, orig)?;
+            return Err(format!("Switching master to {} did not happen: {why}", new.shown()));
+        }
+    }
+    log.info(&format!("{} is writable, {} is read only.", new.shown(), orig.shown()));
+    log.info("Executing master ip online change script to allow write on the new master:");
+    script("start", orig, new)
+}
+
+fn finish(log: &Log, conf: &Conf, options: &Options, site: &Site, orig: &Server, new: &Server) -> Outcome {
+    log.info("");
+    log.info("* Switching slaves in parallel..");
+    log.info("");
+    let others: Vec<&Server> = conf.servers.iter().filter(|server| server.block != new.block).collect();
+    let is_late = followers(log, site, &others, new);
+    log.info("");
+    log.info("* Phase 5: New master cleanup phase..");
+    log.info("");
+    log.info(&format!("  {}: Resetting slave info succeeded.", new.host()));
+    if options.has("remove_orig_master_conf") || options.has("remove_dead_master_conf") {
+        remove(conf, orig)?;
+        log.info(&format!("Deleted {} entry from {} .", orig.block, conf.file.display()));
+    }
+    if is_late {
+        log.error(&format!(
+            "Switching master to {} done, but switching slaves partially failed.",
+            new.shown()
+        ));
+        return Ok(PARTIALLY);
+    }
+    log.info(&format!("Switching master to {} completed successfully.", new.shown()));
+    Ok(0)
+}
+
+/// Waits until all follow `new`. `true`: some do not.
+pub fn followers(log: &Log, site: &Site, others: &[&Server], new: &Server) -> bool {
+    let all = |status: &Value| others.iter().all(|server| site.follows(status, server, new));
+    let (status, is_late) = match site.wait(FOLLOW_WITHIN, all) {
+        Ok(status) => (status, false),
+        Err(status) => (status, true),
+    };
+    for server in others {
+        if site.follows(&status, server, new) {
+            log.info(&format!("-- Slave switch on host {} succeeded.", server.shown()));
+        } else {
+            let why = site.node(&status, server)["reason"].as_str().unwrap_or("it is not known").to_owned();
+            log.error(&format!("-- Slave switch on host {} failed: {why}", server.shown()));
+        }
+    }
+    if !is_late {
+        log.info("All new slave servers switched successfully.");
+    }
+    is_late
+}
+
+/// Why nothing can be switched.
+fn not_well(conf: &Conf, site: &Site, status: &Value) -> Failed {
+    let dead: Vec<String> = conf
+        .servers
+        .iter()
+        .filter(|server| !site.is_alive(status, server))
+        .map(|server| {
+            let why = site.node(status, server)["reason"].as_str().unwrap_or("does not answer");
+            format!("{} {why}", server.shown())
+        })
+        .collect();
+    let why = if dead.is_empty() {
+        status["hold_because"].as_str().unwrap_or("the servers are not known yet").to_owned()
+    } else {
+        format!("Some servers are not alive: {}. Switching master needs all of them", dead.join("; "))
+    };
+    Failed { code: 1, why }
+}
+
+/// The one that was named, or the best of the candidates.
+pub fn chosen<'a>(
+    conf: &'a Conf,
+    options: &Options,
+    others: &[&'a Server],
+    orig: &'a Server,
+) -> Result<&'a Server, String> {
+    if let Some(host) = options.get("new_master_host") {
+        let port = options.port("new_master_port")?;
+        let found = conf
+            .find(host, port)
+            .ok_or_else(|| format!("Detected new master {host} does not exist in {}", conf.file.display()))?;
+        return if found.is_on("no_master") && found.block != orig.block {
+            Err(format!("{} can not be new master: no_master is set", found.shown()))
+        } else {
+            Ok(found)
+        };
+    }
+    let may = || others.iter().copied().filter(|server| !server.is_on("no_master"));
+    let best = may().find(|server| server.is_on("candidate_master")).or_else(|| may().next());
+    best.ok_or_else(|| "None of existing slaves can be a new master: no_master is set on all".into())
+}
+
+/// What MHA refuses for.
+fn check(
+    site: &Site,
+    status: &Value,
+    options: &Options,
+    orig: &Server,
+    new: &Server,
+    others: &[&Server],
+) -> Result<(), String> {
+    let behind = options.number("seconds_behind_master", 30)?;
+    for server in others {
+        let lag = &site.node(status, server)["facts"]["channels"][0]["lag_s"];
+        if let Some(lag) = lag.as_u64().filter(|lag| *lag > behind) {
+            return Err(format!(
+                "{} is {lag} seconds behind the master, which is more than {behind} (--seconds_behind_master)",
+                server.shown()
+            ));
+        }
+    }
+    let updates = options.number("running_updates_limit", 1)?;
+    let queries = options.number("running_seconds_limit", 10)?;
+    for (server, limit, which, name) in
+        [(orig, updates, UPDATES, "running_updates_limit"), (new, queries, "", "running_seconds_limit")]
+    {
+        let sql = format!(
+            "SELECT CONCAT(ID, ' of ', USER, ', ', TIME, ' s: ', LEFT(INFO, 60)) FROM information_schema.PROCESSLIST \
+             WHERE COMMAND = 'Query' AND ID <> CONNECTION_ID() AND USER <> 'system user' AND TIME > {limit} {which}"
+        );
+        let long = ask(server, &sql).map_err(|why| format!("{}: {why}", server.shown()))?;
+        if let Some(first) = long.first() {
+            return Err(format!(
+                "{} runs a query for longer than {limit} s (--{name}): thread {first}",
+                server.shown()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn tree(log: &Log, orig: &Server, new: &Server, others: &[&Server]) {
+    log.info("");
+    log.info("From:");
+    log.info(&format!("{} (current master)", orig.shown()));
+    for server in others {
+        log.info(&format!(" +--{}", server.shown()));
+    }
+    log.info("");
+    log.info("To:");
+    log.info(&format!("{} (new master)", new.shown()));
+    for server in others.iter().filter(|server| server.block != new.block).chain([&orig]) {
+        log.info(&format!(" +--{}", server.shown()));
+    }
+    log.info("");
+}
+
+/// Asks whoever sits there.
+pub fn confirm(question: &str) -> Result<(), String> {
+    let mut out = std::io::stdout();
+    // Who cannot read the question cannot answer it.
+    let _ = write!(out, "\n{question}").and_then(|()| out.flush());
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    if read.is_ok() && answer.trim().eq_ignore_ascii_case("yes") {
+        Ok(())
+    } else {
+        Err("Not typed yes. Stopping.".into())
+    }
+}
+
+/// Takes a server's block out of the file.
+pub fn remove(conf: &Conf, server: &Server) -> Result<(), String> {
+    let shown = conf.file.display();
+    let text = std::fs::read_to_string(&conf.file).map_err(|e| format!("{shown} cannot be read: {e}"))?;
+    let mut inside = false;
+    let mut kept = String::new();
+    for line in text.lines() {
+        if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            inside = name.trim() == server.block;
+        }
+        if !inside {
+            kept += line;
+            kept.push('\n');
+        }
+    }
+    std::fs::write(&conf.file, kept).map_err(|e| format!("{shown} cannot be written: {e}"))
+}

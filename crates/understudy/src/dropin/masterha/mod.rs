@@ -1,0 +1,57 @@
+//! MHA's commands: the names, options, exit codes and log lines of MHA 0.58, the work done by Understudy.
+//!
+//! ```text
+//!   options ──> conf (MHA's file) ──> site ─┬─ a running `understudy serve` for these servers: its API
+//!                                           └─ none: a manager of our own for as long as the command runs, without a proxy
+//!   master_switch ──> checks ──> script: stop ──> switchover, or failover ──> script: start ──> replicas follow
+//!   manager       ──> watches, writes APP.master_status.health, fails over once, ends
+//! ```
+//!
+//! Source: seed-tools.md, section 7. Passwords of MHA's file get into no log and no command line.
+
+mod check;
+mod dead;
+mod log;
+mod manager;
+mod master_switch;
+mod options;
+mod own;
+mod scripts;
+mod site;
+mod workdir;
+
+use std::process::ExitCode;
+
+use log::Log;
+
+/// A command that did not do what it was asked for: the sentence, and the exit code.
+pub struct Failed {
+    pub code: u8,
+    pub why: String,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Self { code: 1, why }
+    }
+}
+
+type Outcome = Result<u8, Failed>;
+
+/// Runs the command of that name, if it is one of MHA's.
+pub fn run(name: &str, arguments: Vec<String>) -> Option<ExitCode> {
+    // Before anything starts a thread: the place of this clock in the world can be asked only then.
+    let log = Log::new();
+    let outcome = match name {
+        "masterha_master_switch" => master_switch::run(&log, arguments),
+        "masterha_manager" => manager::run(log.clone(), arguments),
+        "masterha_check_repl" => check::repl(&log, arguments),
+        "masterha_check_status" => check::status(arguments),
+        "masterha_stop" => check::stop(arguments),
+        _ => return None,
+    };
+    Some(ExitCode::from(outcome.unwrap_or_else(|failed| {
+        log.error(&failed.why);
+        failed.code
+    })))
+}

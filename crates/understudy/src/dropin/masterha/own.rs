@@ -1,0 +1,125 @@
+//! A manager for as long as a command runs: the same brain and orders as in `understudy serve`, and no proxy.
+//!
+//! It moves nothing by itself (failover = "manual"), and keeps its state in a directory of its own. Nobody's statements go through it, so
+//! every lane is quiet at once, and has no links; what keeps clients away from an old primary is read_only, and the site's own scripts.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manager::Handles;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+use topology::fact::Fact;
+use topology::order::Order;
+use topology::replication::FailoverPolicy;
+use topology::routes::{LaneState, Routes};
+
+use crate::mha::conf::Conf;
+use crate::mha::moved;
+use crate::settings::Settings;
+use crate::wiring::{self, Passwords};
+
+/// A server is asked so often, whatever MHA's interval is: a person waits for the end.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// What it is for.
+#[derive(Clone, Copy)]
+pub enum Purpose<'a> {
+    /// To look, and to change nothing.
+    Look,
+    /// To move the primary by order.
+    Move,
+    /// The same; this one is lost already.
+    Replace(&'a str),
+}
+
+/// The manager.
+pub struct Own {
+    handles: Option<Handles>,
+    names: Vec<String>,
+    runtime: Runtime,
+    dir: PathBuf,
+}
+
+impl Own {
+    /// Starts it.
+    pub fn start(conf: &Conf, purpose: Purpose<'_>) -> Result<Self, String> {
+        let first = &conf.servers[0];
+        if first.get("repl_user").is_none() || first.get("repl_password").is_none() {
+            let file = conf.file.display();
+            return Err(format!(
+                "{file}: repl_user and repl_password must be set: replicas are told to follow the new master with them"
+            ));
+        }
+        let settings = Settings::parse(&conf.file, &moved::configuration(conf)).map_err(|e| e.to_string())?;
+        let password = settings.password().map_err(|e| e.to_string())?;
+        let replication = settings.replication_account().map_err(|e| e.to_string())?;
+        let passwords = Passwords { monitor: password, replication };
+        let mut given = wiring::manager_settings(&settings, passwords);
+        given.cluster.replication.failover = FailoverPolicy::Manual;
+        given.cluster.probe_interval = INTERVAL;
+        let dir = std::env::temp_dir().join(format!("understudy-masterha-{}", std::process::id()));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
+        made.map_err(|e| format!("{} cannot be made: {e}", dir.display()))?;
+        given.store = dir.join("state.sqlite");
+        given.cluster.replication.dry_run = matches!(purpose, Purpose::Look);
+        if let Purpose::Replace(lost) = purpose {
+            manager::begin_after(&given.store, lost).map_err(|e| e.to_string())?;
+        }
+        let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+        let handles = manager::start(given).map_err(|e| e.to_string())?;
+        runtime.spawn(stand_in(handles.routes.clone(), handles.facts.clone()));
+        let names = settings.nodes.iter().map(|node| node.name.clone()).collect();
+        Ok(Self { handles: Some(handles), names, runtime, dir })
+    }
+
+    /// As the API tells it.
+    pub fn status(&self) -> Value {
+        self.handles.as_ref().map_or(Value::Null, |handles| json!(**handles.view.borrow()))
+    }
+
+    /// Moves the primary.
+    pub fn switchover(&self, to: Option<&str>, budget: Duration, force: bool) -> Result<String, String> {
+        let Some(handles) = &self.handles else { return Err("it has ended".into()) };
+        let place = to.and_then(|to| self.names.iter().position(|name| name == to));
+        let to = place.and_then(|place| u8::try_from(place).ok()).map(topology::NodeId);
+        let reply = self.runtime.block_on(handles.orders.order(Order::Switchover { to, budget, force }));
+        reply.map(|done| done.sentence).map_err(|refused| refused.sentence)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(handles) = self.handles.take() {
+            handles.stop.stop_blocking();
+        }
+        // What is left is in a directory for such things.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Says what a proxy without clients would say.
+async fn stand_in(mut routes: watch::Receiver<Arc<Routes>>, facts: mpsc::Sender<Fact>) {
+    loop {
+        let now = Arc::clone(&routes.borrow_and_update());
+        for lane in &now.lanes {
+            let node = lane.node;
+            let fact = match lane.state {
+                LaneState::Shut if lane.epoch > 0 => Fact::Cut { node, epoch: lane.epoch - 1 },
+                LaneState::Draining => {
+                    Fact::Quiesced { node, epoch: lane.epoch, term: now.term, version: now.version }
+                }
+                LaneState::Shut | LaneState::Open => continue,
+            };
+            if facts.send(fact).await.is_err() {
+                return;
+            }
+        }
+        if routes.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The servers of an MHA configuration, and who gives them orders: a running `understudy serve`, or a manager of our own.
+//!
+//! A running one is found by `--understudy=FILE`, else by UNDERSTUDY_CONFIG in the environment, else where `understudy` itself looks for its
+//! configuration. It must serve all the servers of MHA's file, and decide by itself.
+
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use link::{Link, Login, Secret};
+use serde_json::Value;
+use topology::kind::Kind;
+use topology::replication::Manager;
+
+use super::log::Log;
+use super::options::Options;
+use super::own::{Own, Purpose};
+use crate::client::{self, Client, body};
+use crate::exit::Failure;
+use crate::mha::conf::{Conf, Server};
+use crate::settings::{self, Settings};
+
+/// Between two looks at the status.
+const LOOK: Duration = Duration::from_millis(50);
+/// One statement, or a connection, may take this long.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+pub struct Site {
+    by: By,
+    /// The block of MHA's file, and the node's name.
+    names: Vec<(String, String)>,
+}
+
+/// What it is found for.
+#[derive(Clone, Copy)]
+pub enum For<'a> {
+    /// To look: nothing is changed.
+    Look,
+    /// To move the primary.
+    Move,
+    /// This primary is lost already.
+    Replace(&'a Server),
+}
+
+enum By {
+    Serve(Client),
+    Own(Box<Own>),
+}
+
+impl Site {
+    /// Finds or makes it.
+    pub fn find(conf: &Conf, options: &Options, log: &Log, whatfor: For<'_>) -> Result<Self, String> {
+        let named =
+            options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
+        if let Ok(file) = settings::find(named.as_deref()) {
+            match serving(conf, &file) {
+                Ok((client, names)) => {
+                    log.info(&format!(
+                        "Orders are given through the running Understudy of {}.",
+                        file.display()
+                    ));
+                    return Ok(Self { by: By::Serve(client), names });
+                }
+                Err(why) if named.is_some() => return Err(why),
+                Err(why) => log.info(&format!("{why}.")),
+            }
+        }
+        log.info("No running Understudy serves these servers (--understudy=FILE names one by its configuration): the orders are given from here.");
+        let names: Vec<(String, String)> = conf
+            .servers
+            .iter()
+            .map(|server| (server.block.clone(), crate::mha::moved::node_name(conf, server)))
+            .collect();
+        let called = |server: &Server| names.iter().find(|(block, _)| *block == server.block);
+        let purpose = match whatfor {
+            For::Look => Purpose::Look,
+            For::Move => Purpose::Move,
+            For::Replace(lost) => called(lost).map_or(Purpose::Move, |(_, name)| Purpose::Replace(name)),
+        };
+        let own = Own::start(conf, purpose)?;
+        Ok(Self { by: By::Own(Box::new(own)), names })
+    }
+
+    /// What is held true of all.
+    pub fn status(&self) -> Result<Value, String> {
+        match &self.by {
+            By::Serve(client) => client.get("status").map(|answer| answer.data).map_err(told),
+            By::Own(own) => Ok(own.status()),
+        }
+    }
+
+    /// Waits until the status is so; gives the last one when it never is.
+    pub fn wait(&self, within: Duration, fits: impl Fn(&Value) -> bool) -> Result<Value, Value> {
+        let until = Instant::now() + within;
+        loop {
+            let status = self.status().unwrap_or(Value::Null);
+            if fits(&status) {
+                return Ok(status);
+            }
+            if Instant::now() > until {
+                return Err(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Moves the primary; a sentence either way.
+    pub fn switchover(&self, to: Option<&Server>, budget: Duration, force: bool) -> Result<String, String> {
+        let to = to.map(|server| self.name(server));
+        match &self.by {
+            By::Own(own) => own.switchover(to, budget, force),
+            By::Serve(client) => {
+                let body = body(&[
+                    ("to", to.map(Value::from)),
+                    ("budget_ms", u64::try_from(budget.as_millis()).ok().map(Value::from)),
+                    ("force", force.then(|| Value::from(true))),
+                ]);
+                client.put("switchover", &body, Some(budget)).map(|answer| answer.message).map_err(told)
+            }
+        }
+    }
+
+    /// The node's name.
+    pub fn name(&self, server: &Server) -> &str {
+        self.names.iter().find(|(block, _)| *block == server.block).map_or("", |(_, name)| name)
+    }
+
+    /// The server that a node is.
+    pub fn server<'a>(&self, conf: &'a Conf, name: &str) -> Option<&'a Server> {
+        let (block, _) = self.names.iter().find(|(_, node)| node == name)?;
+        conf.servers.iter().find(|server| server.block == *block)
+    }
+
+    /// What is held true of a server.
+    pub fn node<'a>(&self, status: &'a Value, server: &Server) -> &'a Value {
+        let name = self.name(server);
+        let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        nodes.iter().find(|node| node["name"] == name).unwrap_or(&Value::Null)
+    }
+
+    /// It answers.
+    pub fn is_alive(&self, status: &Value, server: &Server) -> bool {
+        let node = self.node(status, server);
+        node["linked"] == true
+            && !node["facts"].is_null()
+            && node["state"] != "dead"
+            && node["state"] != "silent"
+    }
+
+    /// The primary.
+    pub fn primary<'a>(&self, conf: &'a Conf, status: &Value) -> Option<&'a Server> {
+        self.server(conf, status["writer"].as_str()?)
+    }
+
+    /// Whether it follows that one, with both its threads.
+    pub fn follows(&self, status: &Value, server: &Server, primary: &Server) -> bool {
+        let channels = self.node(status, server)["facts"]["channels"].as_array().cloned().unwrap_or_default();
+        let address = self.node(status, primary)["address"].as_str().unwrap_or_default();
+        matches!(&*channels, [one] if one["io_running"] == true && one["sql_running"] == true && one["source"] == address)
+    }
+}
+
+fn told(failure: Failure) -> String {
+    match failure {
+        Failure::Failed(text) | Failure::Usage(text) | Failure::Unreachable(text) => text,
+    }
+}
+
+/// The running one of that configuration, if it serves these servers.
+fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), String> {
+    let shown = file.display();
+    let settings = Settings::load(file).map_err(|e| e.to_string())?;
+    if settings.kind != Kind::Replication {
+        return Err(format!("{shown} is about a Galera cluster"));
+    }
+    if settings.manager == Manager::External {
+        return Err(format!(
+            "{shown} says that another manager moves the primary (cluster.manager), and it is followed"
+        ));
+    }
+    let mut names = Vec::new();
+    for server in &conf.servers {
+        let address = server.address();
+        let node = settings.nodes.iter().find(|node| is_same(&node.address, &address));
+        let node = node.ok_or_else(|| format!("{shown} has no node at {address} ([{}])", server.block))?;
+        names.push((server.block.clone(), node.name.clone()));
+    }
+    let client = client::Server::of_config(Some(file.to_owned())).client().map_err(told)?;
+    client.get("status").map_err(told)?;
+    Ok((client, names))
+}
+
+/// Both are one place, by their words or by what these resolve to.
+fn is_same(one: &str, other: &str) -> bool {
+    let all = |text: &str| text.to_socket_addrs().map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+    one == other || all(one).iter().any(|address| all(other).contains(address))
+}
+
+/// Asks a server one thing, with MHA's account; gives the first column of each row.
+pub fn ask(server: &Server, sql: &str) -> Result<Vec<String>, String> {
+    let secret = match server.password() {
+        "" => Secret::None,
+        password => Secret::Password(password.to_owned()),
+    };
+    let login = Login::new(server.user(), secret);
+    let runtime = crate::runtime::start().map_err(told)?;
+    runtime.block_on(async {
+        let mut link = Link::connect(&server.address(), &login, DEADLINE).await.map_err(|e| e.to_string())?;
+        let rows = link.query(sql, DEADLINE).await.map_err(|e| e.to_string())?;
+        link.quit();
+        Ok((0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned)).collect())
+    })
+}

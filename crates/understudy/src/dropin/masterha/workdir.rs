@@ -1,0 +1,86 @@
+//! The files in manager_workdir by which MHA's commands know of each other.
+//!
+//! ```text
+//!   APP.master_status.health   pid TAB code:text TAB master:host     touched while the manager lives
+//!   APP.failover.complete      a failover was done then: another one only after a time
+//!   APP.failover.error         one failed: another one only when somebody has removed it
+//! ```
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::mha::conf::Conf;
+
+/// Where they are.
+pub struct Workdir {
+    dir: PathBuf,
+    app: String,
+}
+
+/// What the manager last said of itself.
+pub struct Health {
+    pub pid: i32,
+    pub code: u8,
+    pub text: String,
+    pub master: String,
+    pub age: Duration,
+}
+
+impl Workdir {
+    pub fn of(conf: &Conf, given: Option<&str>) -> Self {
+        Self {
+            dir: given.or_else(|| conf.get("manager_workdir")).unwrap_or("/var/tmp").into(),
+            app: conf.app(),
+        }
+    }
+
+    pub fn file(&self, what: &str) -> PathBuf {
+        self.dir.join(format!("{}.{what}", self.app))
+    }
+
+    /// Whether it is there, and how old.
+    pub fn age(&self, what: &str) -> Option<Duration> {
+        let changed = std::fs::metadata(self.file(what)).and_then(|data| data.modified()).ok()?;
+        Some(changed.elapsed().unwrap_or_default())
+    }
+
+    pub fn write(&self, what: &str, text: &str) -> Result<(), String> {
+        let path = self.file(what);
+        std::fs::create_dir_all(&self.dir)
+            .and_then(|()| {
+                std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&path)
+            })
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| format!("{} cannot be written: {e}", path.display()))
+    }
+
+    pub fn remove(&self, what: &str) {
+        // It need not be there.
+        let _ = std::fs::remove_file(self.file(what));
+    }
+
+    pub fn write_health(&self, code: u8, text: &str, master: &str) -> Result<(), String> {
+        let line = format!("{}\t{code}:{text}\tmaster:{master}\n", std::process::id());
+        self.write("master_status.health", &line)
+    }
+
+    /// `None`: there is no manager, or it has ended.
+    pub fn health(&self) -> Option<Health> {
+        let text = std::fs::read_to_string(self.file("master_status.health")).ok()?;
+        let mut fields = text.trim_end().split('\t');
+        let pid: i32 = fields.next()?.parse().ok()?;
+        let (code, what) = fields.next()?.split_once(':')?;
+        let master = fields.next().and_then(|field| field.strip_prefix("master:")).unwrap_or_default();
+        let lives = rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?).is_ok();
+        let age = self.age("master_status.health").unwrap_or_default();
+        lives.then(|| Health {
+            pid,
+            code: code.parse().unwrap_or(0),
+            text: what.into(),
+            master: master.into(),
+            age,
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! An MHA configuration: a global file, and one of an application, as Config::Tiny and MHA read them.
+//!
+//! ```text
+//!   /etc/masterha_default.cnf  [server default]  ─┐
+//!   app1.cnf                   [server default]  ─┴─> holds for every server, the application's before the global file's
+//!                              [server1] ...          hostname, port, and whatever this server has of its own
+//!                              [binlog1] ...          binlog servers: known, and not used
+//! ```
+//!
+//! Invariant: every key is one that MHA knows; a value is shown only by whoever knows that it is no password.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+
+use super::keys::becomes;
+
+/// MHA's own place of the global file.
+pub const GLOBAL: &str = "/etc/masterha_default.cnf";
+const DEFAULTS: &str = "server default";
+
+/// A value, and where it stands.
+#[derive(Clone)]
+struct Entry {
+    value: String,
+    place: String,
+}
+
+type Block = BTreeMap<String, Entry>;
+
+/// What was read.
+pub struct Conf {
+    /// The application's file.
+    pub file: PathBuf,
+    /// By their numbers.
+    pub servers: Vec<Server>,
+    defaults: Block,
+    /// Names of the blocks of binlog servers.
+    pub binlog_servers: Vec<String>,
+}
+
+/// One `[serverN]`.
+pub struct Server {
+    /// `server1`.
+    pub block: String,
+    own: Block,
+    defaults: Block,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("block", &self.block)
+            .field("host", &self.host())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Conf {
+    /// Reads the application's file, and the global one before it. `global`: `None` is MHA's own place, which need not exist.
+    ///
+    /// # Errors
+    /// A sentence, with file and line.
+    pub fn read(file: &Path, global: Option<&Path>) -> Result<Self, String> {
+        let text = |path: &Path| {
+            std::fs::read_to_string(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
+        };
+        let before = match global {
+            Some(path) => Some((path, text(path)?)),
+            None if Path::new(GLOBAL).exists() => Some((Path::new(GLOBAL), text(Path::new(GLOBAL))?)),
+            None => None,
+        };
+        Self::parse(file, &text(file)?, before.as_ref().map(|(path, text)| (*path, text.as_str())))
+    }
+
+    fn parse(file: &Path, text: &str, global: Option<(&Path, &str)>) -> Result<Self, String> {
+        let mut defaults = Block::new();
+        if let Some((path, text)) = global {
+            for (name, line, block) in blocks(path, text)? {
+                if name != DEFAULTS {
+                    let at = format!("{}:{line}", path.display());
+                    return Err(format!("{at}: a global file has [{DEFAULTS}] only, and this is [{name}]"));
+                }
+                defaults.extend(block);
+            }
+        }
+        let all = blocks(file, text)?;
+        for (_, _, block) in all.iter().filter(|(name, ..)| name == DEFAULTS) {
+            defaults.extend(block.clone());
+        }
+        let mut numbered = BTreeMap::new();
+        let mut binlog_servers = Vec::new();
+        for (name, line, block) in all.into_iter().filter(|(name, ..)| name != DEFAULTS) {
+            let number = |kind: &str| name.strip_prefix(kind).and_then(|rest| rest.parse::<u32>().ok());
+            if number("binlog").is_some() {
+                binlog_servers.push(name);
+                continue;
+            }
+            let at = format!("{}:{line}", file.display());
+            let Some(number) = number("server") else {
+                return Err(format!(
+                    "{at}: [{name}] is no block of MHA's: they are [{DEFAULTS}], [serverN] and [binlogN]"
+                ));
+            };
+            let server = Server { block: name, own: block, defaults: defaults.clone() };
+            if server.get("hostname").is_none() {
+                return Err(format!("{at}: [{}] has no hostname", server.block));
+            }
+            server.port()?;
+            numbered.insert(number, server);
+        }
+        if numbered.is_empty() {
+            return Err(format!("{}: there is no server: write [server1] with its hostname", file.display()));
+        }
+        let servers = numbered.into_values().collect();
+        Ok(Self { file: file.to_owned(), servers, defaults, binlog_servers })
+    }
+
+    /// What MHA calls the application: the file's name without `.cnf`.
+    pub fn app(&self) -> String {
+        self.file.file_stem().map_or_else(|| "app".into(), |stem| stem.to_string_lossy().into_owned())
+    }
+
+    /// What holds for all servers.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.defaults.get(key).map(|entry| entry.value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The server of that name or address; `port` when several are on one host.
+    pub fn find(&self, host: &str, port: Option<u16>) -> Option<&Server> {
+        self.servers.iter().find(|server| {
+            let named = server.host() == host || server.get("ip") == Some(host);
+            named && port.is_none_or(|port| server.port() == Ok(port))
+        })
+    }
+
+    /// Every key that is set anywhere, with the first place where it is.
+    pub fn keys(&self) -> BTreeMap<&str, &str> {
+        let mut keys = BTreeMap::new();
+        let blocks = std::iter::once(&self.defaults).chain(self.servers.iter().map(|server| &server.own));
+        for (key, entry) in blocks.flatten() {
+            keys.entry(key.as_str()).or_insert(entry.place.as_str());
+        }
+        keys
+    }
+}
+
+impl Server {
+    /// Its own, or what holds for all; an empty one is none.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let entry = self.own.get(key).or_else(|| self.defaults.get(key))?;
+        Some(entry.value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// As it is called in the file.
+    pub fn host(&self) -> &str {
+        self.get("hostname").unwrap_or_default()
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// It is no port.
+    pub fn port(&self) -> Result<u16, String> {
+        let Some(text) = self.get("port") else { return Ok(3306) };
+        text.parse().map_err(|_| format!("[{}]: port is {text:?}, which is no port", self.block))
+    }
+
+    /// A switch: 1 is on.
+    pub fn is_on(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| value != "0")
+    }
+
+    /// Its address as MHA finds it: `ip`, else what the host's name resolves to, else the name itself.
+    pub fn ip(&self) -> String {
+        if let Some(ip) = self.get("ip") {
+            return ip.to_owned();
+        }
+        let found = (self.host(), 0).to_socket_addrs().ok().and_then(|mut all| all.next());
+        found.map_or_else(|| self.host().to_owned(), |address| address.ip().to_string())
+    }
+
+    /// `host:port` for Understudy; an address without a name where the file has one.
+    pub fn address(&self) -> String {
+        let host = self.get("ip").unwrap_or(self.host());
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        format!("{host}:{}", self.port().unwrap_or(3306))
+    }
+
+    /// As MHA's log has it.
+    pub fn shown(&self) -> String {
+        format!("{}({}:{})", self.host(), self.ip(), self.port().unwrap_or(3306))
+    }
+
+    /// The account that MHA gives its orders with.
+    pub fn user(&self) -> &str {
+        self.get("user").unwrap_or("root")
+    }
+
+    /// Its password.
+    pub fn password(&self) -> &str {
+        self.get("password").unwrap_or_default()
+    }
+}
+
+/// The blocks of a file, each with its line.
+fn blocks(path: &Path, text: &str) -> Result<Vec<(String, usize, Block)>, String> {
+    let mut all: Vec<(String, usize, Block)> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let (at, line) = (format!("{}:{}", path.display(), number + 1), line.trim());
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            all.push((name.trim().to_owned(), number + 1, Block::new()));
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else {
+            return Err(format!("{at}: this is neither [a block] nor key=value"));
+        };
+        let key = key.trim();
+        if becomes(key).is_none() {
+            return Err(format!("{at}: MHA has no key {key}{}", near(key)));
+        }
+        let Some((_, _, block)) = all.last_mut() else {
+            return Err(format!("{at}: {key} stands before the first [block]"));
+        };
+        block.insert(key.to_owned(), Entry { value: value.trim().to_owned(), place: at });
+    }
+    Ok(all)
+}
+
+fn near(key: &str) -> String {
+    let distance = |known: &&str| strsim::damerau_levenshtein(key, known);
+    let nearest = super::keys::KEYS.iter().map(|(known, _)| *known).min_by_key(distance);
+    let nearest = nearest.filter(|known| distance(known) * 3 <= key.len().max(3));
+    nearest.map(|known| format!("; did you mean {known}?")).unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub const APP: &str = "# our shop\n[server default]\nuser=mha\npassword=s3cret\nrepl_user=repl\nrepl_password=r3pl\n\
+        manager_workdir=/var/log/masterha/app1\nping_interval=1\nssh_user=root\nmaster_ip_failover_script=/usr/local/bin/failover\n\n\
+        [server2]\nhostname=db2\nip=10.11.0.107\ncandidate_master=1\n[server10]\nhostname=db3\nno_master=1\nport=3307\n\
+        [server1]\nhostname=10.11.0.106\n[binlog1]\nhostname=binlogs\n";
+
+    pub fn read(text: &str) -> Result<Conf, String> {
+        Conf::parse(
+            Path::new("/etc/app1.cnf"),
+            text,
+            Some((Path::new("/etc/g.cnf"), "[server default]\nuser=g\nport=3306\n")),
+        )
+    }
+
+    #[test]
+    fn an_application_is_read_as_mha_reads_it() {
+        let conf = read(APP).unwrap();
+        assert_eq!(conf.app(), "app1");
+        let hosts: Vec<_> = conf.servers.iter().map(|server| (server.host(), server.address())).collect();
+        let expect = [("10.11.0.106", "10.11.0.106:3306"), ("db2", "10.11.0.107:3306"), ("db3", "db3:3307")];
+        assert_eq!(hosts, expect.map(|(host, address)| (host, address.to_owned())));
+        assert_eq!((conf.servers[0].user(), conf.servers[0].password()), ("mha", "s3cret"));
+        assert_eq!(conf.servers[1].shown(), "db2(10.11.0.107:3306)");
+        assert!(conf.servers[1].is_on("candidate_master") && !conf.servers[0].is_on("candidate_master"));
+        assert_eq!(conf.find("10.11.0.107", None).unwrap().block, "server2");
+        assert!(conf.find("db3", Some(3306)).is_none());
+        assert!(!format!("{:?}", conf.servers).contains("s3cret"));
+    }
+
+    #[test]
+    fn what_mha_does_not_know_is_an_error_with_its_line() {
+        let wrong = |text: &str| read(text).err().unwrap();
+        assert_eq!(
+            wrong("[server default]\npasword=x\n"),
+            "/etc/app1.cnf:2: MHA has no key pasword; did you mean password?"
+        );
+        assert_eq!(wrong("user=x\n"), "/etc/app1.cnf:1: user stands before the first [block]");
+        assert!(wrong("[server1]\nhostname=a\n[srv]\n").contains("app1.cnf:3: [srv] is no block of MHA's"));
+        assert!(wrong("[server1]\nport=1\n").contains("app1.cnf:1: [server1] has no hostname"));
+        assert!(wrong("[server1]\nhostname=a\nport=x\n").contains("no port"));
+        assert!(wrong("[server default]\n").contains("there is no server"));
+        assert!(wrong("[server1]\nhostname\n").contains("app1.cnf:2: this is neither"));
+    }
+}
