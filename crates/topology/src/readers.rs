@@ -50,7 +50,7 @@ struct Reader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Unfit {
     sentence: String,
-    /// It is over in a moment, or was said elsewhere.
+    /// It is over in a moment, or was said elsewhere; otherwise it is behind.
     is_brief: bool,
 }
 
@@ -184,12 +184,15 @@ impl Readers {
             Reads::Current => return None,
             Reads::ByAge => {}
         }
+        // One that fell behind comes back when it has caught up, not with each step that it makes.
+        let was_behind = self.lane(id).why.as_ref().is_some_and(|why| !why.is_brief);
+        let lag_max = if was_behind { self.settings.lag_max / 2 } else { self.settings.lag_max };
         match self.ages.lag(id) {
             None => Some(Unfit::brief("has not been compared with the primary yet")),
-            Some(lag) if lag > self.settings.lag_max => Some(Unfit::new(format!(
+            Some(lag) if lag > lag_max => Some(Unfit::new(format!(
                 "is {} behind the primary, and {} are allowed",
                 seconds(lag),
-                seconds(self.settings.lag_max)
+                seconds(lag_max)
             ))),
             Some(_) => None,
         }

@@ -1,10 +1,12 @@
 //! Sessions on the port for reads that look again and again at what one writer writes, and at which server they do.
 //!
 //! The writer's rows are numbered from 1 on and committed one after another, so whatever a server shows is right when it is all rows up to
-//! some number: as many as the highest says. A session never sees less than it saw before, on whichever server.
+//! some number: as many as the highest says, less what was on its way when the primary died. A session never sees less than it saw before,
+//! on whichever server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,6 +40,8 @@ pub struct Readers {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     seen: Arc<Mutex<Seen>>,
+    /// Rows that the writer was told nothing of.
+    lost: Arc<AtomicU64>,
 }
 
 impl Readers {
@@ -45,12 +49,23 @@ impl Readers {
     pub async fn at(address: SocketAddr, writer: u64) -> Self {
         let (stop, stopped) = watch::channel(false);
         let seen = Arc::new(Mutex::new(Seen::default()));
+        let lost = Arc::new(AtomicU64::new(0));
         let mut tasks = vec![];
         for _ in 0..READERS {
             let conn = connect(address).await.unwrap();
-            tasks.push(tokio::spawn(read(conn, writer, Arc::clone(&seen), stopped.clone())));
+            tasks.push(tokio::spawn(read(
+                conn,
+                writer,
+                (Arc::clone(&seen), Arc::clone(&lost)),
+                stopped.clone(),
+            )));
         }
-        Self { stop, tasks, seen }
+        Self { stop, tasks, seen, lost }
+    }
+
+    /// The primary is about to die: one row of the writer's may be on its way.
+    pub fn may_lack_one(&self) {
+        self.lost.fetch_add(1, Relaxed);
     }
 
     /// What was seen since the last time.
@@ -60,6 +75,15 @@ impl Readers {
 
     /// Waits until `servers`, and no others, have answered each of a number of reads one after another; what was seen until then.
     pub async fn settle_on(&self, servers: &[u32]) -> Seen {
+        self.settle(servers, |now| now == servers).await
+    }
+
+    /// The same, until nobody reads from `server` any more.
+    pub async fn settle_off(&self, server: u32) -> Seen {
+        self.settle(&[server], |now| !now.is_empty() && !now.contains(&server)).await
+    }
+
+    async fn settle(&self, servers: &[u32], fits: impl Fn(&[u32]) -> bool) -> Seen {
         let mut all = Seen::default();
         let deadline = Instant::now() + LONG;
         loop {
@@ -67,10 +91,10 @@ impl Readers {
             let seen = self.since();
             let now: Vec<u32> = seen.by_server.keys().copied().collect();
             all.add(seen);
-            if now == servers || !all.wrong.is_empty() {
+            if fits(&now) || !all.wrong.is_empty() {
                 return all;
             }
-            assert!(Instant::now() < deadline, "{now:?} read, not {servers:?}");
+            assert!(Instant::now() < deadline, "{now:?} read, asked of {servers:?}");
         }
     }
 
@@ -103,7 +127,12 @@ impl Seen {
     }
 }
 
-async fn read(mut conn: Conn, writer: u64, seen: Arc<Mutex<Seen>>, stopped: watch::Receiver<bool>) {
+async fn read(
+    mut conn: Conn,
+    writer: u64,
+    (seen, lost): (Arc<Mutex<Seen>>, Arc<AtomicU64>),
+    stopped: watch::Receiver<bool>,
+) {
     let question =
         format!("SELECT @@server_id, COUNT(*), COALESCE(MAX(number), 0) FROM w WHERE writer = {writer}");
     let (mut before, mut last) = (0, None);
@@ -116,7 +145,7 @@ async fn read(mut conn: Conn, writer: u64, seen: Arc<Mutex<Seen>>, stopped: watc
             match answer {
                 Ok(Ok(Some((server, count, highest)))) => {
                     *seen.by_server.entry(server).or_default() += 1;
-                    if count != highest {
+                    if count > highest || count + lost.load(Relaxed) < highest {
                         seen.wrong.push(format!("{count} rows up to {highest} on {server}"));
                     }
                     if highest < before {
