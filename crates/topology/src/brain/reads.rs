@@ -25,11 +25,9 @@ impl Brain {
                 let why = format!("traffic was refused with error {errno}");
                 self.reads_alarm(node, epoch, alarm, why, false);
             }
-            Fact::StatementLost { node, epoch, digest, text } => {
-                if self.readers.may_have_run(node, epoch) {
-                    let now = self.core.now;
-                    self.core.node_mut(node).lost.add(now, digest, text);
-                }
+            Fact::StatementLost { node, epoch, digest, text } if self.readers.may_have_run(node, epoch) => {
+                let now = self.core.now;
+                self.core.node_mut(node).lost.add(now, digest, text);
             }
             Fact::UnknownAccount { .. } => self.accounts_due.wanted = true,
             Fact::TablesChanged => self.tables_due.wanted = true,

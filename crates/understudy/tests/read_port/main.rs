@@ -8,12 +8,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
-#[allow(dead_code)] // of other tests
+mod galera;
 #[path = "../program/mod.rs"]
 mod program;
 mod readers;
 mod refused;
-#[allow(dead_code)] // as above
+#[allow(dead_code)] // of other tests
 #[path = "../replication/scene.rs"]
 mod scene;
 #[allow(dead_code)] // as above
@@ -86,7 +86,7 @@ async fn reads_go_on_whatever_becomes_of_the_servers() {
     let writing = Writers::at(scene.through());
     writing.more(20).await;
     let one = writing.first();
-    let readers = Readers::at(port(&scene), one).await;
+    let readers = Readers::at(port(&scene), one, "@@server_id").await;
     readers.settle_on(&ids[1..]).await.is_right("spread");
     told("reads are spread");
 
@@ -101,7 +101,7 @@ async fn reads_go_on_whatever_becomes_of_the_servers() {
 
     for fault in [Fault::Kill, Fault::Freeze] {
         // Sessions of both, so that some are hit.
-        let more = Readers::at(port(&scene), one).await;
+        let more = Readers::at(port(&scene), one, "@@server_id").await;
         more.settle_on(&ids[1..]).await.is_right("spread");
         scene.stage.fault("db3", fault).await.unwrap();
         readers.settle_on(&ids[1..2]).await.is_right(&format!("{fault} of a replica"));

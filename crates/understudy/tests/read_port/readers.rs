@@ -46,7 +46,8 @@ pub struct Readers {
 
 impl Readers {
     /// Sessions that read what `writer` writes, each on one connection that must not end.
-    pub async fn at(address: SocketAddr, writer: u64) -> Self {
+    /// `server` is the expression for a server's number.
+    pub async fn at(address: SocketAddr, writer: u64, server: &'static str) -> Self {
         let (stop, stopped) = watch::channel(false);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let lost = Arc::new(AtomicU64::new(0));
@@ -55,7 +56,7 @@ impl Readers {
             let conn = connect(address).await.unwrap();
             tasks.push(tokio::spawn(read(
                 conn,
-                writer,
+                (writer, server),
                 (Arc::clone(&seen), Arc::clone(&lost)),
                 stopped.clone(),
             )));
@@ -129,12 +130,12 @@ impl Seen {
 
 async fn read(
     mut conn: Conn,
-    writer: u64,
+    (writer, server): (u64, &str),
     (seen, lost): (Arc<Mutex<Seen>>, Arc<AtomicU64>),
     stopped: watch::Receiver<bool>,
 ) {
     let question =
-        format!("SELECT @@server_id, COUNT(*), COALESCE(MAX(number), 0) FROM w WHERE writer = {writer}");
+        format!("SELECT {server}, COUNT(*), COALESCE(MAX(number), 0) FROM w WHERE writer = {writer}");
     let (mut before, mut last) = (0, None);
     while !*stopped.borrow() {
         let began = Instant::now();

@@ -53,12 +53,35 @@ const HIDDEN: &[&str] = &[
 const CODES: [u16; 8] = [1290, 1792, 1142, 1044, 1227, 1370, 1064, 1045];
 
 pub async fn by_replicas(scene: &Scene, port: SocketAddr) {
+    make(scene).await;
+    let mut conn = arrived(port).await;
+    all_refused(&mut conn, WRITES).await;
+    all_refused(&mut conn, HIDDEN).await;
+    // A procedure that only reads is no harm there.
+    conn.query_drop("CALL looks()").await.unwrap();
+    lifted(&mut conn).await;
+    nothing_left(scene).await;
+    nothing_of_their_own(scene).await;
+}
+
+/// Where no server is read only.
+pub async fn by_whoever_could_be_written(scene: &Scene, port: SocketAddr) {
+    make(scene).await;
+    let mut conn = connect(port).await.unwrap();
+    all_refused(&mut conn, WRITES).await;
+    all_refused(&mut conn, HIDDEN).await;
+    lifted(&mut conn).await;
+    nothing_left(scene).await;
+}
+
+/// What the statements are about.
+async fn make(scene: &Scene) {
     for node in ["db1", "db2", "db3"] {
         scene.stage.run_in(node, "SET GLOBAL log_bin_trust_function_creators = 1").await.unwrap();
     }
     for statement in [
         "CREATE TABLE tried (id INT)",
-        "CREATE SEQUENCE drawn",
+        "CREATE SEQUENCE drawn NOCACHE",
         "CREATE FUNCTION writes() RETURNS INT DETERMINISTIC MODIFIES SQL DATA BEGIN INSERT INTO tried VALUES (1); RETURN 1; END",
         "CREATE FUNCTION lifting() RETURNS INT DETERMINISTIC BEGIN SET SESSION tx_read_only = 0; RETURN 1; END",
         "CREATE PROCEDURE lifts() BEGIN SET SESSION tx_read_only = 0; INSERT INTO tried VALUES (1); END",
@@ -68,13 +91,6 @@ pub async fn by_replicas(scene: &Scene, port: SocketAddr) {
         let mut conn = connect(scene.through()).await.unwrap();
         conn.query_drop(statement).await.unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
-    let mut conn = arrived(port).await;
-    all_refused(&mut conn, WRITES).await;
-    all_refused(&mut conn, HIDDEN).await;
-    // A procedure that only reads is no harm there.
-    conn.query_drop("CALL looks()").await.unwrap();
-    lifted(&mut conn).await;
-    nothing_left(scene).await;
 }
 
 pub async fn by_the_primary(scene: &Scene, port: SocketAddr) {
@@ -87,6 +103,7 @@ pub async fn by_the_primary(scene: &Scene, port: SocketAddr) {
     conn.reset().await.unwrap();
     all_refused(&mut conn, &WRITES[..3]).await;
     nothing_left(scene).await;
+    nothing_of_their_own(scene).await;
 }
 
 /// A connection to a replica that has the tables.
@@ -120,13 +137,17 @@ async fn all_refused(conn: &mut Conn, statements: &[&str]) {
     }
 }
 
-/// Nothing was written, and no replica has a transaction of its own.
+/// Nothing was written.
 async fn nothing_left(scene: &Scene) {
     for node in ["db1", "db2", "db3"] {
         let rows =
             scene.stage.run_in(node, &format!("SELECT COUNT(*) FROM {APP_SCHEMA}.tried")).await.unwrap();
         assert_eq!(rows[0][0], "0", "{node}");
     }
+}
+
+/// No replica has a transaction of its own.
+async fn nothing_of_their_own(scene: &Scene) {
     let own = async |node: &str| {
         let state = scene.value(node, "gtid_binlog_state").await;
         let id = scene.value(node, "server_id").await;
