@@ -1,5 +1,7 @@
 //! Who takes the reads of the port for reads: lanes of their own, by the age of what a replica has, and by what its traffic saw.
 
+#![allow(clippy::unwrap_used)] // tests fail by panicking
+
 use std::sync::Arc;
 use std::time::Duration;
 
