@@ -34,12 +34,14 @@ pub struct Answer {
     pub reason: Arc<str>,
     /// How old the facts are.
     pub age: Duration,
+    /// How old what a replica has is at the most, where that was asked for and is known.
+    pub lag: Option<Duration>,
 }
 
 impl Answer {
     /// An answer from facts that are `age` old.
     pub fn new(kind: Kind, reason: impl Into<Arc<str>>, age: Duration) -> Self {
-        Self { kind, reason: reason.into(), age }
+        Self { kind, reason: reason.into(), age, lag: None }
     }
 
     /// From what the rules found.

@@ -92,6 +92,21 @@ pub fn plain(status: &str, body: &str, manner: Manner, out: &mut Vec<u8>) {
     end(out, body, manner);
 }
 
+/// What `/writer` and `/replica` answer: the reason, and in the head how far a replica is behind, in seconds.
+pub fn role_typed(answer: &Answer, manner: Manner, out: &mut Vec<u8>) {
+    let body = format!("{}\r\n", answer.reason);
+    let connection = if manner.keep { "keep-alive" } else { "close" };
+    put(
+        out,
+        &[status_line(answer.is_good()), "Content-Type: text/plain\r\nConnection: ", connection, "\r\n"],
+    );
+    if let Some(lag) = answer.lag {
+        // Writing to memory does not fail.
+        let _ = write!(out, "X-Replication-Lag: {:.3}\r\n", lag.as_secs_f64());
+    }
+    end(out, &body, manner);
+}
+
 /// A response of another type.
 pub fn typed(is_good: bool, kind: &str, body: &str, manner: Manner, out: &mut Vec<u8>) {
     let connection = if manner.keep { "keep-alive" } else { "close" };
@@ -103,7 +118,7 @@ pub fn typed(is_good: bool, kind: &str, body: &str, manner: Manner, out: &mut Ve
 pub fn role(answer: &Answer) -> Vec<u8> {
     let mut out = Vec::new();
     let manner = Manner { keep: false, head_only: false };
-    typed(answer.is_good(), "text/plain", &format!("{}\r\n", answer.reason), manner, &mut out);
+    role_typed(answer, manner, &mut out);
     out
 }
 

@@ -17,6 +17,7 @@ use topology::fact::{ConnectFailure, Fact, Outcome};
 use topology::galera;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
+use topology::reads::Reached;
 use topology::replication;
 use topology::routes::Routes;
 use topology::view::{ClusterView, Level};
@@ -76,6 +77,9 @@ pub(crate) struct Cycle {
     pub watched: Watched,
     pub store_thread: JoinHandle<()>,
     pub routes: watch::Sender<Arc<Routes>>,
+    /// Of the port for reads.
+    pub reads: watch::Sender<Arc<Routes>>,
+    pub reached: watch::Sender<Arc<Reached>>,
     pub view: watch::Sender<Arc<ClusterView>>,
     pub stop: oneshot::Receiver<()>,
 }
@@ -221,6 +225,12 @@ impl Cycle {
                 Action::Publish(routes) => {
                     desk.term = routes.term;
                     self.routes.send_replace(routes);
+                }
+                Action::PublishReads(routes) => {
+                    self.reads.send_replace(routes);
+                }
+                Action::Reached(reached) => {
+                    self.reached.send_replace(reached);
                 }
                 Action::Confirm { node } => self.watched.wish(node, Wish::Confirm),
                 Action::Probe { node } => self.watched.wish(node, Wish::Probe),

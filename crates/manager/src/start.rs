@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use topology::brain::{Brain, Restored};
 use topology::fact::Fact;
 use topology::order::{Order, OrderRefused, OrderReply};
+use topology::reads::Reached;
 use topology::routes::{Cut, Lane, LaneState, Routes};
 use topology::view::ClusterView;
 use topology::{NodeId, Term};
@@ -50,6 +51,10 @@ pub enum StartError {
 pub struct Handles {
     /// Who may be spoken to; version 0 until something is known.
     pub routes: watch::Receiver<Arc<Routes>>,
+    /// The same for the port for reads; version 0 for ever when there is none.
+    pub reads: watch::Receiver<Arc<Routes>>,
+    /// Up to where the primary was, for that port.
+    pub reached: watch::Receiver<Arc<Reached>>,
     /// The whole picture, for people; at most 200 ms old.
     pub view: watch::Receiver<Arc<ClusterView>>,
     /// When [`ClusterView::now_ms`] began to count: whoever reads a view knows by this how old it is.
@@ -129,6 +134,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let (orders_in, orders) = mpsc::channel(ORDERS_MAX);
     let (signal, stop) = oneshot::channel();
     let (routes_in, routes) = watch::channel(Arc::new(nothing_known(&settings, restored.term)));
+    let (reads_in, reads) = watch::channel(routes.borrow().clone());
+    let (reached_in, reached) = watch::channel(Arc::default());
     let brain = Brain::new(settings.cluster.clone(), restored, Duration::ZERO);
     let (view_in, view) = watch::channel(Arc::new(brain.view(Duration::ZERO)));
     let journal = Journal { store: store.clone() };
@@ -170,6 +177,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 watched: Watched::start(making),
                 store_thread,
                 routes: routes_in,
+                reads: reads_in,
+                reached: reached_in,
                 view: view_in,
                 stop,
             };
@@ -180,6 +189,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     })?;
     Ok(Handles {
         routes,
+        reads,
+        reached,
         view,
         started: started.into_std(),
         facts: facts_in,

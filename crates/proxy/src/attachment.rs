@@ -17,11 +17,12 @@ use tokio::time::timeout;
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
-use crate::backend::{AttachError, Backend, Stirred};
+use crate::backend::{AttachError, Backend, Stirred, Terms};
 use crate::door::{NoLane, Slot};
 use crate::frontend::Client;
 use crate::identity::Identity;
 use crate::lane::{Lane, Lease, Saver};
+use crate::reads::CatchUp;
 use crate::registry::Place;
 use crate::shared::Shared;
 
@@ -43,6 +44,8 @@ pub struct Attachment {
     kills: Arc<AtomicU32>,
     /// The lane that the command at hand was last tried on, and the number of the alarm that it raised there.
     tried: Option<(Arc<Lane>, u64)>,
+    /// When the last answer was read on the link before.
+    left: Option<Instant>,
 }
 
 /// What has been before a link is made.
@@ -68,7 +71,16 @@ pub struct Waiting {
 impl Attachment {
     /// To no node yet.
     pub fn new(shared: Arc<Shared>, card: Arc<Card>) -> Self {
-        Self { shared, card, backend: None, lease: None, saver: None, kills: Arc::default(), tried: None }
+        Self {
+            shared,
+            card,
+            backend: None,
+            lease: None,
+            saver: None,
+            kills: Arc::default(),
+            tried: None,
+            left: None,
+        }
     }
 
     /// What stands on the present link.
@@ -214,17 +226,19 @@ impl Attachment {
     ) -> Result<(), AttachError> {
         let Some(lane) = self.lane().cloned() else { return Err(AttachError::Shut) };
         let settings = &self.shared.settings;
-        let wait_for_group = settings.writers_all && past.has_spoken;
-        let attached = Backend::attach(
-            &lane,
-            who,
-            caps,
-            session,
-            past.has_history,
-            wait_for_group,
-            settings.connect_timeout,
-        )
-        .await;
+        let catch_up = match &self.shared.reads {
+            _ if !past.has_spoken => CatchUp::No,
+            Some(reads) => {
+                let left = self.left.unwrap_or_else(Instant::now);
+                reads.catch_up(&lane, left, || self.shared.tell(Fact::PositionWanted)).await
+            }
+            None if settings.writers_all => CatchUp::Group,
+            None => CatchUp::No,
+        };
+        let terms = Terms { catch_up, only_reads: self.shared.reads.is_some() };
+        let attached =
+            Backend::attach(&lane, who, caps, session, past.has_history, terms, settings.connect_timeout)
+                .await;
         let backend = match attached {
             Ok(backend) => backend,
             Err(error) => {
@@ -276,6 +290,9 @@ impl Attachment {
 
     fn drop_link(&mut self) {
         if let Some(backend) = self.backend.take() {
+            // An answer may have come in part.
+            let rests = backend.rested_at() >= backend.sent_at();
+            self.left = Some(if rests { backend.rested_at() } else { Instant::now() });
             self.tried.get_or_insert_with(|| (backend.lane().clone(), 0));
             self.shared.registry.settle(self.card.id, None);
         }
@@ -286,6 +303,7 @@ impl Attachment {
     pub fn take(&mut self) -> Option<(Backend, Option<Lease>)> {
         self.saver = None;
         self.shared.registry.settle(self.card.id, None);
+        self.left = Some(Instant::now());
         self.backend.take().map(|backend| (backend, self.lease.take()))
     }
 

@@ -23,6 +23,7 @@ use topology::fact::ConnectFailure;
 
 use crate::identity::Identity;
 use crate::lane::{Lane, Registration};
+use crate::reads::{CatchUp, READ_ONLY};
 use crate::voice;
 
 /// The largest packet a client of the nodes may announce.
@@ -45,6 +46,8 @@ const IDLE_MIN: Duration = Duration::from_secs(1);
 const CROSSED: Duration = Duration::from_millis(5);
 /// How long a session waits for a node to apply what the group has, before it looks for another.
 const CAUSAL_READ_TIME: Duration = Duration::from_secs(5);
+/// A node's word that it is not there yet may come so late.
+const POSITION_GRACE: Duration = Duration::from_secs(1);
 /// How long it may take to find that nobody listens.
 const KNOCK_TIME: Duration = Duration::from_secs(1);
 /// Waits until the node has applied all that the group had when it was asked, then reads nothing.
@@ -74,6 +77,14 @@ pub enum Stirred {
     NodeEnded,
     /// The session should read what only this node knows, before it leaves.
     Save,
+}
+
+/// On what terms a session comes to a node.
+pub struct Terms {
+    /// What it waits for first.
+    pub catch_up: CatchUp,
+    /// It may only read.
+    pub only_reads: bool,
 }
 
 /// Why a statement is not prepared on a node.
@@ -125,8 +136,8 @@ impl fmt::Display for AttachError {
 }
 
 impl Backend {
-    /// Logs in to the lane's node as the client, and sets up what the session had. `wait_for_group`: first wait until the
-    /// node has applied what the group had (a session that moves between nodes that all take writes reads its own writes).
+    /// Logs in to the lane's node as the client, and sets up what the session had. `terms`: what it waits
+    /// for first (a session that moves between nodes reads what it wrote, and what it read), and whether it may only read.
     /// `has_run`: the session has run statements on another link.
     pub async fn attach(
         lane: &Arc<Lane>,
@@ -134,7 +145,7 @@ impl Backend {
         caps: Caps,
         session: &Session,
         has_run: bool,
-        wait_for_group: bool,
+        terms: Terms,
         deadline: Duration,
     ) -> Result<Self, AttachError> {
         let wanted = &session.wanted;
@@ -169,12 +180,22 @@ impl Backend {
             })?;
             let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
             // Before the session is rebuilt: its settings (a time limit for statements, a read-only transaction) are not for this.
-            if wait_for_group {
-                link.query(CAUSAL_READ, CAUSAL_READ_TIME).await.map_err(of_causal_read)?;
+            match terms.catch_up {
+                CatchUp::No => {}
+                CatchUp::Group => {
+                    link.query(CAUSAL_READ, CAUSAL_READ_TIME).await.map_err(of_causal_read)?;
+                }
+                CatchUp::Position(position, within) => {
+                    wait_for_position(&mut link, &position, within).await?
+                }
             }
             let now = Instant::now();
             let mut backend = Self { link, standing, registration, half_sent: false, sent: now, rested: now };
             backend.rebuild(wanted, deadline).await?;
+            if terms.only_reads {
+                // Whatever the session has set.
+                backend.link.query(READ_ONLY, deadline).await.map_err(of_restore)?;
+            }
             Ok(backend)
         };
         tokio::select! {
@@ -491,6 +512,13 @@ fn of_connect(error: LinkError) -> AttachError {
 /// The status bits in the answer to a ping. An error, or whatever else has none, must not be taken for "no transaction".
 fn status_of(end: End) -> Result<u16, ConnectFailure> {
     end.status().ok_or_else(|| ConnectFailure::Protocol { what: format!("a ping was answered by {end:?}") })
+}
+
+/// Waits until the node has applied all up to a GTID position.
+async fn wait_for_position(link: &mut Link, position: &str, within: Duration) -> Result<(), AttachError> {
+    let question = format!("SELECT MASTER_GTID_WAIT('{position}', {:.3})", within.as_secs_f64());
+    let rows = link.query(&question, within + POSITION_GRACE).await.map_err(of_causal_read)?;
+    if rows.text(0, 0) == Some("0") { Ok(()) } else { Err(AttachError::Behind) }
 }
 
 /// A node that lags is neither lost nor at fault.

@@ -39,6 +39,7 @@ use crate::frontend::{AtHand, Client, Done};
 use crate::identity::Identity;
 use crate::kill::{self, Target};
 use crate::lane::Lane;
+use crate::reads::READ_ONLY;
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
@@ -52,6 +53,8 @@ const CHARSETS: [&str; 4] =
 /// What a login asks for and COM_RESET_CONNECTION or COM_CHANGE_USER takes back (IGNORE_SPACE in sql_mode, interactive_timeout for
 /// wait_timeout): a login to another node must not ask for it again.
 const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
+/// The variable by its old and its new name.
+const READ_ONLY_NAMES: [&str; 2] = ["tx_read_only", "transaction_read_only"];
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
@@ -101,6 +104,10 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
 type Flow = ControlFlow<()>;
 const GO_ON: Flow = ControlFlow::Continue(());
 const END: Flow = ControlFlow::Break(());
+
+fn is_off(value: &[u8]) -> bool {
+    value == b"0" || value.eq_ignore_ascii_case(b"OFF")
+}
 
 /// A client that cannot be spoken to is gone.
 #[allow(clippy::needless_pass_by_value)] // it is the end of what is said
@@ -294,8 +301,22 @@ impl Driver {
         };
         let flow = self.finish(finish, exchange.flight(), command).await;
         drop(waiting);
+        if self.shared.reads.is_some() {
+            self.stay_read_only().await;
+        }
         self.rest();
         flow
+    }
+
+    /// Stored code has made the session writable: that is taken back before its next statement.
+    async fn stay_read_only(&mut self) {
+        let wanted = &mut self.session.wanted;
+        let lifted = READ_ONLY_NAMES.into_iter().find(|name| wanted.changed(name).is_some_and(is_off));
+        let (Some(name), Some(backend)) = (lifted, self.at.backend.as_mut()) else { return };
+        match backend.query(READ_ONLY, self.shared.settings.connect_timeout).await {
+            Ok(Some(_)) => wanted.learned_variable(name, b"ON", &mut backend.standing),
+            _ => self.lost_idle(),
+        }
     }
 
     /// After a command.
@@ -417,6 +438,11 @@ impl Driver {
     /// Sends the command and relays its answer.
     async fn send(&mut self, exchange: &mut Exchange, command: &mut AtHand) -> Event {
         let flight = exchange.flight();
+        if self.shared.reads.is_some()
+            && let Some(error) = self.refused_as_write(flight, *command)
+        {
+            return Event::NotPrepared(error);
+        }
         let Some(backend) = self.at.backend.as_mut() else { return Event::Lost(Loss::unsent()) };
         let at_hand = command.len.min(self.client.buffer.len());
         let packet = &mut self.client.buffer.bytes_mut()[..at_hand];
@@ -655,6 +681,19 @@ impl Driver {
         }
     }
 
+    /// Why the port for reads does not send a command to the present node, if it does not.
+    fn refused_as_write(&self, flight: &InFlight, command: AtHand) -> Option<NodeError> {
+        let (reads, backend) = (self.shared.reads.as_ref()?, self.at.backend.as_ref()?);
+        let at_hand = command.len.min(self.client.buffer.len());
+        let payload = self.client.buffer.bytes().get(HEADER_LEN..at_hand)?;
+        let text = match flight.command {
+            Command::QUERY => protocol::command::query_text(payload, self.client.caps).ok(),
+            Command::STMT_PREPARE => payload.get(1..),
+            _ => None,
+        };
+        reads.refuses(flight, text, self.session.status(), backend.lane().node)
+    }
+
     fn refused_as_suspect(&self, flight: &InFlight, command: AtHand) -> Option<String> {
         if !self.shared.has_suspects() {
             return None;
@@ -757,7 +796,11 @@ impl Driver {
         if self.session.owed().is_some() || !self.session.wanted.is_undone_by_reset(&backend.standing) {
             return None;
         }
-        backend.reset().await.ok()
+        let status = backend.reset().await.ok()?;
+        if self.shared.reads.is_some() {
+            backend.query(READ_ONLY, self.shared.settings.connect_timeout).await.ok()??;
+        }
+        Some(status)
     }
 
     /// COM_CHANGE_USER: a new session on the same connection.

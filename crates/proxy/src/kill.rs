@@ -10,9 +10,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use protocol::capability::Caps;
 use session::session::Session;
 
-use crate::backend::{AttachError, Backend};
+use crate::backend::{AttachError, Backend, Terms};
 use crate::identity::Identity;
 use crate::lane::Lane;
+use crate::reads::CatchUp;
 use crate::registry::{Named, Place};
 use crate::shared::Shared;
 
@@ -105,5 +106,6 @@ async fn side_link(
     caps: Caps,
     lane: &Arc<Lane>,
 ) -> Result<Backend, AttachError> {
-    Backend::attach(lane, who, caps, &Session::new(None), false, false, shared.settings.connect_timeout).await
+    let terms = Terms { catch_up: CatchUp::No, only_reads: shared.reads.is_some() };
+    Backend::attach(lane, who, caps, &Session::new(None), false, terms, shared.settings.connect_timeout).await
 }

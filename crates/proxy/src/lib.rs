@@ -23,6 +23,7 @@ mod identity;
 mod kill;
 mod lane;
 mod listener;
+mod reads;
 mod registry;
 mod relay;
 mod seldom;
@@ -43,6 +44,7 @@ use topology::fact::Fact;
 use topology::routes::Routes;
 
 pub use activity::Busy;
+pub use reads::Reads;
 pub use stats::Stats;
 
 /// How the proxy behaves; every value comes from the program's table of settings.
@@ -86,8 +88,8 @@ pub struct Inputs {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error("listen.mysql: {0}")]
-    Listen(#[from] listen::ListenError),
+    #[error("{0}: {1}")]
+    Listen(&'static str, listen::ListenError),
     /// The system would not take a socket that it had given.
     #[error("a listening socket could not be used: {0}")]
     Socket(#[from] std::io::Error),
@@ -105,7 +107,18 @@ pub struct Handle {
 
 /// Binds every listener and begins to serve. Must be called inside a tokio runtime, which then carries all clients.
 pub fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
-    let sockets = listen::open(&settings.listen)?;
+    begin(settings, inputs, None)
+}
+
+/// The same for the port for reads, whose lanes are its own.
+pub fn start_reads(settings: Settings, inputs: Inputs, reads: Reads) -> Result<Handle, StartError> {
+    let inputs = Inputs { facts: reads::forward(inputs.facts), ..inputs };
+    begin(settings, inputs, Some(reads))
+}
+
+fn begin(settings: Settings, inputs: Inputs, reads: Option<Reads>) -> Result<Handle, StartError> {
+    let setting = if reads.is_some() { "listen.read" } else { "listen.mysql" };
+    let sockets = listen::open(&settings.listen).map_err(|error| StartError::Listen(setting, error))?;
     let sockets = sockets.into_iter().map(TcpListener::from_std).collect::<std::io::Result<Vec<_>>>()?;
     let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
     let limits = Limits {
@@ -117,7 +130,11 @@ pub fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
     let stats = Arc::new(stats::Counts::default());
     let (door, door_task) = door::Door::start(limits, inputs.routes, inputs.facts.clone(), stats.clone());
     let (stop, stopped) = watch::channel(false);
-    let shared = Arc::new(shared::Shared::new(settings, door, inputs.facts, stats, stopped));
+    let mut shared = shared::Shared::new(settings, door, inputs.facts, stats, stopped);
+    if let Some(reads) = reads {
+        shared.only_read(reads);
+    }
+    let shared = Arc::new(shared);
     let listeners =
         sockets.into_iter().map(|socket| tokio::spawn(listener::serve(socket, shared.clone()))).collect();
     let door = door_task.abort_handle();

@@ -18,6 +18,7 @@ use crate::activity::Card;
 use crate::backend::AttachError;
 use crate::door::Door;
 use crate::lane::Lane;
+use crate::reads::Reads;
 use crate::registry::{FIRST_ID, Registry};
 use crate::seldom::Seldom;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
@@ -28,6 +29,9 @@ pub const ACCOUNTS_WAIT: Duration = Duration::from_secs(2);
 
 /// Of a statement that ran when a node was lost, so many bytes of its shape are told.
 const STATEMENT_SHOWN: usize = 200;
+
+/// From here on the port for reads counts its clients.
+const READS_FROM: u32 = 0x2000_0000;
 
 /// What all clients share.
 pub struct Shared {
@@ -45,6 +49,8 @@ pub struct Shared {
     emptied: Notify,
     /// Where each session is.
     pub registry: Registry,
+    /// Of the port for reads.
+    pub reads: Option<Reads>,
     began: Instant,
     suspects: Mutex<Suspects>,
     /// How many they are, for those who only want to know whether there are any.
@@ -108,12 +114,19 @@ impl Shared {
             places: AtomicU32::new(0),
             emptied: Notify::new(),
             registry: Registry::default(),
+            reads: None,
             began: Instant::now(),
             suspects: Mutex::new(suspects),
             suspects_count: AtomicUsize::new(0),
             lack: Seldom::new(Duration::from_secs(10)),
             refusal: Seldom::new(Duration::from_secs(1)),
         }
+    }
+
+    /// Makes it the port for reads. Its connection ids are none of the other port's.
+    pub fn only_read(&mut self, reads: Reads) {
+        self.reads = Some(reads);
+        self.next_id = AtomicU32::new(READS_FROM);
     }
 
     /// A connection id that no client has now.

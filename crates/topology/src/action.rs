@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::galera::action as galera;
 use crate::order::{OrderId, OrderReply};
+use crate::reads::Reached;
 use crate::replication::action as replication;
 use crate::routes::Routes;
 use crate::{NodeId, Term};
@@ -62,6 +63,10 @@ pub enum Action {
     },
     /// Tell the data plane.
     Publish(Arc<Routes>),
+    /// Tell the part of the data plane that serves the port for reads.
+    PublishReads(Arc<Routes>),
+    /// The same: up to where the primary was.
+    Reached(Arc<Reached>),
     /// Tell the operator.
     Answer {
         /// Which order.

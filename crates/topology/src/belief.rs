@@ -2,8 +2,7 @@
 //!
 //! Facts change the fields; [`crate::problem::judge`] turns the fields into a state; nobody else decides what a node is.
 
-use std::collections::VecDeque;
-
+use crate::alarms::Alarms;
 use crate::detector::Counts;
 use crate::fact::Now;
 use crate::finding::{Finding, NodeState, Serves};
@@ -107,10 +106,8 @@ pub(crate) struct Belief {
     pub cut: Cut,
     /// No new session may come, whatever its limit: those that cannot leave may stay.
     pub turned_away: bool,
-    /// Alarms of the present epoch that the node has not been asked about since, and when each was heard; the highest that it has.
-    pub alarms: VecDeque<(u64, Now)>,
-    pub looked: u64,
-    pub refused: u64,
+    /// Of the present epoch.
+    pub alarms: Alarms,
     /// The last epoch that ended since the node was gone.
     pub lost_epoch: Option<u64>,
     /// Every link of an epoch below this one is certainly gone.
@@ -118,9 +115,6 @@ pub(crate) struct Belief {
     /// What ran there when links broke, since it was last well.
     pub lost: LostStatements,
 }
-
-/// Alarms kept apart; further ones count as one with the last.
-const ALARMS_MAX: usize = 64;
 
 impl Belief {
     pub fn new(name: &str, address: &str, priority: u32, sessions_max: Option<u32>, now: Now) -> Self {
@@ -156,9 +150,7 @@ impl Belief {
             epoch: 0,
             cut: Cut::Nothing,
             turned_away: false,
-            alarms: VecDeque::new(),
-            looked: 0,
-            refused: 0,
+            alarms: Alarms::default(),
             lost_epoch: None,
             cut_below: 0,
             lost: LostStatements::default(),
@@ -179,23 +171,8 @@ impl Belief {
 
     /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node's own word is to be asked for.
     pub fn alarmed(&mut self, epoch: u64, alarm: u64, now: Now) {
-        let newest = self.alarms.back().map_or(self.looked.max(self.refused), |(newest, _)| *newest);
-        if epoch != self.epoch || alarm <= newest {
-            return;
-        }
-        if self.alarms.len() == ALARMS_MAX {
-            self.alarms.pop_back();
-        }
-        self.alarms.push_back((alarm, now));
-    }
-
-    /// The node said whether it serves, asked at `asked`: that answers every alarm heard before.
-    pub fn looked_after(&mut self, asked: Now, serves: bool) {
-        while let Some((alarm, heard)) = self.alarms.front().copied()
-            && heard < asked
-        {
-            *(if serves { &mut self.looked } else { &mut self.refused }) = alarm;
-            self.alarms.pop_front();
+        if epoch == self.epoch {
+            self.alarms.raised(alarm, now);
         }
     }
 
@@ -236,33 +213,6 @@ impl Belief {
 mod tests {
     use super::*;
     use std::time::Duration;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn an_alarm_is_answered_by_what_was_asked_later() {
-        let mut node = Belief::new("db1", "h:1", 0, None, Duration::ZERO);
-        node.alarmed(0, 1, 10 * MS);
-        node.alarmed(0, 0, 10 * MS);
-        node.alarmed(1, 5, 10 * MS);
-        node.looked_after(10 * MS, true);
-        assert_eq!((node.looked, node.alarms.len()), (0, 1));
-        node.looked_after(11 * MS, true);
-        assert_eq!((node.looked, node.alarms.len()), (1, 0));
-        for alarm in 2..200 {
-            node.alarmed(0, alarm, (u32::try_from(alarm).unwrap() + 20) * MS);
-        }
-        assert_eq!(node.alarms.len(), ALARMS_MAX);
-        node.looked_after(30 * MS, true);
-        assert_eq!(node.looked, 9);
-        node.looked_after(300 * MS, true);
-        assert_eq!((node.looked, node.alarms.len()), (199, 0));
-        node.alarmed(0, 200, 400 * MS);
-        node.looked_after(401 * MS, false);
-        assert_eq!((node.looked, node.refused, node.alarms.len()), (199, 200, 0));
-        node.alarmed(0, 200, 402 * MS);
-        assert!(node.alarms.is_empty(), "it was answered");
-    }
 
     #[test]
     fn links_are_gone_when_the_door_says_so_of_all_that_were() {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::action::{Action, Level, Sentence};
+use crate::alarms::Alarms;
 use crate::belief::{Belief, Doubt};
 use crate::detector::Stall;
 use crate::disk::{Choice, Disk, Ticket};
@@ -193,9 +194,7 @@ impl Core {
                 }
                 node.epoch += 1;
                 node.turned_away = false;
-                node.alarms.clear();
-                node.looked = 0;
-                node.refused = 0;
+                node.alarms = Alarms::default();
             }
         }
     }

@@ -62,6 +62,11 @@ pub enum Fact {
     Cut { node: NodeId, epoch: u64 },
     /// A client could not be let in: perhaps its account is new, or has a new password.
     UnknownAccount { user: String },
+    // ---- the port for reads
+    /// What its traffic saw. Epochs and alarms are those of its own lanes.
+    Reads(Box<Fact>),
+    /// A session that leaves a replica waits for the primary's word on where it is.
+    PositionWanted,
     // ---- what came of an action
     /// See [`Outcome`].
     Outcome(Outcome),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::fact::Now;
-use crate::finding::Finding;
+use crate::finding::{Finding, Serves};
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
 use crate::replication::{self, Replication};
@@ -65,6 +65,17 @@ pub(crate) enum Relief {
     Soon,
     /// It stays.
     None(String),
+}
+
+/// Whether a node may take reads on the port for reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// No.
+    No,
+    /// As far as its age allows.
+    ByAge,
+    /// Yes: whoever must see what others wrote can wait there until it has it.
+    Current,
 }
 
 impl Group {
@@ -166,6 +177,15 @@ impl Group {
         match self {
             Self::Galera(group) => group.strike(core, lost),
             Self::Replication(_) => String::new(),
+        }
+    }
+
+    /// Whether a node that answers, and is not the one writer, may take reads.
+    pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
+        match self {
+            Self::Galera(_) if core.node(id).verdict.serves == Serves::Well => Reads::Current,
+            Self::Galera(_) => Reads::No,
+            Self::Replication(group) => group.reads(core, id),
         }
     }
 

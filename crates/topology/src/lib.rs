@@ -13,6 +13,7 @@
 
 pub mod account;
 pub mod action;
+mod alarms;
 mod belief;
 pub mod brain;
 pub mod catalogue;
@@ -33,6 +34,8 @@ mod lost;
 pub mod order;
 mod plan;
 mod problem;
+mod readers;
+pub mod reads;
 pub mod replication;
 pub mod routes;
 pub mod settings;

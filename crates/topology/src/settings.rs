@@ -11,6 +11,7 @@ use crate::galera::settings as galera;
 pub use crate::galera::settings::{EvictPolicy, SilencePolicy};
 use crate::heartbeat;
 use crate::kind::Kind;
+use crate::reads;
 use crate::replication::settings as replication;
 
 /// Who takes writes.
@@ -49,6 +50,8 @@ pub struct Settings {
     pub galera: galera::Settings,
     /// What concerns a primary with replicas only.
     pub replication: replication::Settings,
+    /// The port for reads.
+    pub reads: reads::Settings,
     /// Time between two status queries of a node, and the deadline of each. Silence is declared after
     /// `misses_max` x `probe_interval`.
     pub probe_interval: Duration,
@@ -89,6 +92,7 @@ impl Settings {
             nodes,
             galera: galera::Settings::default(),
             replication: replication::Settings::default(),
+            reads: reads::Settings::default(),
             probe_interval: Duration::from_millis(200),
             misses_max: 3,
             events: true,
@@ -134,6 +138,7 @@ impl Settings {
             ("barrier_backoff", self.barrier_backoff, millisecond),
             ("accounts_interval", self.accounts_interval, 100 * millisecond),
             ("persist_deadline", self.persist_deadline, 10 * millisecond),
+            ("reads.lag_max", self.reads.lag_max, 100 * millisecond),
             ("evict_deadline", self.galera.evict_deadline, 10 * millisecond),
         ] {
             if value < least {

@@ -4,12 +4,15 @@
 //! Made by [`crate::brain::Brain::view`]. The brain decides nothing from it; whoever else wants to know whether a node may take
 //! traffic asks [`ClusterView::ask`], which knows what the brain knows and asks the same table.
 
+use std::time::Duration;
+
 pub use crate::action::Level;
 pub use crate::finding::NodeState;
 use crate::finding::{self, Finding, Serves, refused};
 use crate::health::Question;
 use crate::heartbeat::Stall;
-use crate::problem::NOT_COMMITTING;
+use crate::problem::{NOT_COMMITTING, seconds};
+use crate::reads;
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::status::Status;
@@ -91,6 +94,8 @@ pub struct NodeView {
     pub priority: u32,
     /// The kept-open link stands.
     pub linked: bool,
+    /// How the port for reads uses it.
+    pub reads: reads::View,
     /// Probes missed in a row.
     pub misses: u32,
     /// Milliseconds since it last answered a status query.
@@ -123,10 +128,7 @@ impl ClusterView {
         Some(match question {
             Question::Member(rules) => node.admit(rules),
             Question::Writer => self.writes(node),
-            Question::Replica { .. } => Err(refused(
-                "replication_unknown",
-                "does not tell whether it replicates: a Galera cluster is watched here, not replicas".into(),
-            )),
+            Question::Replica { lag_max } => node.replicates(lag_max),
         })
     }
 
@@ -177,6 +179,33 @@ impl NodeView {
         let is_forgiven = |others: &Finding| rules.drained && others.problem == finding::DRAINED;
         let others = self.others.clone().filter(|others| !is_forgiven(others));
         finding::graver(others, own).map_or(Ok(()), Err)
+    }
+
+    /// Whether it follows the primary closely enough: by the age of what it has, not by Seconds_Behind_Master.
+    fn replicates(&self, lag_max: Option<Duration>) -> Result<(), Finding> {
+        let is_server = self.facts.as_ref().is_some_and(|facts| facts.replication().is_some());
+        if let Some(finding) = self.finding()
+            && (finding.serves == Serves::No || finding.problem == finding::DRAINED)
+        {
+            return Err(finding);
+        }
+        if !is_server {
+            let text = "does not tell whether it replicates: a Galera cluster is watched here, not replicas";
+            return Err(refused("replication_unknown", text.into()));
+        }
+        if self.writer {
+            return Err(refused("no_replica", "is not a replica: it is the primary".into()));
+        }
+        let most = lag_max.unwrap_or(Duration::from_millis(self.reads.age_max_ms));
+        match self.reads.age_ms.map(Duration::from_millis) {
+            None => Err(refused("lag_unknown", "has not been compared with the primary yet".into())),
+            Some(age) if age > most => {
+                let text =
+                    format!("is {} behind the primary, and {} are allowed", seconds(age), seconds(most));
+                Err(refused("lag", text))
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// What the brain found, nothing forgiven.

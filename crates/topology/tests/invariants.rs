@@ -248,7 +248,9 @@ impl World {
             Action::Probe { node } => {
                 self.asked.insert(node.0);
             }
-            Action::ReadAccounts { .. }
+            Action::PublishReads(_)
+            | Action::Reached(_)
+            | Action::ReadAccounts { .. }
             | Action::ReadTables { .. }
             | Action::Galera(
                 galera::Action::Forget { .. } | galera::Action::Pace { .. } | galera::Action::Desync { .. },

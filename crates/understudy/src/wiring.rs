@@ -8,6 +8,7 @@
 //!   manager ── routes ─> proxy                    web ── Desk (orders, status, journal, metrics)
 //!     ^  ^─── facts ──────┘                        │
 //!     └──────────────── orders ────────────────────┘
+//!   manager ── reads, reached ─> a second proxy: the port for reads ── facts, as such ─> manager
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
 //! ```
 //!
@@ -25,6 +26,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use topology::kind::Kind;
 use topology::settings::NodeSettings;
 use topology::view::ClusterView;
 
@@ -34,6 +36,8 @@ use desk::Desk;
 
 /// How long the API may go on answering what it was asked before the end.
 const WEB_GRACE: Duration = Duration::from_secs(2);
+/// The longest that a session waits on a replica for what it may have seen on another, before it tries the next.
+const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 /// How long tasks that were cut may take to notice.
 const CUT_GRACE: Duration = Duration::from_secs(1);
 
@@ -43,6 +47,8 @@ pub struct House {
     /// Ends when the manager does.
     view: watch::Receiver<Arc<ClusterView>>,
     proxy: proxy::Handle,
+    /// The port for reads.
+    reads: Option<proxy::Handle>,
     /// Answers until the very end.
     health: Doors,
     web: web::server::Server,
@@ -84,9 +90,15 @@ pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials
         proxy::start(proxy_settings(settings), inputs)?
     };
 
+    let reads = {
+        let _inside = hot.enter();
+        reads(settings, &manager)?
+    };
+
     let health = Doors::open(settings, &manager, proxy.listening())?;
 
-    let desk = Desk::new(settings, &manager, proxy.stats_reader(), health.answerer());
+    let readers = reads.as_ref().map(proxy::Handle::stats_reader);
+    let desk = Desk::new(settings, &manager, (proxy.stats_reader(), readers), health.answerer());
     let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
@@ -96,6 +108,7 @@ pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials
         manager: manager.stop,
         view,
         proxy,
+        reads,
         health,
         web,
         hot,
@@ -111,7 +124,9 @@ impl House {
             addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         let mut sentence = format!("serving mysql on {}", list(self.proxy.local_addresses()));
+        let reads = self.reads.as_ref().map_or(&[][..], proxy::Handle::local_addresses);
         let lists = [
+            ("reads", reads),
             ("http", self.web.http()),
             ("https", self.web.https()),
             ("health", self.health.http()),
@@ -136,9 +151,18 @@ impl House {
         async move { while view.changed().await.is_ok() {} }
     }
 
-    /// Returns when the part of the proxy that follows the manager has ended by itself, which it never should.
+    /// Returns when the part of a proxy that follows the manager has ended by itself, which it never should.
     pub fn without_door(&self) -> impl Future<Output = ()> + use<> {
-        self.proxy.broken()
+        let (proxy, reads) = (self.proxy.broken(), self.reads.as_ref().map(proxy::Handle::broken));
+        async move {
+            match reads {
+                Some(reads) => tokio::select! {
+                    () = proxy => {}
+                    () = reads => {}
+                },
+                None => proxy.await,
+            }
+        }
     }
 
     /// Whether the manager has told its view since the last time that this was asked. It does so several times a second.
@@ -154,10 +178,10 @@ impl House {
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { manager, view: _, proxy, health, web, hot, calm, shutdown_grace } = self;
+        let Self { manager, view: _, proxy, reads, health, web, hot, calm, shutdown_grace } = self;
         calm.block_on(async {
             tokio::select! {
-                done = hot.spawn(proxy.shutdown(shutdown_grace)) => {
+                done = hot.spawn(both(proxy, reads, shutdown_grace)) => {
                     if let Err(e) = done {
                         tracing::error!("the proxy did not stop as it should: {e}");
                     }
@@ -173,6 +197,32 @@ impl House {
     }
 }
 
+/// The ends of both ports, at once.
+async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duration) {
+    let reads = async {
+        if let Some(reads) = reads {
+            reads.shutdown(grace).await;
+        }
+    };
+    tokio::join!(proxy.shutdown(grace), reads);
+}
+
+/// The port for reads, when there is one: a proxy of its own, with the manager's lanes for it.
+fn reads(settings: &Settings, manager: &manager::Handles) -> anyhow::Result<Option<proxy::Handle>> {
+    if !settings.reads.on {
+        return Ok(None);
+    }
+    let inputs = proxy::Inputs { routes: manager.reads.clone(), facts: manager.facts.clone() };
+    let reads = proxy::Reads {
+        reached: manager.reached.clone(),
+        origin: manager.started,
+        wait_max: settings.reads.lag_max.min(CATCH_UP_MAX),
+        is_group: settings.kind == Kind::Galera,
+    };
+    let own = proxy::Settings { listen: settings.listen.read.clone(), ..proxy_settings(settings) };
+    Ok(Some(proxy::start_reads(own, inputs, reads)?))
+}
+
 // ---- one part's settings each, out of the program's
 
 pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::Settings {
@@ -184,6 +234,7 @@ pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::S
     let nodes = settings.nodes.iter().map(node).collect();
     let mut cluster = topology::settings::Settings::new(settings.name.clone(), settings.writers, nodes);
     cluster.kind = settings.kind;
+    cluster.reads = settings.reads.clone();
     if let Some(replication) = &settings.replication {
         cluster.replication = replication.loss.clone();
     }

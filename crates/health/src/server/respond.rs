@@ -64,7 +64,7 @@ impl Responder {
             |out: &mut Vec<u8>| not_found(&format!("no node {} here\r\n", node.unwrap_or_default()), out);
         if self.several_nodes && request.is_any_path {
             return not_found(
-                "no such path: ask /health/NODE, /health/NODE/writer, or / for Understudy itself\r\n",
+                "no such path: ask /health/NODE, /health/NODE/writer, /health/NODE/replica, or / for Understudy itself\r\n",
                 out,
             );
         }
@@ -79,10 +79,7 @@ impl Responder {
                 None => unknown(out),
             },
             Wants::Role(question) => match asked(question) {
-                Some(answer) => {
-                    let body = format!("{}\r\n", answer.reason);
-                    style::typed(answer.is_good(), "text/plain", &body, manner, out);
-                }
+                Some(answer) => style::role_typed(&answer, manner, out),
                 None => unknown(out),
             },
             Wants::Json(question) => match asked(question) {

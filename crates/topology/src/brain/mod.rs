@@ -8,6 +8,7 @@
 //! every order gets exactly one answer.
 
 mod orders;
+mod reads;
 mod signs;
 mod snapshot;
 
@@ -28,6 +29,7 @@ use crate::plan::Quiet;
 use crate::plan::all::All;
 use crate::plan::one::One;
 use crate::problem::{NOT_COMMITTING, seconds};
+use crate::readers::{Common, Readers};
 use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
 use crate::{NodeId, Term};
@@ -57,6 +59,7 @@ pub struct Brain {
     accounts_due: Due,
     catalogue: Option<Arc<Catalogue>>,
     tables_due: Due,
+    readers: Readers,
     published: Option<Arc<Routes>>,
 }
 
@@ -88,6 +91,7 @@ impl Brain {
         let writer =
             restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
         let (writers, group) = (settings.writers, Group::new(settings.kind, count));
+        let readers = Readers::new(settings.reads.clone(), count, now);
         let core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
@@ -102,6 +106,7 @@ impl Brain {
             accounts_due: Due::default(),
             catalogue: None,
             tables_due: Due::default(),
+            readers,
             published: None,
         }
     }
@@ -123,6 +128,8 @@ impl Brain {
         self.ask();
         self.read_catalogues();
         self.publish();
+        let (greeting, accounts, catalogue) = (&self.greeting, &self.accounts, &self.catalogue);
+        self.readers.step(&mut self.core, &self.group, &Common { greeting, accounts, catalogue });
         std::mem::take(&mut self.core.out)
     }
 
@@ -195,6 +202,12 @@ impl Brain {
                 }
             }
             Fact::UnknownAccount { .. } => self.accounts_due.wanted = true,
+            Fact::Reads(fact) => self.reads_saw(*fact),
+            Fact::PositionWanted => {
+                if let Some(primary) = self.core.writer.filter(|id| self.core.node(*id).linked) {
+                    self.core.ask_probe(primary);
+                }
+            }
             Fact::Outcome(outcome) => self.outcome(outcome),
             Fact::Order { id, order } => self.order(id, order),
             Fact::Tick => self.tick(),
@@ -302,9 +315,8 @@ impl Brain {
     /// What traffic saw is answered by the node's own word, given later.
     fn ask_alarmed(&mut self) {
         let core = &mut self.core;
-        let alarmed: Vec<NodeId> = ids(&core.nodes)
-            .filter(|id| core.node(*id).linked && !core.node(*id).alarms.is_empty())
-            .collect();
+        let alarmed: Vec<NodeId> =
+            ids(&core.nodes).filter(|id| core.node(*id).linked && core.node(*id).alarms.is_open()).collect();
         for id in alarmed {
             core.ask_probe(id);
         }
@@ -342,8 +354,8 @@ impl Brain {
                 state: node.lane,
                 epoch: node.epoch,
                 sessions_max: if node.turned_away { Some(0) } else { node.sessions_max },
-                looked: node.looked,
-                refused: node.refused,
+                looked: node.alarms.looked,
+                refused: node.alarms.refused,
                 lost_epoch: node.lost_epoch,
                 cut: node.cut,
             })
@@ -383,6 +395,7 @@ fn without_events(fact: Fact) -> Fact {
             Fact::ConnectFailed { node, how: ConnectFailure::TimedOut }
         }
         Fact::TrafficLost { .. } | Fact::TrafficRefused { .. } | Fact::ProbeSlow { .. } => Fact::Tick,
+        Fact::Reads(fact) => Fact::Reads(Box::new(without_events(*fact))),
         other => other,
     }
 }
@@ -407,10 +420,12 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::Outcome(Outcome::BarrierPassed { node, .. } | Outcome::BarrierFailed { node, .. }) => {
             Some(*node)
         }
+        Fact::Reads(fact) => about(fact),
         Fact::Outcome(Outcome::Galera(outcome)) => outcome.node(),
         Fact::Outcome(Outcome::Replication(outcome)) => Some(outcome.node()),
         Fact::Outcome(Outcome::Persisted { .. } | Outcome::PersistFailed { .. })
         | Fact::UnknownAccount { .. }
+        | Fact::PositionWanted
         | Fact::TablesChanged
         | Fact::Order { .. }
         | Fact::Tick => None,

@@ -13,7 +13,7 @@ use crate::status::Status;
 
 /// After traffic raised a false alarm, its next one within this time asks the node but holds nobody: statements that broke with the
 /// first alarm report late.
-const ALARM_GAP: Duration = Duration::from_millis(100);
+pub(super) const ALARM_GAP: Duration = Duration::from_millis(100);
 
 /// While a node's new connections fail, the next one is tried after this long.
 const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const MISSES_HELD: u32 = 2;
 
 /// Errors by which a server refuses a login because of what it is about to do or to be: WSREP has not yet prepared node, shutdown in
 /// progress, an option prevents it, read only, connection killed.
-const OF_ITSELF: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
+pub(super) const OF_ITSELF: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
 
 impl Brain {
     // ---- signs of life and death
@@ -167,6 +167,7 @@ impl Brain {
     pub(super) fn status(&mut self, id: NodeId, status: Status, asked: Now) {
         self.core.alive();
         self.group.heard(&self.core, id, &status, asked);
+        self.readers.heard(&self.core, id, &status, asked);
         let now = self.core.now;
         let node = self.core.node_mut(id);
         let was_whole = node.status.as_ref().is_some_and(Status::is_whole);
@@ -182,7 +183,8 @@ impl Brain {
             // It told us itself before it went: an orderly stop looks like this (or a node cut off from the majority).
             node.leaving_since.get_or_insert(now);
         }
-        node.looked_after(asked, status.serves());
+        node.alarms.answered(asked, status.serves());
+        self.readers.answered(id, asked, status.serves());
         if status.serves() {
             node.lost.survived(asked);
         }
@@ -247,7 +249,7 @@ impl Brain {
 }
 
 /// How it failed, for sentences.
-fn failure(how: &ConnectFailure) -> String {
+pub(super) fn failure(how: &ConnectFailure) -> String {
     match how {
         ConnectFailure::Refused => "refused".into(),
         ConnectFailure::Reset => "reset".into(),

@@ -36,6 +36,7 @@ impl Brain {
                 writer: core.writer == Some(id),
                 priority: node.priority,
                 linked: node.linked,
+                reads: self.readers.view(core, id),
                 misses: node.counts.misses,
                 answered_ms_ago: node.answered_at.map(ago),
                 advice: Vec::new(),

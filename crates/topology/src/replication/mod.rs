@@ -10,7 +10,8 @@
 //!                               ├──> start          who writes when nobody has been decided on in this life
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
 //!                               ├──> external       another manager moves the primary: who is writable is followed
-//!                               └──> follow         every other server is read only and follows the primary
+//!                               ├──> follow         every other server is read only and follows the primary
+//!                               └──> age            how old is what a replica shows
 //! ```
 //!
 //! The general brain comes in through `crate::group` only. `change` runs only while the plan moves the writer; `follow` compares what is
@@ -19,6 +20,7 @@
 //! Invariant: one order to a server at a time; the next is given when the one before was answered, or its time is over.
 
 pub mod action;
+mod age;
 mod change;
 pub mod channel;
 mod external;
@@ -37,6 +39,7 @@ use std::time::Duration;
 
 use self::action::Kind;
 pub use self::action::{Action, Outcome};
+pub(crate) use self::age::Ages;
 use self::change::Fence;
 pub use self::channel::{Channel, channel};
 use self::external::Writable;
@@ -51,6 +54,8 @@ use protocol::gtid::mariadb::State;
 
 use crate::core::Core;
 use crate::fact::Now;
+use crate::finding::Serves;
+use crate::group::Reads;
 use crate::{NodeId, Term};
 
 /// An action that failed is tried again after this long.
@@ -173,6 +178,18 @@ impl Replication {
 
     fn answered(&mut self, id: NodeId, kind: Kind) {
         self.server_mut(id).order.take_if(|(ordered, _)| *ordered == kind);
+    }
+
+    /// Whether a server that is not the primary may take reads, its age aside.
+    pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
+        let verdict = &core.node(id).verdict;
+        // Between two primaries nothing is wrong with what it has, and our own orders stop its threads for a moment.
+        let is_between = match verdict.problem {
+            "stray" | "other_source" => true,
+            "not_applying" => self.fence.is_some() || self.is_ordered(core, id),
+            _ => false,
+        };
+        if verdict.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
     }
 
     /// This process did not run for `gap`: orders have so much more time, and whoever has spoken may have ended since.

@@ -475,7 +475,10 @@ impl World {
                 }
             }
             Action::Barrier { .. } | Action::Galera(_) => panic!("asked of a Galera cluster: {action:?}"),
-            Action::ReadAccounts { .. } | Action::ReadTables { .. } => return,
+            Action::PublishReads(_)
+            | Action::Reached(_)
+            | Action::ReadAccounts { .. }
+            | Action::ReadTables { .. } => return,
         };
         self.note(&line);
     }

@@ -49,6 +49,7 @@ fn screen(status: &Value) -> String {
     advice(&mut screen, status);
     screen.push('\n');
     proxy(&mut screen, &status["proxy"]);
+    read_port(&mut screen, status);
     busy(&mut screen, &status["proxy"]["busy"]);
     decisions(&mut screen, status);
     screen
@@ -234,6 +235,34 @@ fn proxy(screen: &mut String, proxy: &Value) {
         .collect();
     let told = if told.is_empty() { "none given to any client".to_owned() } else { told.join(", ") };
     let _ = writeln!(screen, "errors  {told}");
+}
+
+/// The port for reads, when there is one: who takes reads, and how old they are.
+fn read_port(screen: &mut String, status: &Value) {
+    let port = &status["read_port"];
+    if port.is_null() {
+        return;
+    }
+    let lanes = list(&port["lanes"]);
+    for node in list(&status["nodes"]) {
+        let name = text(&node["name"]);
+        let lane = lanes.iter().find(|lane| text(&lane["node"]) == name).unwrap_or(&Value::Null);
+        let reads = &node["reads"];
+        let age =
+            reads["age_ms"].as_u64().map_or(String::new(), |age| format!(", at most {} behind", span(age)));
+        let why = reads["why"].as_str().map_or(String::new(), |why| format!(": {why}"));
+        let state = text(&reads["lane"]);
+        let _ = writeln!(screen, "reads   {name} {state}, sessions {}{age}{why}", figure(&lane["sessions"]));
+    }
+    let told: u64 = list(&port["errors"]).iter().map(|error| number(&error["count"])).sum();
+    let _ = writeln!(
+        screen,
+        "reads   clients {} now, {} in all; sessions moved {}; waiting {}; errors given {told}",
+        number(&port["clients"]),
+        number(&port["clients_total"]),
+        number(&port["sessions_moved"]),
+        number(&port["hold"]["waiting"]),
+    );
 }
 
 fn decisions(screen: &mut String, status: &Value) {

@@ -49,6 +49,8 @@ pub struct Settings {
     pub replication: Option<Replication>,
     /// Where to listen.
     pub listen: Listen,
+    /// How the port for reads chooses.
+    pub reads: topology::reads::Settings,
     /// What may wait.
     pub hold: Hold,
     /// Budget of orders that name none.
@@ -122,6 +124,8 @@ pub struct Listen {
     pub health: Vec<String>,
     /// For HAProxy's agent check.
     pub agent: Vec<String>,
+    /// For applications that only read.
+    pub read: Vec<String>,
 }
 
 /// What may wait.
@@ -419,6 +423,12 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             https: get(&t::LISTEN_HTTPS).list()?,
             health: get(&t::LISTEN_HEALTH).list()?,
             agent: get(&t::LISTEN_AGENT).list()?,
+            read: get(&t::LISTEN_READ).list()?,
+        },
+        reads: topology::reads::Settings {
+            on: get(&t::LISTEN_READ).list()? != Vec::<String>::new(),
+            lag_max: get(&t::READ_LAG_MAX).millis()?,
+            fallback: get(&t::READ_FALLBACK).text()? == "primary",
         },
         hold: Hold {
             time: get(&t::HOLD_TIME).millis()?,

@@ -138,6 +138,9 @@ settings! {
     LISTEN_AGENT = "listen.agent", Addresses, Toml("[]"),
         "Where HAProxy's agent check is answered: a node's name in, up, down or drain out.";
 
+    LISTEN_READ = "listen.read", Addresses, Toml("[]"),
+        "Where applications connect that only read: their sessions are spread over the replicas (with Galera: over the synced nodes that are not the writer). See [read].";
+
     HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
         "How long a statement may wait for a writer before it ends with \"hold timed out\".";
     HOLD_STATEMENTS = "hold.statements_max", Count { min: 0, max: 1_000_000 }, Toml("10000"),
@@ -171,6 +174,11 @@ settings! {
         "The certificate of listen.https (PEM, its chain after it).";
     API_CERTIFICATE_KEY = "api.certificate_key_file", Path, Unset("see certificate_file"),
         "Its private key (PEM).";
+
+    READ_LAG_MAX = "read.lag_max_ms", Millis { min: 100, max: HOUR_MS }, Toml("5000"),
+        "A replica takes reads, and /health/NODE/replica says yes, while what it has is at most so old: that long ago it had all that the primary had then. Also how long, but at most 5 s, a session that comes to a replica waits until that has all that the session may have seen.";
+    READ_FALLBACK = "read.fallback", Choice(&["primary", "none"]), Toml("\"primary\""),
+        "Who takes the reads of listen.read when no replica may. \"primary\": the primary. \"none\": nobody; statements wait for as long as hold.time_ms says.";
 
     STATE_DIR = "state.dir", Path, Toml("\"/var/lib/understudy\""),
         "Where term, writer, drains and journal are kept across restarts; also the API key and certificate made at first start.";

@@ -31,12 +31,19 @@ pub struct Desk {
     orders: Orders,
     journal: Journal,
     proxy: proxy::StatsReader,
+    /// Of the port for reads.
+    reads: Option<proxy::StatsReader>,
     health: Answerer,
 }
 
 impl Desk {
     /// A desk between these.
-    pub fn new(settings: &Settings, manager: &Handles, proxy: proxy::StatsReader, health: Answerer) -> Self {
+    pub fn new(
+        settings: &Settings,
+        manager: &Handles,
+        (proxy, reads): (proxy::StatsReader, Option<proxy::StatsReader>),
+        health: Answerer,
+    ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
         Self {
             cluster: Cluster { id: settings.id, name: settings.name.clone(), nodes },
@@ -45,6 +52,7 @@ impl Desk {
             orders: manager.orders.clone(),
             journal: manager.journal.clone(),
             proxy,
+            reads,
             health,
         }
     }
@@ -123,6 +131,9 @@ impl Control for Desk {
         status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
         status["proxy"] = json!(self.proxy.stats().await);
+        if let Some(reads) = &self.reads {
+            status["read_port"] = json!(reads.stats().await);
+        }
         status
     }
 
@@ -133,7 +144,11 @@ impl Control for Desk {
     }
 
     async fn metrics(&self) -> String {
-        metrics::text(self.cluster.id, &self.view(), &self.proxy.stats().await)
+        let reads = match &self.reads {
+            Some(reads) => Some(reads.stats().await),
+            None => None,
+        };
+        metrics::text(self.cluster.id, &self.view(), &self.proxy.stats().await, reads.as_ref())
     }
 
     fn health(&self, target: &str) -> Health {

@@ -24,7 +24,7 @@ use link::Place;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use topology::health::{Finding, Question, Rules, refused};
-use topology::view::ClusterView;
+use topology::view::{ClusterView, NodeView};
 
 use crate::local::{self, Bound, Target};
 use crate::settings::{Node, Settings};
@@ -75,7 +75,18 @@ impl Outlook {
             let reason = format!("is not known: the manager's last word is {} ms old", age.as_millis());
             return Some(Answer::new(Kind::Unasked, reason, age));
         }
-        Some(answer(found, good(node, question), age))
+        let lag = match question {
+            Question::Replica { .. } => {
+                view.nodes.iter().find(|known| Some(&*known.name) == node).and_then(lag)
+            }
+            _ => None,
+        };
+        let is_good = lag
+            .filter(|_| found.is_ok())
+            .map(|lag| format!("replicates, at most {:.3} s behind", lag.as_secs_f64()));
+        let mut answer = answer(found, is_good.as_deref().unwrap_or(good(node, question)), age);
+        answer.lag = lag;
+        Some(answer)
     }
 
     fn is_good(&self, view: &ClusterView, node: Option<&str>, question: Question) -> bool {
@@ -282,6 +293,11 @@ fn is_ours(address: &SocketAddr) -> bool {
     let binds_all = std::fs::read_to_string(format!("/proc/sys/net/{family}/ip_nonlocal_bind"))
         .is_ok_and(|value| value.trim() != "0");
     address.ip().is_loopback() || (!binds_all && UdpSocket::bind((address.ip(), 0)).is_ok())
+}
+
+/// How old what a replica has is.
+fn lag(node: &NodeView) -> Option<Duration> {
+    node.reads.age_ms.map(Duration::from_millis)
 }
 
 /// What is said of whoever is good.

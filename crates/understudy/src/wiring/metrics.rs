@@ -11,7 +11,7 @@ use topology::view::{ClusterView, Gate};
 use super::health::RULES;
 
 /// All families, for one cluster.
-pub fn text(id: u32, view: &ClusterView, proxy: &Stats) -> String {
+pub fn text(id: u32, view: &ClusterView, proxy: &Stats, reads: Option<&Stats>) -> String {
     let mut page =
         Page { text: String::new(), cluster: format!("cluster=\"{}\",id=\"{id}\"", escape(&view.cluster)) };
 
@@ -25,6 +25,10 @@ pub fn text(id: u32, view: &ClusterView, proxy: &Stats) -> String {
     lanes(&mut page, proxy);
     hold(&mut page, proxy);
     clients(&mut page, proxy);
+    ages(&mut page, view);
+    if let Some(reads) = reads {
+        read_port(&mut page, view, reads);
+    }
     page.text
 }
 
@@ -94,6 +98,64 @@ fn servers(page: &mut Page, view: &ClusterView) {
     for (name, facts) in said().filter(|(_, facts)| facts.semi_sync.primary_active) {
         let replicas = u64::from(facts.semi_sync.replicas);
         page.value("understudy_node_acknowledging_replicas", &[("node", name)], replicas);
+    }
+}
+
+/// How old is what replicas have.
+fn ages(page: &mut Page, view: &ClusterView) {
+    page.family(
+        "understudy_node_age_milliseconds",
+        "gauge",
+        "So long ago the replica had all that the primary had then; nothing while that is not known.",
+    );
+    for node in &view.nodes {
+        if let Some(age) = node.reads.age_ms {
+            page.value("understudy_node_age_milliseconds", &[("node", &node.name)], age);
+        }
+    }
+}
+
+/// The port for reads.
+fn read_port(page: &mut Page, view: &ClusterView, reads: &Stats) {
+    page.family("understudy_read_open", "gauge", "1 when the node takes reads of the port for reads.");
+    for node in &view.nodes {
+        let is_open = node.reads.lane == Some(LaneState::Open);
+        page.value("understudy_read_open", &[("node", &node.name)], u64::from(is_open));
+    }
+    page.family(
+        "understudy_read_sessions",
+        "gauge",
+        "Sessions of the port for reads with a link to the node.",
+    );
+    for lane in &reads.lanes {
+        page.value("understudy_read_sessions", &[("node", &lane.node)], u64::from(lane.sessions));
+    }
+    page.family("understudy_read_running", "gauge", "What runs on the node for the port for reads.");
+    for lane in &reads.lanes {
+        page.value("understudy_read_running", &[("node", &lane.node)], lane.running as u64);
+    }
+    for (name, kind, help, value) in [
+        ("understudy_read_clients", "gauge", "Clients of the port for reads.", reads.clients),
+        (
+            "understudy_read_sessions_moved_total",
+            "counter",
+            "Sessions of the port for reads that went on on another node.",
+            reads.sessions_moved,
+        ),
+        ("understudy_read_hold_waiting", "gauge", "Reads that wait for a node.", reads.hold.waiting),
+        ("understudy_read_hold_expired_total", "counter", "Reads that waited in vain.", reads.hold.expired),
+    ] {
+        page.family(name, kind, help);
+        page.value(name, &[], value);
+    }
+    page.family(
+        "understudy_read_errors_total",
+        "counter",
+        "Errors that the port for reads itself gave to clients.",
+    );
+    for error in &reads.errors {
+        let labels = [("code", &*error.code.to_string()), ("name", error.name)];
+        page.value("understudy_read_errors_total", &labels, error.count);
     }
 }
 

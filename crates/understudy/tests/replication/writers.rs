@@ -54,6 +54,12 @@ impl Writers {
         Self { stop, tasks: tasks.collect(), told }
     }
 
+    /// One of their numbers.
+    #[allow(dead_code)] // of another test
+    pub fn first(&self) -> u64 {
+        self.told.lock().unwrap().writers[0]
+    }
+
     /// Waits for `count` more commits.
     pub async fn more(&self, count: usize) {
         let now = || self.told.lock().unwrap().commits.len();

@@ -18,6 +18,7 @@ pub fn try_all(settings: &Settings) -> Vec<Tried<'_>> {
         (&t::LISTEN_HTTPS, &listen.https),
         (&t::LISTEN_HEALTH, &listen.health),
         (&t::LISTEN_AGENT, &listen.agent),
+        (&t::LISTEN_READ, &listen.read),
     ];
     let open = |(row, list): (&'static t::Row, &'_ Vec<String>)| {
         listen::open(list).map_err(|e| settings.problem(row, format!("{}: {e}", row.path)))

@@ -1,0 +1,344 @@
+//! Who takes reads on the port for reads: one lane for each node, beside the lanes of the writer.
+//!
+//! ```text
+//!   a node's word ──> ages (how old is what it has?) ─┐
+//!   verdict, doubt, alarms of this port ──────────────┴─> fit or not ──> lanes, with epochs of their own ──> routes of the port for reads
+//! ```
+//!
+//! A lane that is open drains when its node is not fit any more: what runs there ends, what comes next goes elsewhere. It is shut, and its
+//! links are cut, only when the node is gone. The primary's lane is open while no other is, if that is wanted.
+//!
+//! Nothing here has a say in who is written: no epoch, lease or term of the writer is touched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::NodeId;
+use crate::account::Accounts;
+use crate::action::{Action, Level};
+use crate::alarms::Alarms;
+use crate::catalogue::Catalogue;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::finding::Serves;
+use crate::group::{Group, Reads};
+use crate::problem::{UNCHECKED, seconds};
+use crate::reads::{Reached, Settings, View};
+use crate::replication::Ages;
+use crate::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
+use crate::settings::Writers;
+use crate::status::Status;
+
+/// So long after the start the primary is not taken for want of another: the others may not have been asked yet.
+const FIRST_WORDS: Duration = Duration::from_secs(2);
+/// From so many missed probes in a row on a node takes nothing new.
+const MISSES_HELD: u32 = 2;
+
+/// A node's lane for reads.
+#[derive(Clone, Debug)]
+struct Reader {
+    state: LaneState,
+    epoch: u64,
+    lost_epoch: Option<u64>,
+    alarms: Alarms,
+    /// Why it is not open.
+    why: Option<Unfit>,
+}
+
+/// Why a node takes no reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unfit {
+    sentence: String,
+    /// It is over in a moment, or was said elsewhere; otherwise it is behind.
+    is_brief: bool,
+}
+
+impl Unfit {
+    fn new(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), is_brief: false }
+    }
+
+    fn brief(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), is_brief: true }
+    }
+}
+
+/// What all routes have besides their lanes.
+pub(crate) struct Common<'a> {
+    pub greeting: &'a Option<Arc<ServerGreeting>>,
+    pub accounts: &'a Arc<Accounts>,
+    pub catalogue: &'a Option<Arc<Catalogue>>,
+}
+
+/// See the head of this file.
+pub(crate) struct Readers {
+    settings: Settings,
+    lanes: Vec<Reader>,
+    ages: Ages,
+    began: Now,
+    version: u64,
+    published: Option<Arc<Routes>>,
+    reached: Option<Arc<Reached>>,
+}
+
+impl Readers {
+    pub fn new(settings: Settings, nodes: usize, now: Now) -> Self {
+        let lane = Reader {
+            state: LaneState::Shut,
+            epoch: 0,
+            lost_epoch: None,
+            alarms: Alarms::default(),
+            why: Some(Unfit::brief("has not been asked yet")),
+        };
+        Self {
+            settings,
+            lanes: vec![lane; nodes],
+            ages: Ages::new(nodes),
+            began: now,
+            version: 0,
+            published: None,
+            reached: None,
+        }
+    }
+
+    fn lane(&self, id: NodeId) -> &Reader {
+        &self.lanes[usize::from(id.0)]
+    }
+
+    fn lane_mut(&mut self, id: NodeId) -> &mut Reader {
+        &mut self.lanes[usize::from(id.0)]
+    }
+
+    // ---- what is seen
+
+    /// The node said this; its belief still has what it said before.
+    pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status, asked: Now) {
+        if let Some(status) = status.replication() {
+            self.ages.heard(core.writer == Some(id), id, status, asked, self.settings.lag_max);
+        }
+    }
+
+    /// It said whether it serves, asked at `asked`.
+    pub fn answered(&mut self, id: NodeId, asked: Now, serves: bool) {
+        self.lane_mut(id).alarms.answered(asked, serves);
+    }
+
+    /// Traffic of the port for reads raised an alarm. `true` when it is about the lane as it is now.
+    pub fn alarmed(&mut self, id: NodeId, epoch: u64, alarm: u64, now: Now) -> bool {
+        let lane = self.lane_mut(id);
+        if lane.epoch != epoch {
+            return false;
+        }
+        lane.alarms.raised(alarm, now);
+        lane.state != LaneState::Shut
+    }
+
+    /// Links of that epoch may have had a statement.
+    pub fn may_have_run(&self, id: NodeId, epoch: u64) -> bool {
+        epoch + 1 >= self.lane(id).epoch
+    }
+
+    // ---- what comes of it
+
+    /// Brings the lanes in line with what is believed, and publishes them.
+    pub fn step(&mut self, core: &mut Core, group: &Group, common: &Common) {
+        if !self.settings.on {
+            return;
+        }
+        let all: Vec<NodeId> = ids(&core.nodes).collect();
+        let primary = core.writer.filter(|_| core.settings.writers == Writers::One);
+        for id in all.iter().copied().filter(|id| primary != Some(*id)) {
+            let unfit = self.unfit(core, group, id);
+            self.set(core, id, unfit);
+        }
+        if let Some(primary) = primary {
+            let unfit = self.primary_unfit(core, primary);
+            self.set(core, primary, unfit);
+        }
+        for id in all {
+            if core.node(id).linked && self.lane(id).alarms.is_open() {
+                core.ask_probe(id);
+            }
+        }
+        self.tell_reached(core, primary);
+        self.publish(core, common);
+    }
+
+    /// What speaks against a node that is not the primary.
+    fn unfit(&self, core: &Core, group: &Group, id: NodeId) -> Option<Unfit> {
+        let node = core.node(id);
+        if let Some(doubt) = &node.doubt {
+            return Some(Unfit::brief(format!("is being confirmed: {}", doubt.why)));
+        }
+        if node.drained() {
+            return Some(Unfit::brief("is drained"));
+        }
+        if !node.linked || node.status.is_none() || node.counts.misses >= MISSES_HELD {
+            let is_known = node.verdict.serves == Serves::No && node.verdict.problem != UNCHECKED;
+            let why = if is_known { &node.verdict.reason } else { "does not answer at the moment" };
+            return Some(Unfit::brief(why));
+        }
+        match group.reads(core, id) {
+            Reads::No => return Some(Unfit::brief(&node.verdict.reason)),
+            Reads::Current => return None,
+            Reads::ByAge => {}
+        }
+        // One that fell behind comes back when it has caught up, not with each step that it makes.
+        let was_behind = self.lane(id).why.as_ref().is_some_and(|why| !why.is_brief);
+        let lag_max = if was_behind { self.settings.lag_max / 2 } else { self.settings.lag_max };
+        match self.ages.lag(id) {
+            None => Some(Unfit::brief("has not been compared with the primary yet")),
+            Some(lag) if lag > lag_max => Some(Unfit::new(format!(
+                "is {} behind the primary, and {} are allowed",
+                seconds(lag),
+                seconds(lag_max)
+            ))),
+            Some(_) => None,
+        }
+    }
+
+    /// The primary takes reads when nobody else can.
+    fn primary_unfit(&self, core: &Core, primary: NodeId) -> Option<Unfit> {
+        let node = core.node(primary);
+        let others = || ids(&core.nodes).filter(|id| *id != primary);
+        if !self.settings.fallback {
+            return Some(Unfit::brief("is the primary"));
+        }
+        if others().any(|id| self.lane(id).state == LaneState::Open) {
+            return Some(Unfit::brief("is the primary, and others take reads"));
+        }
+        let is_early = core.now.saturating_sub(self.began) < FIRST_WORDS;
+        let awaited = |id: NodeId| {
+            let node = core.node(id);
+            node.verdict.problem == UNCHECKED
+                || (node.sound() && !node.drained() && self.ages.lag(id).is_none())
+        };
+        if is_early && others().any(awaited) {
+            return Some(Unfit::brief("is the primary, and the others have not all been asked yet"));
+        }
+        let answers = node.linked && node.sound() && node.counts.misses < MISSES_HELD;
+        (!answers).then(|| Unfit::brief(node.verdict.reason.as_str()))
+    }
+
+    fn set(&mut self, core: &mut Core, id: NodeId, unfit: Option<Unfit>) {
+        let is_gone = core.node(id).verdict.gone && !core.silent_alone(id);
+        let lane = self.lane_mut(id);
+        let state = match (&unfit, lane.state) {
+            (None, _) => LaneState::Open,
+            (Some(_), LaneState::Shut) => LaneState::Shut,
+            (Some(_), _) if is_gone => LaneState::Shut,
+            (Some(_), _) => LaneState::Draining,
+        };
+        let before = std::mem::replace(&mut lane.state, state);
+        if state == LaneState::Shut && before != LaneState::Shut {
+            lane.lost_epoch = Some(lane.epoch);
+            lane.epoch += 1;
+            lane.alarms = Alarms::default();
+        }
+        let text = match (&unfit, &lane.why) {
+            (Some(unfit), before)
+                if !unfit.is_brief && before.as_ref().is_none_or(|before| before.is_brief) =>
+            {
+                Some(format!("takes no reads: it {}", unfit.sentence))
+            }
+            (None, Some(before)) if !before.is_brief => Some("takes reads again".to_owned()),
+            _ => None,
+        };
+        lane.why = unfit;
+        if let Some(text) = text {
+            let text = format!("{} {text}", core.name(id));
+            core.say(Level::Info, text);
+        }
+    }
+
+    /// Up to where the primary was by its last word.
+    fn tell_reached(&mut self, core: &mut Core, primary: Option<NodeId>) {
+        let writable = core.nodes.iter().map(|node| {
+            let status = node.status.as_ref().and_then(Status::replication);
+            status.is_none_or(|status| !status.read_only)
+        });
+        let writable = ids(&core.nodes).zip(writable).map(|(id, is)| is || primary == Some(id)).collect();
+        let (position, asked) = match self.ages.primary() {
+            Some((position, asked)) => (Some(position), asked),
+            None => (None, Now::ZERO),
+        };
+        let primary = primary.filter(|_| position.is_some());
+        let old = self.reached.as_deref();
+        if old.is_some_and(|old| old.asked == asked && old.primary == primary && old.writable == writable) {
+            return;
+        }
+        let position = position.map_or_else(String::new, ToString::to_string).into();
+        let reached = Arc::new(Reached { primary, position, asked, writable });
+        self.reached = Some(Arc::clone(&reached));
+        core.out.push(Action::Reached(reached));
+    }
+
+    fn publish(&mut self, core: &mut Core, common: &Common) {
+        let lanes: Vec<Lane> = ids(&core.nodes)
+            .zip(core.nodes.iter().zip(&self.lanes))
+            .map(|(id, (node, lane))| Lane {
+                node: id,
+                name: node.name.as_str().into(),
+                address: node.address.as_str().into(),
+                state: lane.state,
+                epoch: lane.epoch,
+                sessions_max: node.sessions_max,
+                looked: lane.alarms.looked,
+                refused: lane.alarms.refused,
+                lost_epoch: lane.lost_epoch,
+                cut: Cut::Nothing,
+            })
+            .collect();
+        let hold: Option<Arc<str>> = self.closed_because(core).map(Into::into);
+        let same = self.published.as_ref().is_some_and(|old| {
+            old.term == core.term
+                && old.lanes == lanes
+                && old.hold_because == hold
+                && old.greeting == *common.greeting
+                && Arc::ptr_eq(&old.accounts, common.accounts)
+                && old.catalogue == *common.catalogue
+        });
+        if same {
+            return;
+        }
+        self.version += 1;
+        let routes = Arc::new(Routes {
+            version: self.version,
+            term: core.term,
+            lanes,
+            hold_because: hold,
+            greeting: common.greeting.clone(),
+            accounts: Arc::clone(common.accounts),
+            catalogue: common.catalogue.clone(),
+        });
+        self.published = Some(Arc::clone(&routes));
+        core.out.push(Action::PublishReads(routes));
+    }
+
+    /// Why nobody takes reads, when nobody does.
+    fn closed_because(&self, core: &Core) -> Option<String> {
+        if self.lanes.iter().any(|lane| lane.state == LaneState::Open) {
+            return None;
+        }
+        let each = core.nodes.iter().zip(&self.lanes).map(|(node, lane)| {
+            let why = lane.why.as_ref().map_or("", |why| why.sentence.as_str());
+            format!("{} {why}", node.name)
+        });
+        Some(format!("nobody takes reads: {}", each.collect::<Vec<_>>().join("; ")))
+    }
+
+    /// How the port for reads uses a node.
+    pub fn view(&self, core: &Core, id: NodeId) -> View {
+        let lane = self.lane(id);
+        let lag = self.ages.lag(id).filter(|_| core.writer != Some(id));
+        let age = lag.map(|lag| lag + self.ages.since_primary(core.now, core.writer, core));
+        View {
+            lane: self.settings.on.then_some(lane.state),
+            epoch: lane.epoch,
+            age_ms: age.map(|age| age.as_millis() as u64),
+            age_max_ms: self.settings.lag_max.as_millis() as u64,
+            why: lane.why.as_ref().filter(|_| self.settings.on).map(|why| why.sentence.clone()),
+        }
+    }
+}
