@@ -1,5 +1,4 @@
-# Sourced by scripts that measure `understudy serve`: a real Galera cluster of the lab with Understudy in front of it, on default settings,
-# and a directory `$work` for what they write. What is started is ended with the script; `$pids` may be added to.
+# Sourced by scripts that measure `understudy serve`: a real cluster of the lab with Understudy in front of it, on default settings, and a directory `$work` for what they write. What is started is ended with the script; `$pids` may be added to.
 #   in:  $program, the program
 #   out: $nodes, HOST:PORT of each; $side, the address of this side; $serving, the process. MySQL is at $side:6133, the API at $side:6180;
 #        the log is $work/serve.log
@@ -12,15 +11,18 @@ end_served() {
     rm -rf "$work"
 }
 
-serve_cluster() { # the stage's name
+serve_cluster() { # the stage's name, galera (the default) or replication (semi-synchronous)
     stage=$1
+    local kind=${2:-galera} more=()
+    [ "$kind" = galera ] || more=(--semi-sync)
     trap end_served EXIT
-    "$program" lab up galera --name "$stage" >"$work/up" 2>"$work/up.log" || { cat "$work/up.log" >&2; exit 1; }
+    "$program" lab up "$kind" "${more[@]}" --name "$stage" >"$work/up" 2>"$work/up.log" || { cat "$work/up.log" >&2; exit 1; }
     mapfile -t nodes < <(awk '$1 ~ /^db[0-9]/ && $2 ~ /:3306/ { print $2 }' "$work/up")
     side=$(awk '/this side.s address/ { print $NF }' "$work/up")
     local number=0 node
     {
-        printf '[cluster]\nname = "%s"\nid = 1\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n' "$stage"
+        printf '[cluster]\nname = "%s"\nid = 1\nkind = "%s"\n[cluster.monitor]\nuser = "understudy"\npassword = "understudy"\n' "$stage" "$kind"
+        [ "$kind" = galera ] || printf '[cluster.replication]\nuser = "replication"\npassword = "replication"\n'
         for node in "${nodes[@]}"; do
             number=$((number + 1))
             printf '[[cluster.node]]\nname = "db%s"\naddress = "%s"\npriority = %s\n' "$number" "$node" $((100 - number))

@@ -36,6 +36,8 @@ if cargo test --workspace --locked --no-fail-fast >"$log" 2>&1; then
 else
     printf 'FAIL  %-28s %4d s\n' "tests" $((SECONDS - began))
     grep -E '^(failures:|---- |thread |error)|panicked' -A 12 "$log" | tail -n 300
+    # What a program under test had logged by then.
+    grep -A 80 '^its log:' "$log" | tail -n 200
     failed=1
 fi
 passed_count=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")

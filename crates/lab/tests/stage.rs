@@ -94,7 +94,12 @@ async fn three_nodes_are_broken_mended_and_cleared_away() {
     assert_eq!(read(&stage, "db3").await, [1, 2]);
     let log = std::fs::read_to_string(&stage.node("db3").unwrap().error_log).unwrap();
     assert!(log.contains("IST received"), "a killed node comes back by an incremental transfer");
-    assert!(!log.contains("Proceeding with SST"), "a killed node needs no full transfer");
+    let transfers = || log.lines().filter(|line| line.contains("IST") || line.contains("SST"));
+    assert!(
+        !log.contains("Proceeding with SST"),
+        "a killed node needs no full transfer:\n{}",
+        transfers().collect::<Vec<_>>().join("\n")
+    );
 
     stage.fault("db3", Fault::Freeze).await.unwrap();
     assert!(stage.report().await.unwrap()[2].frozen);

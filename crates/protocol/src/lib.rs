@@ -1,8 +1,9 @@
-//! The MySQL client/server protocol as MariaDB and MySQL speak it: packets, the login, commands, where an answer ends, GTIDs, and a
-//! light look at SQL text.
+//! The MySQL client/server protocol as MariaDB and MySQL speak it: packets, the login, commands, where an answer ends, GTIDs, the events
+//! of a binlog, and a light look at SQL text.
 //!
 //! A core: bytes in, facts out. Nothing here reads a socket, and nothing here trusts a length that came from outside.
 
+pub mod binlog;
 pub mod capability;
 pub mod command;
 pub mod errno;

@@ -87,6 +87,8 @@ async fn settings_that_depend_on_one_another_come_along() {
             for sql in *done {
                 twins.set(sql).await;
             }
+            // What no answer tells is asked of the node behind the answer; who is answered again knows that this was done.
+            assert!(twins.moved.ping().await.error().is_none());
             // Twice: what was restored must be known as it is.
             for _ in 0..2 {
                 ground.cluster.move_on(how).await;

@@ -58,15 +58,9 @@ pub struct Answer {
 }
 
 impl Server {
-    /// The one of that configuration.
-    pub fn of(config: PathBuf) -> Self {
-        Self {
-            config: Some(config),
-            api: None,
-            key_file: None,
-            certificate_file: None,
-            cluster: String::new(),
-        }
+    /// The one that a configuration names.
+    pub fn of_config(config: Option<PathBuf>) -> Self {
+        Self { config, api: None, key_file: None, certificate_file: None, cluster: "1".to_owned() }
     }
 
     /// Makes ready to speak; nothing is sent yet.

@@ -27,6 +27,15 @@ impl Failure {
         Self::Failed(format!("{error:#}"))
     }
 
+    /// The same, with what it means before it.
+    #[must_use]
+    pub fn explained(self, meaning: &str) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(format!("{meaning}: {why}")),
+            other => other,
+        }
+    }
+
     /// 2, with whatever is wrong.
     pub fn usage(what: impl Display) -> Self {
         Self::Usage(what.to_string())

@@ -8,6 +8,7 @@ mod commands;
 mod descriptors;
 mod doctor;
 mod dropin;
+mod errant;
 mod exit;
 mod local;
 mod mha;

@@ -4,6 +4,7 @@
 //! that names one winning, as with the client itself. Rules: MariaDB's manual, "Configuring MariaDB with Option Files"; how quotes,
 //! escapes and comments are read, and that files which everybody may write are passed over, is what the client was seen to do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ impl Options {
     /// When it cannot be read or understood.
     pub fn of_file(file: &Path) -> Result<Self, Problem> {
         let mut options = Self::default();
-        options.read(file, 0)?;
+        options.read(file)?;
         Ok(options)
     }
 
@@ -74,14 +75,14 @@ impl Options {
     pub fn standard(extra: Option<&Path>) -> Result<Self, Problem> {
         let mut options = Self::default();
         for file in GLOBAL.iter().map(Path::new).filter(|file| is_usable(file)) {
-            options.read(file, 0)?;
+            options.read(file)?;
         }
         if let Some(extra) = extra {
-            options.read(extra, 0)?;
+            options.read(extra)?;
         }
         let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".my.cnf"));
         if let Some(own) = own.filter(|own| is_usable(own)) {
-            options.read(&own, 0)?;
+            options.read(&own)?;
         }
         Ok(options)
     }
@@ -109,58 +110,8 @@ impl Options {
         }
     }
 
-    fn read(&mut self, file: &Path, depth: u8) -> Result<(), Problem> {
-        let unread = |why: String| Problem(format!("{}: cannot be read: {why}", file.display()));
-        if is_everybodys(file) {
-            return Err(unread(
-                "everybody may write it; the client would not read it either (chmod o-w)".into(),
-            ));
-        }
-        if depth > DEPTH_MAX {
-            return Err(unread(format!("it is included more than {DEPTH_MAX} files deep")));
-        }
-        let bytes = std::fs::read(file).map_err(|e| unread(e.to_string()))?;
-        // Whether the lines are in one of our groups; nothing before the first group.
-        let mut is_ours = None;
-        for (line, number) in String::from_utf8_lossy(&bytes).lines().zip(1_usize..) {
-            let line = line.trim();
-            let wrong = |what: &str| Problem(format!("{}:{number}: {what}", file.display()));
-            if line.is_empty() || line.starts_with(['#', ';']) {
-                continue;
-            }
-            if let Some(order) = line.strip_prefix('!') {
-                self.include(order, depth).map_err(|what| wrong(&what))?;
-            } else if let Some(group) = line.strip_prefix('[') {
-                let (name, _) = group.split_once(']').ok_or_else(|| wrong("a group's name ends with ]"))?;
-                is_ours = Some(GROUPS.contains(&name.trim()));
-            } else if is_ours.ok_or_else(|| wrong("this line stands before the first [group]"))? {
-                self.set(line).map_err(|what| wrong(&what))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn include(&mut self, order: &str, depth: u8) -> Result<(), String> {
-        let named =
-            |name: &str| order.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])).map(str::trim);
-        let files = if let Some(file) = named("include") {
-            vec![PathBuf::from(file)]
-        } else if let Some(directory) = named("includedir") {
-            let listed = std::fs::read_dir(directory);
-            let listed = listed.map_err(|e| format!("the directory {directory} cannot be read: {e}"))?;
-            let mut files: Vec<PathBuf> = listed
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|file| file.extension().is_some_and(|end| end == "cnf"))
-                .collect();
-            files.sort();
-            files
-        } else {
-            return Err("of the lines with ! only !include FILE and !includedir DIRECTORY are known".into());
-        };
-        files
-            .iter()
-            .filter(|file| is_usable(file))
-            .try_for_each(|file| self.read(file, depth + 1).map_err(|e| e.0))
+    fn read(&mut self, file: &Path) -> Result<(), Problem> {
+        each_line(file, 0, &|group| GROUPS.contains(&group), &mut |line| self.set(line))
     }
 
     /// One line `key = value`. What is not for us is passed over; the client would not, but it knows all of its options.
@@ -185,6 +136,93 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// What a server of these files is started with: names with underscores and without `loose_`, the last line winning. `skip_x` is `x` with
+/// OFF, but for the options that are called so; a name alone is ON.
+///
+/// # Errors
+/// When the file cannot be read or understood.
+pub fn server_options(file: &Path) -> Result<BTreeMap<String, String>, Problem> {
+    let mut options = BTreeMap::new();
+    each_line(file, 0, &is_servers, &mut |line| {
+        let line = before_comment(line);
+        let (key, value) = line.split_once('=').unwrap_or((line, "ON"));
+        let key = key.trim().replace('-', "_").to_ascii_lowercase();
+        let key = key.strip_prefix("loose_").unwrap_or(&key);
+        let (key, value) = match key.strip_prefix("skip_") {
+            Some(rest) if !rest.starts_with("slave_start") && !line.contains('=') => (rest, "OFF".to_owned()),
+            _ => (key, plain(value.trim())),
+        };
+        options.insert(key.to_owned(), value);
+        Ok(())
+    })?;
+    Ok(options)
+}
+
+/// The groups that a MariaDB server reads.
+fn is_servers(group: &str) -> bool {
+    let name = group.split_once('-').filter(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit()));
+    let name = name.map_or(group, |(name, _)| name);
+    ["mysqld", "server", "mariadb", "mariadbd", "client-server", "galera"].contains(&name)
+}
+
+/// Gives each line of the groups that are ours, and in their places the lines of the files that it includes.
+fn each_line(
+    file: &Path,
+    depth: u8,
+    is_ours: &dyn Fn(&str) -> bool,
+    take: &mut dyn FnMut(&str) -> Result<(), String>,
+) -> Result<(), Problem> {
+    let unread = |why: String| Problem(format!("{}: cannot be read: {why}", file.display()));
+    if is_everybodys(file) {
+        return Err(unread("everybody may write it; the client would not read it either (chmod o-w)".into()));
+    }
+    if depth > DEPTH_MAX {
+        return Err(unread(format!("it is included more than {DEPTH_MAX} files deep")));
+    }
+    let bytes = std::fs::read(file).map_err(|e| unread(e.to_string()))?;
+    // Whether the lines are in one of our groups; nothing before the first group.
+    let mut counts = None;
+    for (line, number) in String::from_utf8_lossy(&bytes).lines().zip(1_usize..) {
+        let line = line.trim();
+        let wrong = |what: &str| Problem(format!("{}:{number}: {what}", file.display()));
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(order) = line.strip_prefix('!') {
+            for included in included(order).map_err(|what| wrong(&what))? {
+                each_line(&included, depth + 1, is_ours, take).map_err(|e| wrong(&e.0))?;
+            }
+        } else if let Some(group) = line.strip_prefix('[') {
+            let (name, _) = group.split_once(']').ok_or_else(|| wrong("a group's name ends with ]"))?;
+            counts = Some(is_ours(name.trim()));
+        } else if counts.ok_or_else(|| wrong("this line stands before the first [group]"))? {
+            take(line).map_err(|what| wrong(&what))?;
+        }
+    }
+    Ok(())
+}
+
+/// The files that a line with ! names.
+fn included(order: &str) -> Result<Vec<PathBuf>, String> {
+    let named =
+        |name: &str| order.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])).map(str::trim);
+    let files = if let Some(file) = named("include") {
+        vec![PathBuf::from(file)]
+    } else if let Some(directory) = named("includedir") {
+        let listed = std::fs::read_dir(directory);
+        let listed = listed.map_err(|e| format!("the directory {directory} cannot be read: {e}"))?;
+        let mut files: Vec<PathBuf> = listed
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|file| file.extension().is_some_and(|end| end == "cnf"))
+            .collect();
+        files.sort();
+        files
+    } else {
+        return Err("of the lines with ! only !include FILE and !includedir DIRECTORY are known".into());
+    };
+    Ok(files.into_iter().filter(|file| is_usable(file)).collect())
 }
 
 /// Files that nobody named are read if they can be, as the client does it.
@@ -263,6 +301,21 @@ mod tests {
         let socket = Some(PathBuf::from("/s"));
         let (user, host) = (Some("b".into()), Some("h".into()));
         assert_eq!(options, Options { user, password: None, host, port: Some(3307), socket, is_tcp: false });
+    }
+
+    #[test]
+    fn a_servers_options_are_those_of_its_groups() {
+        let (_dir, file) = written(
+            "[client]\nread-only=1\n[mysqld]\nread-only = ON # here\nskip-slave-start\nskip-name-resolve\nloose_Server-Id=7\n[mariadb-10.11]\n\
+             log_bin=binlog\n[mysqldump]\nlog_bin=no\n[mariadb-dump]\nlog_bin=no\n",
+        );
+        let options = server_options(&file).unwrap();
+        let of = |name: &str| options.get(name).map(String::as_str);
+        assert_eq!(
+            (of("read_only"), of("skip_slave_start"), of("name_resolve")),
+            (Some("ON"), Some("ON"), Some("OFF"))
+        );
+        assert_eq!((of("server_id"), of("log_bin")), (Some("7"), Some("binlog")));
     }
 
     #[test]

@@ -239,8 +239,11 @@ impl FailoverArgs {
         {
             bail!("--advised, --galera-option, --evict and --silent are for --cluster galera");
         }
-        if !is_galera && !self.baseline.is_empty() {
-            bail!("--baseline is for --cluster galera: a load balancer does not make a replica the primary");
+        if !is_galera && self.baseline.contains(&Baseline::Haproxy) {
+            bail!(
+                "--baseline haproxy is for --cluster galera: a load balancer does not make a replica the primary. haproxy-agent follows \
+                 an Understudy that does"
+            );
         }
         Ok(())
     }

@@ -84,7 +84,8 @@ impl Front {
     pub async fn haproxy(stage: &Stage, writers: Writers, dir: &Path) -> anyhow::Result<Self> {
         let nodes = stage.nodes();
         let named: Vec<_> = nodes.iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
-        let mut front = Self::in_front(&named, writers, Asked::EachNode(CHECK_PORT), None, dir)?;
+        let asked = Asked::EachNode(CHECK_PORT);
+        let mut front = Self::in_front(stage.kind(), &named, writers, asked, None, dir)?;
         for node in nodes {
             let listen = SocketAddr::new(node.address.ip(), CHECK_PORT);
             let mut check = stage.command_in(&node.name, &program()?)?;
@@ -100,6 +101,7 @@ impl Front {
 
     /// HAProxy on `nodes` that follows an Understudy beside it, files in `dir`.
     pub async fn haproxy_agent(
+        cluster: Cluster,
         nodes: &[(String, String)],
         writers: Writers,
         knobs: &Knobs,
@@ -107,9 +109,12 @@ impl Front {
     ) -> anyhow::Result<Self> {
         let (health, agent) = (free_address()?, free_address()?);
         let (api, command) =
-            serve(Cluster::Galera, nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
-        let asked = Asked::Understudy { health, agent };
-        let mut front = Self::in_front(nodes, writers, asked, Some(api), dir)?;
+            serve(cluster, nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
+        let asked = match cluster {
+            Cluster::Galera => Asked::Understudy { health, agent },
+            Cluster::Replication { .. } => Asked::Primary(health),
+        };
+        let mut front = Self::in_front(cluster, nodes, writers, asked, Some(api), dir)?;
         front.run(&command, &dir.join("understudy.log"))?;
         front.wait_ready("HAProxy").await?;
         Ok(front)
@@ -117,6 +122,7 @@ impl Front {
 
     /// HAProxy itself.
     fn in_front(
+        cluster: Cluster,
         nodes: &[(String, String)],
         writers: Writers,
         asked: Asked,
@@ -129,7 +135,7 @@ impl Front {
         std::fs::write(&config, haproxy::config(nodes, writers, asked, &listen, &socket))
             .with_context(|| format!("cannot write {}", config.display()))?;
         let mut front =
-            Self::of(Cluster::Galera, &listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
+            Self::of(cluster, &listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
         let mut command = Command::new("haproxy");
         command.args(["-db", "-f"]).arg(&config);
         let started = front.run(&command, &dir.join("haproxy.log"));
@@ -229,11 +235,19 @@ impl Front {
         match &self.kind {
             Kind::Understudy(_) => {}
             Kind::Haproxy(runtime, _) => {
-                for server in runtime.servers().await? {
-                    if server.status != "UP" || !server.is_checked {
+                let servers = runtime.servers().await?;
+                let is_up = |server: &haproxy::Server| server.status == "UP" && server.is_checked;
+                let up = servers.iter().filter(|server| is_up(server)).count();
+                let wanted = match self.cluster {
+                    Cluster::Galera => servers.len(),
+                    Cluster::Replication { .. } => 1,
+                };
+                if up != wanted {
+                    let each = servers.iter().map(|server| {
                         let checked = if server.is_checked { "" } else { ", its check is not good" };
-                        bail!("it has {} as {}{checked}", server.name, server.status);
-                    }
+                        format!("{} as {}{checked}", server.name, server.status)
+                    });
+                    bail!("it has {}", each.collect::<Vec<_>>().join("; "));
                 }
             }
             Kind::External(_) => {}
@@ -286,8 +300,14 @@ impl Front {
             Kind::Understudy(api) if scope == Scope::Active => api.switchover(None).await,
             Kind::Understudy(api) => api.drain(node).await,
             Kind::Haproxy(runtime, Some(api)) => {
-                let said = api.drain(node).await?.message;
-                runtime.drained(node, FOLLOW_WITHIN).await?;
+                let (said, status) = match self.cluster {
+                    Cluster::Galera => (api.drain(node).await?.message, "DRAIN"),
+                    Cluster::Replication { .. } if scope == Scope::Active => {
+                        (api.switchover(None).await?.message, "DOWN")
+                    }
+                    Cluster::Replication { .. } => (api.drain(node).await?.message, "DOWN"),
+                };
+                runtime.follows(node, status, FOLLOW_WITHIN).await?;
                 let cut = runtime.empty(node, HAPROXY_GRACE).await?;
                 let message = format!("{said}; HAProxy followed, then {cut} sessions cut");
                 Ok(Ordered { took_ms: ms(began.elapsed()), message })

@@ -1,7 +1,9 @@
 //! HAProxy as the baseline, in two forms: set up as the seed set up its load balancer (each node's own check every 1 s, dead after
 //! 3), and following one `understudy serve` by its agent check and its health endpoint.
 //!
-//! The check is clustercheck's by HTTP either way, so that a donor or a node without the primary component is down for it.
+//! The check is clustercheck's by HTTP either way, so that a donor or a node without the primary component is down for it. Of a primary and
+//! its replicas it asks who the primary is: a load balancer makes none.
+//!
 //! `writers = "one"` is one server with the others as `backup`; `writers = "all"` is `leastconn`. Sessions of a server marked down
 //! are cut, so that clients learn of it. Graceful is a drain, through the runtime socket or by Understudy: two seconds for sessions
 //! to leave (long-lived ones do not), then they are cut, since HAProxy cannot move a session.
@@ -31,6 +33,8 @@ pub enum Asked {
         /// `listen.agent`.
         agent: SocketAddr,
     },
+    /// One `understudy serve`, which makes another server the primary: its health endpoint, here, tells which one is.
+    Primary(SocketAddr),
 }
 
 impl Asked {
@@ -52,13 +56,19 @@ impl Asked {
                 agent.ip(),
                 agent.port()
             ),
+            Self::Primary(health) => format!(
+                "    option httpchk\n    http-check send meth GET uri-lf /health/%[srv_name]/writer\n    \
+                 default-server check addr {} port {} inter 200ms fall 2 rise 1 {DOWN}\n",
+                health.ip(),
+                health.port()
+            ),
         }
     }
 
     /// The rest of a node's `server` line.
     fn of_server(self, name: &str) -> String {
         match self {
-            Self::EachNode(_) => String::new(),
+            Self::EachNode(_) | Self::Primary(_) => String::new(),
             Self::Understudy { .. } => format!(" agent-send \"{name}\\n\""),
         }
     }
@@ -85,7 +95,8 @@ pub fn config(
         asked.checks()
     );
     for (index, (name, address)) in nodes.iter().enumerate() {
-        let backup = if writers == Writers::One && index > 0 { " backup" } else { "" };
+        let is_backup = writers == Writers::One && index > 0 && !matches!(asked, Asked::Primary(_));
+        let backup = if is_backup { " backup" } else { "" };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "    server {name} {address}{}{backup}", asked.of_server(name));
     }
@@ -144,19 +155,19 @@ impl Runtime {
         Ok(cut)
     }
 
-    /// Waits until a node that somebody else has drained is drained here, too.
+    /// Waits until HAProxy, too, has a node as `status` (`DRAIN`, `DOWN`), which somebody else has taken out.
     ///
     /// # Errors
-    /// When it is not within `within`.
-    pub async fn drained(&self, node: &str, within: Duration) -> anyhow::Result<()> {
+    /// When it has not within `within`.
+    pub async fn follows(&self, node: &str, status: &str, within: Duration) -> anyhow::Result<()> {
         let deadline = tokio::time::Instant::now() + within;
         loop {
             let server = self.server(node).await?;
-            if server.status.starts_with("DRAIN") {
+            if server.status.starts_with(status) {
                 return Ok(());
             }
             if tokio::time::Instant::now() >= deadline {
-                bail!("{node} was drained, and HAProxy has it as {}", server.status);
+                bail!("{node} was taken out, and HAProxy has it as {}", server.status);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -266,6 +277,15 @@ mod tests {
             text.contains("agent-port 2 ") && text.contains("server db1 db1:3306 agent-send \"db1\\n\"\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn of_a_primary_and_its_replicas_it_asks_who_the_primary_is() {
+        let nodes = ["db1", "db2"].map(|name| (name.to_owned(), format!("{name}:3306")));
+        let asked = Asked::Primary(SocketAddr::from(([127, 0, 0, 1], 1)));
+        let text = config(&nodes, Writers::One, asked, "127.0.0.1:3", Path::new("/x"));
+        assert!(text.contains("uri-lf /health/%[srv_name]/writer\n"), "{text}");
+        assert!(text.contains("server db2 db2:3306\n") && !text.contains("agent"), "{text}");
     }
 
     #[test]

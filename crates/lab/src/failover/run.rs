@@ -156,7 +156,7 @@ impl Setup {
         match self {
             Self::Baseline(Baseline::Haproxy, writers) => Front::haproxy(stage, *writers, dir).await,
             Self::Baseline(Baseline::HaproxyAgent, writers) => {
-                Front::haproxy_agent(nodes, *writers, &plan.knobs, dir).await
+                Front::haproxy_agent(stage.kind(), nodes, *writers, &plan.knobs, dir).await
             }
             Self::Understudy(writers) => {
                 Front::understudy(stage.kind(), nodes, *writers, &plan.knobs, dir).await
@@ -362,19 +362,29 @@ async fn look_around(stage: &Stage) -> Machine {
 }
 
 fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
-    let common =
-        "sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn";
+    let common = match plan.cluster {
+        Kind::Galera => {
+            "sessions of a server marked down are cut; one writer: the other servers as backup; all: leastconn"
+        }
+        Kind::Replication { .. } => "sessions of a server marked down are cut",
+    };
     let said = |baseline, how: &str| plan.baselines.contains(&baseline).then(|| format!("{how}; {common}"));
     let haproxy = said(
         Baseline::Haproxy,
         "each node's own `understudy check` by HTTP every 1 s, down after 3 failures, up after 2 good ones; graceful: drain, 2 s \
          for sessions to leave, then those left are cut, then maint",
     );
-    let haproxy_agent = said(
-        Baseline::HaproxyAgent,
-        "the agent check of one `understudy serve` every 100 ms and its health endpoint every 200 ms, down after 2 failures, up \
-         after 1 good one; graceful: drained by Understudy, 2 s for sessions to leave, then those left are cut",
-    );
+    let follows = match plan.cluster {
+        Kind::Galera => {
+            "the agent check of one `understudy serve` every 100 ms and its health endpoint every 200 ms, down after 2 failures, up \
+             after 1 good one; graceful: drained by Understudy, 2 s for sessions to leave, then those left are cut"
+        }
+        Kind::Replication { .. } => {
+            "one `understudy serve` makes another server the primary; its health endpoint is asked every 200 ms which one is, down \
+             after 2 failures, up after 1 good one; graceful: `understudy switchover`"
+        }
+    };
+    let haproxy_agent = said(Baseline::HaproxyAgent, follows);
     let cluster = match ground {
         Ground::Attached(_) => "one running cluster for all of it",
         Ground::Own(_) if plan.fresh_cells => "a fresh cluster for each cell of each proxy",

@@ -153,6 +153,7 @@ impl Replication {
                 Some(Way::Outrun(format!("has less than {}, or may have", core.name(best))))
             }
             Heir::Nobody(_) if self.waited(core) => Some(Way::Outrun("may not take over any more".into())),
+            Heir::Stay { .. } => Some(Way::Outrun("may not take over: the old primary lives".into())),
             Heir::Soon(_) => Some(Way::Wait),
             _ => None,
         }

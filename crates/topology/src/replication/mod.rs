@@ -5,6 +5,7 @@
 //!                               │  └───> channel    what it says of the source that it follows
 //!                               ├──> sight          what the servers are to each other: who stands apart, who lost what
 //!                               ├──> witness        a primary that is silent: do its replicas still receive from it?
+//!                               ├──> receiving      a primary that is dead: may a replica still get something from it?
 //!                               ├──> successor      who takes over, and what that may lose
 //!                               ├──> start          who writes when nobody has been decided on in this life
 //!                               ├──> change         a change of the primary: the old one fenced, the new one promoted
@@ -22,6 +23,7 @@ mod change;
 pub mod channel;
 mod external;
 mod follow;
+mod receiving;
 pub mod settings;
 mod sight;
 pub mod sql;

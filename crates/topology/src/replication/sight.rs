@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use protocol::gtid::mariadb::{Run, State};
+use protocol::gtid::mariadb::{Run, Runs, State};
 use protocol::gtid::{History, Position};
 
 use super::Replication;
@@ -181,7 +181,7 @@ impl Replication {
             let server = self.server_mut(other);
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
             let errant = said.state.minus(&primary);
-            server.errant = (!errant.is_empty()).then(|| errant.to_string());
+            server.errant = (!errant.is_empty()).then(|| at_most(&errant, &core.node(other).name));
             server.compared = said.has;
         }
     }
@@ -314,6 +314,14 @@ impl Replication {
             None => "follows nobody".into(),
         }
     }
+}
+
+/// What the server has and the primary has not, as far as their binlog states tell: only the last number of each run is certain.
+fn at_most(errant: &Runs, node: &str) -> String {
+    if errant.iter().all(|run| run.numbers() <= 1) {
+        return errant.to_string();
+    }
+    format!("{errant} at most, see `understudy errant list {node}`")
 }
 
 /// The name of the server at that address, or the address.

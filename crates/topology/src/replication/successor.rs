@@ -1,7 +1,8 @@
 //! Who takes over from a primary that is lost, and what that may lose.
 //!
 //! ```text
-//!   every server that answers has spoken since the loss ─> nobody that may have acknowledged more is missing ─> the most advanced
+//!   every server that answers has spoken since the loss ─> none still receives from it ─> nobody that may have acknowledged more is
+//!   missing ─> the most advanced
 //! ```
 //!
 //! What was received counts, since it is applied before a promotion. With semi-synchronous replication a server that cannot be asked, and may
@@ -85,6 +86,9 @@ impl Replication {
         self.lost_since = self.lost_since.max(core.node(lost).lost_at);
         if let Some(wait) = self.unheard(core, lost) {
             return Heir::Soon(wait);
+        }
+        if let Some(wait) = self.still_receiving(core, lost) {
+            return wait;
         }
         let waited = self.waited(core);
         if waited && let Some(held) = self.missing(core, lost) {
@@ -180,8 +184,8 @@ impl Replication {
         }
         let best = match self.choose(core, lost, None) {
             Heir::This(best) => best,
-            Heir::Soon(why) | Heir::Nobody(why) => return Err(why),
-            Heir::Any | Heir::Stay { .. } => return Err("nobody can be chosen".into()),
+            Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => return Err(why),
+            Heir::Any => return Err("nobody can be chosen".into()),
         };
         match to {
             Some(to) if to == best => Ok(to),

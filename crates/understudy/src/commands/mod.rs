@@ -2,11 +2,12 @@
 
 pub mod check;
 mod drain;
+mod errant;
 mod errors;
 pub mod foreground;
 mod journal;
 mod limit;
-mod serve;
+pub mod serve;
 mod show_settings;
 mod status;
 mod switchover;
@@ -38,6 +39,9 @@ pub enum Command {
     Journal(journal::Journal),
     /// Ask the nodes for what decides the length of a failover, and propose better values
     Doctor(doctor::Doctor),
+    /// Transactions that a server has and the primary has not: list, export, undo
+    #[command(subcommand)]
+    Errant(errant::Errant),
     /// Show every setting, its default and its meaning
     Settings(show_settings::ShowSettings),
     /// Show the errors that the proxy itself gives to clients
@@ -57,6 +61,8 @@ impl Command {
         use lab::command::Lab;
         match self {
             Self::Serve(_) | Self::Check(_) => false,
+            // In the middle of a change nothing must end it.
+            Self::Errant(errant) => errant.only_prints(),
             Self::Lab(command) => matches!(command, Lab::Status(_) | Lab::Trace(_)),
             _ => true,
         }
@@ -78,6 +84,7 @@ pub fn run(command: Command) -> Outcome {
         Command::SetMaxConnections(limit) => limit.run(),
         Command::Journal(journal) => journal.run(),
         Command::Doctor(doctor) => doctor.run(),
+        Command::Errant(errant) => errant.run(),
         Command::Settings(show) => show.run(),
         Command::Errors(errors) => Ok(errors.run()),
         Command::Vip(vip) => vip.run(),

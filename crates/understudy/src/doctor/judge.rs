@@ -16,10 +16,9 @@ mod report;
 mod stall;
 mod units;
 
-pub use self::report::{NodeReport, Report, Weight};
+pub use self::report::{Deciding, Finding, NodeReport, Report, Weight};
 
 use self::decisive::{APPLIERS, READ, SST_METHOD};
-use self::report::Deciding;
 use super::read::{NodeFacts, Said};
 use crate::settings::Settings;
 

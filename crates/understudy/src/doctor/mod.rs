@@ -1,14 +1,17 @@
 //! `understudy doctor`: asks each node for what decides how long a failover takes, says which case of the seed's table each
-//! answer decides, and proposes better values with the measured reason. It changes nothing.
+//! answer decides, and proposes better values with the measured reason. It changes nothing. For a primary with replicas: what each
+//! should be set to, so that nothing is lost and nobody writes past Understudy.
 //!
 //! ```text
-//!   nodes ──> read (SQL) ──> judge (facts to findings, no I/O) ──> page (text), or JSON
+//!   nodes ──┬──> read (SQL) ──> judge (facts to findings, no I/O) ──┬──> page (text), or JSON
+//!           └──> replication: the same for the other kind ──────────┘
 //! ```
 
 mod judge;
 mod options;
 mod page;
 pub mod read;
+mod replication;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +36,9 @@ pub struct Doctor {
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// A server's option file, where it can be read here; may be given for each server (kind "replication" only)
+    #[arg(long, value_name = "NODE=FILE")]
+    my_cnf: Vec<String>,
 }
 
 impl Doctor {
@@ -40,14 +46,18 @@ impl Doctor {
     pub fn run(self) -> Outcome {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
-        if settings.kind == Kind::Replication {
-            let text = "the doctor knows Galera clusters only: `understudy serve --check` tries a primary and its replicas";
-            return Err(Failure::usage(settings.problem(&t::CLUSTER_KIND, text)));
-        }
         let password = settings.password().map_err(Failure::usage)?;
+        let files = self.files(&settings)?;
         let runtime = crate::runtime::start()?;
-        let nodes = runtime.block_on(read::all(&settings, &password));
-        let report = judge::report(&settings, &nodes);
+        let account = settings.replication_account().map_err(Failure::usage)?;
+        let report = match settings.kind {
+            Kind::Replication => {
+                let nodes =
+                    runtime.block_on(replication::all(&settings, &password, account.as_ref(), &files));
+                replication::report(&settings, &nodes)
+            }
+            Kind::Galera => judge::report(&settings, &runtime.block_on(read::all(&settings, &password))),
+        };
         if self.json {
             let text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Failed(e.to_string()))?;
             println!("{text}");
@@ -55,5 +65,27 @@ impl Doctor {
             print!("{}", page::text(&report));
         }
         Ok(if report.must_act() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    /// The option files that were named.
+    fn files(&self, settings: &Settings) -> Result<replication::Files, Failure> {
+        if settings.kind != Kind::Replication && !self.my_cnf.is_empty() {
+            let text = "--my-cnf is for a primary with replicas, and cluster.kind is \"galera\"";
+            return Err(Failure::usage(settings.problem(&t::CLUSTER_KIND, text)));
+        }
+        let mut files = replication::Files::new();
+        for said in &self.my_cnf {
+            let Some((node, file)) = said.split_once('=') else {
+                return Err(Failure::usage(format!("--my-cnf {said}: write NODE=FILE")));
+            };
+            if !settings.nodes.iter().any(|known| known.name == node) {
+                return Err(Failure::usage(format!(
+                    "--my-cnf {said}: {} has no node {node}",
+                    settings.file.display()
+                )));
+            }
+            files.insert(node.to_owned(), PathBuf::from(file));
+        }
+        Ok(files)
     }
 }

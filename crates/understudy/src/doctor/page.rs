@@ -12,7 +12,9 @@ const WIDTH: usize = 100;
 pub fn text(report: &Report) -> String {
     let mut page = format!("cluster {}\n\n", report.cluster);
     page.push_str(&settings(report));
-    page.push_str("\nwhat decides how long each case takes here, and what the seed article measured\n");
+    if !report.cells.is_empty() {
+        page.push_str("\nwhat decides how long each case takes here, and what the seed article measured\n");
+    }
     for cell in &report.cells {
         let _ = writeln!(page, "\n  {}", cell.case);
         for (name, text) in
@@ -28,7 +30,8 @@ pub fn text(report: &Report) -> String {
 fn settings(report: &Report) -> String {
     let mut columns = vec![("SETTING", Lean::Left)];
     columns.extend(report.nodes.iter().map(|node| (node.name.as_str(), Lean::Left)));
-    columns.push(("DECIDES", Lean::Left));
+    // Without cases a setting is right or wrong.
+    columns.push((if report.cells.is_empty() { "SHOULD BE" } else { "DECIDES" }, Lean::Left));
     let mut table = Table::new(&columns);
     let each = |name: &str, of: &dyn Fn(&NodeReport) -> String| {
         std::iter::once(name.to_owned()).chain(report.nodes.iter().map(of)).collect::<Vec<_>>()

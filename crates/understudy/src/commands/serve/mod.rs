@@ -3,7 +3,7 @@
 mod check;
 mod first_start;
 mod ports;
-mod servers;
+pub mod servers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

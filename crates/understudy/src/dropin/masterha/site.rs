@@ -185,7 +185,7 @@ fn serving(conf: &Conf, file: &Path) -> Result<(Client, Vec<(String, String)>), 
         let node = node.ok_or_else(|| format!("{shown} has no node at {address} ([{}])", server.block))?;
         names.push((server.block.clone(), node.name.clone()));
     }
-    let client = client::Server::of(file.to_owned()).client().map_err(told)?;
+    let client = client::Server::of_config(Some(file.to_owned())).client().map_err(told)?;
     client.get("status").map_err(told)?;
     Ok((client, names))
 }

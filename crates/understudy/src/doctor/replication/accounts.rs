@@ -1,0 +1,101 @@
+//! Accounts: who writes in spite of read_only, what the monitor lacks for errant transactions, and whether replicas can log in.
+
+use std::time::Duration;
+
+use link::{Link, LinkError, Login};
+
+/// An account that writes in spite of read_only.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bypass {
+    /// Its name.
+    pub user: String,
+    /// From where.
+    pub host: String,
+    /// Through which right.
+    pub right: &'static str,
+}
+
+/// Bits of `access` in mysql.global_priv, as a 10.11 server sets them.
+const READ_ONLY_ADMIN: u64 = 1 << 33;
+const SUPER: u64 = 1 << 15;
+/// From this version on SUPER alone does not write in spite of read_only.
+const SUPER_IS_NOT_ENOUGH: (u32, u32) = (10, 11);
+/// The server's own, which nobody logs in with from elsewhere.
+const OWN: [&str; 3] = ["root", "mysql", "mariadb.sys"];
+
+/// Those of all accounts; `None` when the table may not be read.
+pub async fn bypass(link: &mut Link, deadline: Duration) -> Result<Option<Vec<Bypass>>, LinkError> {
+    let query = "SELECT User, Host, JSON_VALUE(Priv, '$.access') FROM mysql.global_priv";
+    let rows = match link.query(query, deadline).await {
+        Ok(rows) => rows,
+        Err(LinkError::Rejected { .. }) => return Ok(None),
+        Err(other) => return Err(other),
+    };
+    let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
+    let text = |row, column| rows.text(row, column).unwrap_or_default();
+    let each = (0..rows.len()).filter_map(|row| {
+        let right = writes(&version, text(row, 2).parse().unwrap_or(0))?;
+        Some(Bypass { user: text(row, 0).to_owned(), host: text(row, 1).to_owned(), right })
+    });
+    Ok(Some(each.filter(|account| !OWN.contains(&account.user.as_str())).collect()))
+}
+
+/// Through which right an account with these writes in spite of read_only.
+fn writes(version: &str, access: u64) -> Option<&'static str> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if access & READ_ONLY_ADMIN != 0 {
+        Some("READ_ONLY ADMIN")
+    } else {
+        (access & SUPER != 0 && version < SUPER_IS_NOT_ENOUGH).then_some("SUPER")
+    }
+}
+
+/// What `understudy errant` needs beside what everything needs.
+pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec<&'static str>, LinkError> {
+    let grants = link.query("SHOW GRANTS", deadline).await?;
+    let global: Vec<String> = (0..grants.len())
+        .filter_map(|row| grants.text(row, 0))
+        .filter(|grant| grant.contains(" ON *.* "))
+        .map(str::to_ascii_uppercase)
+        .collect();
+    let may =
+        |right: &str| global.iter().any(|grant| grant.contains(right) || grant.contains("ALL PRIVILEGES"));
+    Ok(["BINLOG MONITOR", "BINLOG ADMIN", "BINLOG REPLAY"].into_iter().filter(|right| !may(right)).collect())
+}
+
+/// What is wrong with the account that replicas log in with.
+pub async fn replicas(address: &str, login: &Login, deadline: Duration) -> Option<String> {
+    let mut link = match Link::connect(address, login, deadline).await {
+        Ok(link) => link,
+        Err(error) => return Some(format!("is refused: {error}")),
+    };
+    let grants = link.query("SHOW GRANTS", deadline).await.ok()?;
+    link.quit();
+    let may = (0..grants.len()).filter_map(|row| grants.text(row, 0)).any(|grant| {
+        let grant = grant.to_ascii_uppercase();
+        let whole = grant.split(" ON ").next().unwrap_or_default();
+        let whole = whole.trim_start_matches("GRANT ").split(", ").any(|right| right == "REPLICATION SLAVE");
+        whole || grant.contains("ALL PRIVILEGES ON *.*")
+    });
+    (!may).then(|| "lacks REPLICATION SLAVE".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_writes_in_spite_of_read_only_depends_on_the_version() {
+        for (version, access, right) in [
+            ("10.11.19-MariaDB", SUPER, None),
+            ("10.11.19-MariaDB", READ_ONLY_ADMIN, Some("READ_ONLY ADMIN")),
+            ("10.11.19-MariaDB", u64::MAX, Some("READ_ONLY ADMIN")),
+            ("10.6.12-MariaDB", SUPER, Some("SUPER")),
+            ("11.4.2-MariaDB", SUPER, None),
+            ("10.11.19-MariaDB", 524_288, None),
+        ] {
+            assert_eq!(writes(version, access), right, "{version} {access}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The doctor for a primary with replicas: what keeps transactions from being lost, and servers from being written by whoever goes past
+//! Understudy.
+//!
+//! ```text
+//!   nodes ──> read (SQL) ──┬──> judge (the table of rules, what is of accounts and files) ──> the same report as for Galera
+//!   my.cnf, where named ───┘
+//! ```
+
+mod accounts;
+mod judge;
+mod read;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use judge::report;
+pub use read::{Files, all};

@@ -1,0 +1,154 @@
+//! What the servers say about themselves, and their option files where they can be read here. It only reads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Secret};
+use topology::flavor::Flavor;
+use topology::kind::Kind;
+
+use super::accounts::{self, Bypass};
+use super::rules::RULES;
+use crate::commands::serve::servers::rights_missing;
+use crate::doctor::read::explain;
+use crate::mycnf;
+use crate::settings::Settings;
+
+/// One statement, or a connection, may take this long.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A server's answers, or why there are none; and its option file.
+#[derive(Clone, Debug)]
+pub struct NodeFacts {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its address there.
+    pub address: String,
+    /// What it said.
+    pub said: Result<Said, String>,
+    /// What its option file says, when one was named.
+    pub file: Option<Result<BTreeMap<String, String>, String>>,
+}
+
+/// A server's answers.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// Its variables by their names in small letters.
+    pub variables: BTreeMap<String, Variable>,
+    /// It follows another.
+    pub is_replica: bool,
+    /// As a primary it waits for replicas at this moment, and for so many.
+    pub waits_for: Option<u32>,
+    /// Rights that the monitor account needs and lacks, one sentence each.
+    pub lacks: Vec<String>,
+    /// Rights that only `understudy errant` needs.
+    pub lacks_for_errant: Vec<&'static str>,
+    /// Accounts that write in spite of read_only; `None` when they may not be read.
+    pub bypass: Option<Vec<Bypass>>,
+    /// What is wrong with the account that replicas log in with.
+    pub replicas_account: Option<String>,
+}
+
+/// A global variable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variable {
+    /// Its value.
+    pub value: String,
+    /// GLOBAL_VALUE_ORIGIN: `CONFIG`, `SQL`, `COMPILE-TIME`, ...
+    pub origin: String,
+}
+
+impl Said {
+    /// A variable's value.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(|variable| variable.value.as_str())
+    }
+
+    /// Whether a switch is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| value.eq_ignore_ascii_case("ON") || value == "1")
+    }
+
+    /// "primary", "replica", or neither.
+    pub fn role(&self) -> &'static str {
+        match (self.is_replica, self.is_on("read_only")) {
+            (true, _) => "replica",
+            (false, false) => "primary",
+            (false, true) => "follows nobody",
+        }
+    }
+}
+
+/// Option files by the name of their server.
+pub type Files = BTreeMap<String, PathBuf>;
+
+/// Asks every node, at the same time. `account`: what replicas log in with; `None` where another manager moves the primary.
+pub async fn all(
+    settings: &Settings,
+    password: &str,
+    account: Option<&manager::Account>,
+    files: &Files,
+) -> Vec<NodeFacts> {
+    let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
+    let tasks: Vec<_> = settings
+        .nodes
+        .iter()
+        .map(|node| {
+            let monitor = login(&settings.monitor.user, password);
+            let replicas = account.map(|account| login(&account.user, &account.password.0));
+            let address = node.address.clone();
+            (node, tokio::spawn(async move { ask(&address, &monitor, replicas.as_ref()).await }))
+        })
+        .collect();
+    let mut facts = Vec::new();
+    for (node, task) in tasks {
+        let said = match task.await {
+            Ok(Ok(said)) => Ok(said),
+            Ok(Err(e)) => Err(explain(&e, Kind::Replication, &settings.monitor.user)),
+            Err(e) => Err(format!("the question broke off: {e}")),
+        };
+        let file = files.get(&node.name).map(|file| mycnf::server_options(file).map_err(|e| e.to_string()));
+        facts.push(NodeFacts { name: node.name.clone(), address: node.address.clone(), said, file });
+    }
+    facts
+}
+
+async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Said, LinkError> {
+    let mut link = Link::connect(address, monitor, DEADLINE).await?;
+    let names = RULES.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
+    let query = format!(
+        "SELECT VARIABLE_NAME, GLOBAL_VALUE, GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES \
+         WHERE VARIABLE_NAME IN ('version', 'wsrep_on', {names})"
+    );
+    let rows = link.query(&query, DEADLINE).await?;
+    let text = |row, column| rows.text(row, column).unwrap_or_default().to_owned();
+    let variable =
+        |row| (text(row, 0).to_ascii_lowercase(), Variable { value: text(row, 1), origin: text(row, 2) });
+    let variables = (0..rows.len()).map(variable).collect();
+    let status = link.query("SHOW GLOBAL STATUS LIKE 'Rpl\\_semi\\_sync\\_master%'", DEADLINE).await?;
+    let waits = status.value_of("Rpl_semi_sync_master_status") == Some("ON");
+    let clients = status.value_of("Rpl_semi_sync_master_clients").and_then(|count| count.parse().ok());
+    let is_replica = match link.query(Flavor::MariaDb.replication()[0], DEADLINE).await {
+        Ok(rows) => !rows.is_empty(),
+        // That it may not be asked is among what the account lacks.
+        Err(LinkError::Rejected { .. }) => false,
+        Err(other) => return Err(other),
+    };
+    let lacks = rights_missing(&mut link, replicas.is_some()).await?;
+    let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
+    let bypass = accounts::bypass(&mut link, DEADLINE).await?;
+    link.quit();
+    Ok(Said {
+        variables,
+        is_replica,
+        waits_for: clients.filter(|_| waits),
+        lacks,
+        lacks_for_errant,
+        bypass,
+        replicas_account: match replicas {
+            Some(replicas) => accounts::replicas(address, replicas, DEADLINE).await,
+            None => None,
+        },
+    })
+}

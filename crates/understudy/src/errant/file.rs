@@ -1,0 +1,253 @@
+//! One binlog file: its transactions, where each stands, and what each did.
+//!
+//! Enters: a file as the server has it. Leaves: [`Contents`]. Bodies of events are read as far as [`BODY_MAX`]; the rest is passed over.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use protocol::binlog::{Change, Event, HEAD_BYTES, Head, MAGIC};
+use protocol::gtid::mariadb::{Gtid, State};
+
+/// Bytes of an event's body that are looked at: enough for any list of GTIDs and the beginning of any statement.
+const BODY_MAX: u64 = 1 << 20;
+/// Characters kept of a statement.
+const STATEMENT_MAX: usize = 200;
+/// Statements kept of a transaction.
+const STATEMENTS_MAX: usize = 20;
+
+/// What a file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Contents {
+    /// The file's name on the server.
+    pub name: String,
+    /// All that was written before it.
+    pub before: State,
+    /// The server's version and whether events have checksums: how its events are to be read.
+    pub format: (String, bool),
+    /// In the file's order.
+    pub transactions: Vec<Transaction>,
+}
+
+/// One transaction.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// Which.
+    pub gtid: Gtid,
+    /// The file's name on the server.
+    pub file: String,
+    /// Where in the file it begins, and where the next event begins; bytes.
+    pub begins: u64,
+    /// See `begins`.
+    pub ends: u64,
+    /// When it was committed, in seconds since 1970.
+    pub time_s: u32,
+    /// What was done to which table.
+    pub changes: BTreeSet<(Change, String)>,
+    /// The statements, as far as the binlog has them; the first of them.
+    pub statements: Vec<String>,
+    /// Where each event of rows ends in the file; bytes.
+    pub rows_end: Vec<u64>,
+    /// Why it cannot be flashed back, to follow its GTID.
+    pub obstacles: BTreeSet<String>,
+}
+
+/// Reads a file; what was cut off at its end is left out, as the server itself does.
+///
+/// # Errors
+/// When it cannot be read, or is no binlog.
+pub fn read(path: &Path, name: &str) -> io::Result<Contents> {
+    let mut input = BufReader::with_capacity(1 << 18, File::open(path)?);
+    let mut magic = [0; 4];
+    input.read_exact(&mut magic)?;
+    let wrong = |at: u64, what: String| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{name} at byte {at}: {what}"))
+    };
+    if magic != MAGIC {
+        return Err(wrong(0, "this is no binlog".into()));
+    }
+    let mut reading = Reading::new(name);
+    let mut at = 4;
+    let mut tables = Tables::default();
+    while let Some((head, body)) = event(&mut input, reading.contents.format.1)? {
+        let end = at + u64::from(head.bytes);
+        let event = Event::parse(&head, &body).map_err(|malformed| wrong(at, malformed.what.into()))?;
+        reading.take(&head, event, at, end, &mut tables);
+        at = end;
+    }
+    Ok(reading.contents)
+}
+
+/// The next whole event; its body without a checksum, and cut at [`BODY_MAX`].
+fn event(input: &mut impl Read, is_summed: bool) -> io::Result<Option<(Head, Vec<u8>)>> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES);
+    input.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < HEAD_BYTES {
+        return Ok(None);
+    }
+    let head = Head::parse(&bytes)
+        .map_err(|malformed| io::Error::new(io::ErrorKind::InvalidData, malformed.what))?;
+    let length = u64::from(head.bytes) - HEAD_BYTES as u64;
+    let mut body = Vec::new();
+    let kept = input.by_ref().take(length.min(BODY_MAX)).read_to_end(&mut body)? as u64;
+    let passed = io::copy(&mut input.by_ref().take(length - kept), &mut io::sink())?;
+    if kept + passed < length {
+        return Ok(None);
+    }
+    if is_summed && passed == 0 {
+        body.truncate(body.len().saturating_sub(4));
+    }
+    Ok(Some((head, body)))
+}
+
+/// Tables by their numbers.
+type Tables = std::collections::BTreeMap<u64, String>;
+
+/// A file that is being read.
+struct Reading {
+    contents: Contents,
+    /// The transaction whose events come, and whether its first statement ends it.
+    open: Option<(Transaction, bool)>,
+}
+
+impl Reading {
+    fn new(name: &str) -> Self {
+        Self { contents: Contents { name: name.to_owned(), ..Contents::default() }, open: None }
+    }
+
+    fn take(&mut self, head: &Head, event: Event, at: u64, end: u64, tables: &mut Tables) {
+        match event {
+            Event::Format { version, is_summed } => self.contents.format = (version, is_summed),
+            Event::GtidList(state) => self.contents.before = state,
+            Event::Gtid { gtid, is_standalone, is_ddl, is_xa, is_transactional } => {
+                self.close();
+                let file = self.contents.name.clone();
+                let mut begun = Transaction::new(gtid, file, (at, end), head.time_s);
+                for (is, obstacle) in [
+                    (is_ddl, DDL),
+                    (is_xa, "is part of a distributed transaction (XA)"),
+                    (
+                        !is_transactional && !is_standalone,
+                        "writes to a table without transactions, or to a sequence",
+                    ),
+                ] {
+                    begun.hinder(is, || obstacle.to_owned());
+                }
+                self.open = Some((begun, is_standalone));
+            }
+            Event::Bookkeeping => {}
+            event => {
+                let Some((open, is_standalone)) = &mut self.open else { return };
+                open.ends = end;
+                let is_end =
+                    (*is_standalone && matches!(event, Event::Query { .. })) | open.note(event, end, tables);
+                if is_end {
+                    self.close();
+                }
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.contents.transactions.extend(self.open.take().map(|(transaction, _)| transaction));
+    }
+}
+
+/// Why it cannot be undone by rows.
+const DDL: &str = "changes tables themselves (DDL)";
+
+impl Transaction {
+    fn new(gtid: Gtid, file: String, (begins, ends): (u64, u64), time_s: u32) -> Self {
+        Self {
+            gtid,
+            file,
+            begins,
+            ends,
+            time_s,
+            changes: BTreeSet::new(),
+            statements: vec![],
+            rows_end: vec![],
+            obstacles: BTreeSet::new(),
+        }
+    }
+
+    /// Its length in the binlog.
+    pub fn bytes(&self) -> u64 {
+        self.ends - self.begins
+    }
+
+    fn hinder(&mut self, is: bool, obstacle: impl FnOnce() -> String) {
+        if is {
+            self.obstacles.insert(obstacle());
+        }
+    }
+
+    /// Whether the transaction ends with this event.
+    fn note(&mut self, event: Event, end: u64, tables: &mut Tables) -> bool {
+        match event {
+            Event::Commit => return true,
+            Event::Query { text, .. } => return self.note_query(&text),
+            Event::Annotate(text) => self.note_statement(&text),
+            Event::Table { id, schema, name } => {
+                tables.insert(id, format!("{schema}.{name}"));
+            }
+            Event::Rows { change, table, is_whole, is_compressed } => {
+                let table = tables.get(&table).cloned().unwrap_or_else(|| "a table".into());
+                self.changes.insert((change, table));
+                self.rows_end.push(end);
+                self.hinder(!is_whole, || {
+                    "has rows without all columns: binlog_row_image was not FULL".into()
+                });
+                self.hinder(is_compressed, || "has compressed rows: log_bin_compress was ON".into());
+            }
+            // XA PREPARE.
+            Event::Other(38) => return true,
+            Event::Other(kind) => {
+                self.hinder(true, || format!("has an event of kind {kind}, which is not known"));
+            }
+            Event::Format { .. } | Event::GtidList(_) | Event::Gtid { .. } | Event::Bookkeeping => {}
+        }
+        false
+    }
+
+    fn note_query(&mut self, text: &str) -> bool {
+        let upper = short(text, 40).to_ascii_uppercase();
+        if upper == "COMMIT" || upper == "ROLLBACK" {
+            return true;
+        }
+        if upper.starts_with("SAVEPOINT ") || upper == "BEGIN" || upper.starts_with("XA END") {
+            return false;
+        }
+        self.note_statement(text);
+        let is_known = self.obstacles.contains(DDL);
+        self.hinder(!is_known, || {
+            let what = if text.is_empty() { "a compressed one".to_owned() } else { short(text, 60) };
+            format!("is written as a statement, not as rows: {what}")
+        });
+        false
+    }
+
+    fn note_statement(&mut self, text: &str) {
+        if self.statements.len() < STATEMENTS_MAX {
+            self.statements.push(short(text, STATEMENT_MAX));
+        }
+    }
+}
+
+/// In one line, cut at so many characters.
+pub fn short(text: &str, characters: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(characters) {
+        Some((at, _)) => format!("{}...", &line[..at]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+impl Transaction {
+    /// One that did nothing.
+    pub fn of(gtid: Gtid) -> Self {
+        Self::new(gtid, String::new(), (0, 0), 0)
+    }
+}

@@ -1,0 +1,140 @@
+//! Which transactions are errant, and whether they can be flashed back. No I/O.
+
+use protocol::gtid::mariadb::{Gtid, Position, Runs, State};
+
+use super::file::{Contents, Transaction};
+
+/// What a server has and the primary has not.
+#[derive(Clone, Debug, Default)]
+pub struct Errant {
+    /// Exactly these, in the order of the server's binlog.
+    pub transactions: Vec<Transaction>,
+    /// What it had before the first of them.
+    pub before: State,
+    /// The first transaction after the first errant one that the primary has, too.
+    pub mixed_with: Option<Gtid>,
+    /// In binlogs that are purged: at most these.
+    pub purged: Runs,
+    /// The files are of different servers' versions, or only some have checksums.
+    pub formats_differ: bool,
+}
+
+/// `files`: the server's binlogs in their order, from one that begins before the first errant transaction; `primary`: all that the primary has,
+/// asked after the files were read.
+pub fn errant(files: &[Contents], primary: &State) -> Errant {
+    let mut found = Errant::default();
+    let Some(first) = files.first() else { return found };
+    found.purged = first.before.minus(primary);
+    found.before = first.before.clone();
+    found.formats_differ = files.iter().any(|file| file.format != first.format);
+    for transaction in files.iter().flat_map(|file| &file.transactions) {
+        match (primary.contains_gtid(transaction.gtid), found.transactions.is_empty()) {
+            (false, _) => found.transactions.push(transaction.clone()),
+            (true, true) => found.before.add(transaction.gtid),
+            (true, false) => found.mixed_with = found.mixed_with.or(Some(transaction.gtid)),
+        }
+    }
+    found
+}
+
+impl Errant {
+    /// `0-1-101,0-1-102`: each of them, in their order.
+    pub fn gtids(&self) -> String {
+        self.transactions.iter().map(|one| one.gtid.to_string()).collect::<Vec<_>>().join(",")
+    }
+
+    /// Where the server stood before the first of them. `slave_pos`: what it applied as a replica, for domains that its binlogs have
+    /// nothing of.
+    pub fn position_before(&self, slave_pos: &Position) -> Position {
+        let in_binlog = self.before.position();
+        let is_errant = |domain| self.transactions.iter().any(|one| one.gtid.domain == domain);
+        let mut all = self.before.clone();
+        for gtid in slave_pos.gtids() {
+            if in_binlog.in_domain(gtid.domain).is_none() && !is_errant(gtid.domain) {
+                all.add(gtid);
+            }
+        }
+        all.position()
+    }
+
+    /// Why they cannot be flashed back, one sentence each.
+    pub fn obstacles(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if !self.purged.is_empty() {
+            all.push(format!("{} may be in binlogs that are purged there", self.purged));
+        }
+        if let Some(gtid) = self.mixed_with {
+            all.push(format!("{gtid}, which the primary has, too, was written after the first of them"));
+        }
+        if self.formats_differ {
+            all.push(
+                "they are in binlogs of different versions of the server, or of different binlog_checksum"
+                    .into(),
+            );
+        }
+        for transaction in &self.transactions {
+            all.extend(transaction.obstacles.iter().map(|why| format!("{} {why}", transaction.gtid)));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(before: &str, gtids: &[&str]) -> Contents {
+        let transactions = gtids.iter().map(|gtid| Transaction::of(gtid.parse().unwrap()));
+        Contents {
+            before: before.parse().unwrap(),
+            transactions: transactions.collect(),
+            ..Contents::default()
+        }
+    }
+
+    fn found(files: &[Contents], primary: &str) -> Errant {
+        errant(files, &primary.parse().unwrap())
+    }
+
+    #[test]
+    fn only_numbers_that_are_in_the_binlog_and_not_the_primarys_are_errant() {
+        // The state alone would say 0-2-5..6, and 5 is another server's.
+        let files = [file("0-1-3", &["0-2-4", "0-1-5", "0-2-6"])];
+        let of = found(&files, "0-2-4,0-1-7");
+        assert_eq!((of.gtids().as_str(), of.mixed_with), ("0-2-6", None));
+        assert_eq!(of.before.to_string(), "0-2-4,0-1-5");
+        assert_eq!(of.position_before(&"0-1-3".parse().unwrap()).to_string(), "0-1-5");
+        assert!(of.obstacles().is_empty());
+    }
+
+    #[test]
+    fn several_files_are_one_history() {
+        let files = [file("", &["0-1-1", "0-1-2"]), file("0-1-2", &["0-1-3"])];
+        assert_eq!(found(&files, "0-1-1,0-2-2").gtids(), "0-1-2,0-1-3");
+        assert!(found(&files, "0-1-3").transactions.is_empty());
+        assert!(found(&[], "0-1-3").transactions.is_empty());
+    }
+
+    #[test]
+    fn what_came_after_them_or_is_purged_keeps_them_from_being_undone() {
+        let mixed = found(&[file("", &["0-1-1", "0-2-2", "0-1-3"])], "0-1-3");
+        assert_eq!(mixed.gtids(), "0-2-2");
+        assert!(
+            mixed.obstacles()[0].starts_with("0-1-3, which the primary has, too"),
+            "{:?}",
+            mixed.obstacles()
+        );
+        let purged = found(&[file("0-1-9", &["0-1-10"])], "0-1-7");
+        assert!(purged.obstacles()[0].starts_with("0-1-8..9 may be in binlogs"), "{:?}", purged.obstacles());
+        let mut later = file("0-1-1", &["0-1-2"]);
+        later.format.1 = true;
+        assert_eq!(found(&[file("", &["0-1-1"]), later], "").obstacles().len(), 1);
+    }
+
+    #[test]
+    fn a_position_has_the_domains_that_the_binlog_knows_nothing_of_and_no_errant_one() {
+        let of = found(&[file("0-1-1", &["7-1-5"])], "0-1-1");
+        let position = of.position_before(&"0-9-9,3-3-3,7-1-5".parse().unwrap());
+        assert_eq!(position.to_string(), "0-1-1,3-3-3");
+    }
+}

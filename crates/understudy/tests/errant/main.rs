@@ -1,0 +1,281 @@
+//! `understudy errant` on real servers that replicate asynchronously: what a primary committed alone is listed exactly, exported and undone. And
+//! what `understudy doctor` says of such servers.
+//!
+//! ```text
+//!   primary cut off ─> writes there that nobody has ─> a replica takes over ─> it comes back, held back
+//!      rows only: list ─> export ─> dry run ─> flashback ─> it follows, all tables equal ─> the export run on the primary
+//!      DDL among them: list ─> flashback refused, nothing changed
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+mod doctor;
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../replication/scene.rs"]
+#[allow(dead_code)] // another test program uses the rest
+mod scene;
+#[path = "../replication/writers.rs"]
+#[allow(dead_code)]
+mod writers;
+
+use std::fs::File;
+use std::process::Command;
+use std::time::Instant;
+
+use lab::fault::Fault;
+use lab::stage::{Kind, Stage, StagePlan};
+use program::{LONG, Serving, mode, understudy, with_config};
+use scene::{Scene, is_well, status_when, writer};
+use serde_json::Value;
+
+/// Tables of all kinds that rows can have: with and without a primary key, wide rows, foreign keys, generated columns.
+const TABLES: [&str; 4] = [
+    "CREATE TABLE sbtest.t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(50), b BLOB, c DECIMAL(10,2), d DATETIME(6))",
+    "CREATE TABLE sbtest.bare (id INT, t INT)",
+    "CREATE TABLE sbtest.wide (id INT PRIMARY KEY, v TEXT, e ENUM('a','b'), g INT AS (id + 1) STORED, UNIQUE (g))",
+    "CREATE TABLE sbtest.child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES sbtest.wide (id))",
+];
+const ROWS: [&str; 4] = [
+    "INSERT INTO sbtest.t (a, b, c, d) VALUES ('one', x'00ff27', 1.5, NOW(6)), ('two', NULL, 2, NULL), ('three', 'x', 3, NOW(6))",
+    "INSERT INTO sbtest.bare VALUES (1, 1), (1, 1), (2, NULL)",
+    "INSERT INTO sbtest.wide (id, v, e) SELECT seq, REPEAT('x', 1000), 'b' FROM sbtest.seq_1_to_60",
+    "INSERT INTO sbtest.child VALUES (1, 1), (2, 2)",
+];
+/// One transaction each; FLUSH is none.
+const ERRANT: [&str; 7] = [
+    "INSERT INTO sbtest.t (a) VALUES ('errant; -- ''it'''), ('zwei')",
+    "UPDATE sbtest.t SET a = CONCAT(a, '!'), b = x'0001' WHERE id <= 2",
+    "BEGIN NOT ATOMIC START TRANSACTION; DELETE FROM sbtest.t WHERE id = 3; SAVEPOINT s; INSERT INTO sbtest.bare VALUES (9, 9); ROLLBACK TO s; \
+     INSERT INTO sbtest.wide (id, v) VALUES (1000, 'new'); INSERT INTO sbtest.child VALUES (3, 1000); COMMIT; END",
+    "FLUSH BINARY LOGS",
+    "INSERT INTO sbtest.wide (id, v, e) SELECT 100 + seq, REPEAT('y', 1000), 'a' FROM sbtest.seq_1_to_100",
+    "DELETE FROM sbtest.bare WHERE id = 1 LIMIT 1",
+    "UPDATE sbtest.wide w JOIN sbtest.child c ON c.id = 1 SET w.v = 'm', c.p = 2 WHERE w.id < 50",
+];
+const TRANSACTIONS: usize = 6;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_primary_committed_alone_is_listed_exported_and_undone() {
+    let begin = Instant::now();
+    let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
+    let scene = set().await;
+    let house = scene.house("failover_gap_ms = 0");
+    let serving = Serving::start(house.path());
+    status_when(&serving, "all are well", is_well);
+    told("they are known");
+    usage(&serving);
+    doctor::looks(&scene, &serving).await;
+    told("the doctor has looked at them");
+    let primary = alone(&scene, &serving, &ERRANT).await;
+    told("db1 is held back");
+    listed(&serving, &primary);
+    told("listed");
+    exported(&serving);
+    tried(&scene, &serving).await;
+    told("exported, and undone for a try");
+    flashed_back(&scene, &serving).await;
+    told("undone, and it follows");
+    replayed(&scene, &serving, &primary).await;
+    told("what it had committed alone was written on the primary");
+    refused(&scene, &serving).await;
+    told("DDL was refused");
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
+
+async fn set() -> Scene {
+    let plan = StagePlan {
+        kind: Kind::Replication { semi_sync: false },
+        name: format!("t{}-errant", std::process::id()),
+        ..StagePlan::default()
+    };
+    let scene = Scene { stage: Stage::up(plan).await.unwrap() };
+    for sql in TABLES.iter().chain(&ROWS) {
+        scene.stage.run_in("db1", sql).await.unwrap();
+    }
+    scene
+}
+
+/// What makes no sense is refused in a sentence.
+fn usage(serving: &Serving) {
+    let said = serving.ask(&["errant", "list", "db9"]).with(2);
+    assert!(said.contains("no node db9") && said.contains("db1, db2, db3"), "{said}");
+    let said = serving.ask(&["errant", "flashback", "db1"]).with(1);
+    assert!(said.contains("db1 is the primary"), "{said}");
+    let said = serving.ask(&["errant", "flashback", "db2"]).with(1);
+    assert!(said.contains("nothing was changed: db2 is not held back for errant transactions"), "{said}");
+    let said = serving.ask(&["errant", "list", "db2"]).with(0);
+    assert_eq!(said, "db2 has nothing that db1, the primary, has not\n");
+    assert!(understudy(&["errant", "list", "db1"]).with(2).contains("no configuration"));
+}
+
+/// The primary, db1, is cut off and does this alone; it comes back behind a new one, whose name is returned.
+async fn alone(scene: &Scene, serving: &Serving, statements: &[&str]) -> String {
+    scene.stage.fault("db1", Fault::Vanish).await.unwrap();
+    for statement in statements {
+        scene.stage.run_in("db1", statement).await.unwrap();
+    }
+    let moved = |status: &Value| status["gate"] == "open" && !["", "db1"].contains(&writer(status).as_str());
+    let primary = writer(&status_when(serving, "another is the primary", moved));
+    for number in 0..3 {
+        let row = format!("INSERT INTO sbtest.bare VALUES (100, {number})");
+        scene.stage.run_in(&primary, &row).await.unwrap();
+    }
+    scene.stage.fault("db1", Fault::Heal).await.unwrap();
+    let held = |status: &Value| scene.node(status, "db1")["problem"] == "errant";
+    let status = status_when(serving, "db1 is held back", held);
+    println!("          db1 {}", scene.node(&status, "db1")["reason"]);
+    primary
+}
+
+/// Exactly these, with what they did, and nothing of the primary's.
+fn listed(serving: &Serving, primary: &str) {
+    let said = serving.ask(&["errant", "list", "db1"]).with(0);
+    println!("{said}");
+    assert!(
+        said.starts_with(&format!(
+            "db1 has {TRANSACTIONS} transactions that {primary}, the primary, has not\n"
+        ))
+    );
+    for part in [
+        "INSERT sbtest.t: INSERT INTO sbtest.t",
+        "DELETE sbtest.t",
+        "UPDATE sbtest.wide",
+        "errant flashback db1 --dry-run",
+    ] {
+        assert!(said.contains(part), "{part}");
+    }
+    let json = serving.ask(&["errant", "list", "db1", "--json"]).json();
+    let gtids: Vec<&str> =
+        json["transactions"].as_array().unwrap().iter().map(|one| one["gtid"].as_str().unwrap()).collect();
+    assert_eq!((gtids.len(), json["gtids"].as_str().unwrap()), (TRANSACTIONS, gtids.join(",").as_str()));
+    let numbers: Vec<u64> =
+        gtids.iter().map(|gtid| gtid.strip_prefix("0-1-").unwrap().parse().unwrap()).collect();
+    assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{gtids:?}");
+    assert_eq!(json["flashback_obstacles"], serde_json::json!([]));
+}
+
+/// A file with exactly these, which only its owner may read, and never over another.
+fn exported(serving: &Serving) {
+    let file = serving.dir().join("errant.sql");
+    let name = file.to_str().unwrap();
+    serving.ask(&["errant", "export", "db1", "--file", name]).with(0);
+    assert_eq!(mode(&file), 0o600);
+    let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+    assert_eq!(text.matches("\tGTID 0-").count(), TRANSACTIONS, "{text}");
+    assert_eq!(text.matches("\tXid = ").count(), TRANSACTIONS, "{text}");
+    for part in [
+        "### DELETE FROM `sbtest`.`bare`",
+        "#Q> DELETE FROM sbtest.bare",
+        "-- /*M!100001 SET @@session.gtid_seq_no=",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("\n/*M!100001 SET @@session.gtid_seq_no="), "{text}");
+    assert!(serving.ask(&["errant", "export", "db1", "--file", name]).with(1).contains("cannot be written"));
+}
+
+/// `--dry-run` shows the statements, and nothing is changed.
+async fn tried(scene: &Scene, serving: &Serving) {
+    let before = (sums(scene, "db1").await, scene.value("db1", "gtid_binlog_state").await);
+    let said = serving.ask(&["errant", "flashback", "db1", "--dry-run"]).with(0);
+    assert!(said.contains("BINLOG '") && said.contains("### INSERT INTO `sbtest`.`bare`"), "{said}");
+    assert!(said.contains("nothing was changed; this would undo 0-1-"), "{said}");
+    assert_eq!(before, (sums(scene, "db1").await, scene.value("db1", "gtid_binlog_state").await));
+    assert_eq!(std::fs::read_dir(serving.state("errant")).unwrap().count(), 0, "nothing is left behind");
+}
+
+async fn flashed_back(scene: &Scene, serving: &Serving) {
+    let primary = writer(&serving.status());
+    assert_ne!(sums(scene, "db1").await, sums(scene, &primary).await);
+    let said = serving.ask(&["errant", "flashback", "db1"]).with(0);
+    println!("{said}");
+    assert!(said.contains(&format!("db1 follows {primary}")), "{said}");
+    let status = status_when(serving, "all are well", is_well);
+    assert_eq!(scene.follows(&status, "db1"), scene.address(&primary));
+    equal(scene, &primary).await;
+    assert_eq!(
+        (scene.value("db1", "gtid_strict_mode").await, scene.value("db1", "read_only").await),
+        ("1".into(), "1".into())
+    );
+    let kept = std::fs::read_dir(serving.state("errant")).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(mode(&kept), 0o700);
+    for name in ["errant.sql", "flashback.sql"] {
+        assert_eq!(mode(&kept.join(name)), 0o600);
+    }
+    assert!(!kept.join("login.cnf").exists());
+    let said = serving.ask(&["errant", "list", "db1"]).with(0);
+    assert!(said.contains("db1 has nothing that"), "{said}");
+}
+
+/// The export, run on the primary: what was lost is there again, on every server.
+async fn replayed(scene: &Scene, serving: &Serving, primary: &str) {
+    let file = File::open(serving.dir().join("errant.sql")).unwrap();
+    let socket = &scene.stage.node(primary).unwrap().socket;
+    let ended = Command::new("mariadb")
+        .args(["--no-defaults", "--binary-mode", "-u", "root", "-S"])
+        .arg(socket)
+        .stdin(file)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    equal(scene, primary).await;
+    let count = "SELECT COUNT(*) FROM sbtest.wide WHERE id > 100";
+    assert_eq!(scene.stage.run_in("db1", count).await.unwrap()[0][0], "101");
+    status_when(serving, "all are well", is_well);
+}
+
+/// With DDL among them nothing can be undone, and nothing is. The numbers between are the primary's own: they are never called errant.
+async fn refused(scene: &Scene, serving: &Serving) {
+    serving.ask(&["switchover", "--to", "db1"]).with(0);
+    status_when(serving, "all are well", is_well);
+    let rows = ["INSERT INTO sbtest.bare VALUES (7, 7)", "ALTER TABLE sbtest.bare ADD COLUMN more INT"];
+    let primary = alone(scene, serving, &rows).await;
+    let status = serving.status();
+    let reason = scene.node(&status, "db1")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains(" at most, see `understudy errant list db1`"), "{reason}");
+    let json = serving.ask(&["errant", "list", "db1", "--json"]).json();
+    assert_eq!(json["transactions"].as_array().unwrap().len(), rows.len(), "{json:#}");
+    let before = (sums(scene, "db1").await, scene.value("db1", "gtid_binlog_state").await);
+    let said = serving.ask(&["errant", "flashback", "db1"]).with(1);
+    println!("{said}");
+    for part in [
+        "nothing was changed",
+        "changes tables themselves (DDL)",
+        "understudy errant export db1 --file",
+        "mariadb-backup",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(before, (sums(scene, "db1").await, scene.value("db1", "gtid_binlog_state").await));
+    let file = serving.dir().join("ddl.sql");
+    serving.ask(&["errant", "export", "db1", "--file", file.to_str().unwrap()]).with(0);
+    assert!(std::fs::read_to_string(file).unwrap().contains("ALTER TABLE sbtest.bare ADD COLUMN more INT"));
+    assert_eq!(writer(&serving.status()), primary);
+    let said = with_config(&serving.dir().join("understudy.toml"), &["errant", "list", "db1"]).with(0);
+    assert!(said.contains("cannot be flashed back: 0-1-"), "{said}");
+}
+
+/// Checksums of all tables of the application.
+async fn sums(scene: &Scene, node: &str) -> Vec<Vec<String>> {
+    let names = "SELECT GROUP_CONCAT('sbtest.', TABLE_NAME ORDER BY 1) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'sbtest'";
+    let names = scene.stage.run_in(node, names).await.unwrap()[0][0].clone();
+    scene.stage.run_in(node, &format!("CHECKSUM TABLE {names}")).await.unwrap()
+}
+
+/// Waits until every server has the same rows in all tables.
+async fn equal(scene: &Scene, primary: &str) {
+    let deadline = Instant::now() + LONG;
+    let wanted = sums(scene, primary).await;
+    for node in ["db1", "db2", "db3"] {
+        loop {
+            let has = sums(scene, node).await;
+            if has == wanted {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{node} has {has:?}, {primary} has {wanted:?}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
