@@ -49,12 +49,14 @@ impl Doctor {
         let password = settings.password().map_err(Failure::usage)?;
         let files = self.files(&settings)?;
         let runtime = crate::runtime::start()?;
-        let report = match settings.replication_account().map_err(Failure::usage)? {
-            Some(account) => {
-                let nodes = runtime.block_on(replication::all(&settings, &password, &account, &files));
+        let account = settings.replication_account().map_err(Failure::usage)?;
+        let report = match settings.kind {
+            Kind::Replication => {
+                let nodes =
+                    runtime.block_on(replication::all(&settings, &password, account.as_ref(), &files));
                 replication::report(&settings, &nodes)
             }
-            None => judge::report(&settings, &runtime.block_on(read::all(&settings, &password))),
+            Kind::Galera => judge::report(&settings, &runtime.block_on(read::all(&settings, &password))),
         };
         if self.json {
             let text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Failed(e.to_string()))?;

@@ -143,7 +143,7 @@ fn settings_wrong(status: &ReplicationStatus, gives_orders: bool) -> Vec<String>
     wrong
 }
 
-/// What the monitor account lacks, one sentence each.
+/// What the monitor account lacks, one sentence each. `gives_orders`: it moves the primary.
 pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<String>, LinkError> {
     let grants = link.query("SHOW GRANTS", DEADLINE).await?;
     let global: Vec<String> = (0..grants.len())

@@ -83,11 +83,11 @@ impl Said {
 /// Option files by the name of their server.
 pub type Files = BTreeMap<String, PathBuf>;
 
-/// Asks every node, at the same time.
+/// Asks every node, at the same time. `account`: what replicas log in with; `None` where another manager moves the primary.
 pub async fn all(
     settings: &Settings,
     password: &str,
-    account: &manager::Account,
+    account: Option<&manager::Account>,
     files: &Files,
 ) -> Vec<NodeFacts> {
     let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
@@ -96,9 +96,9 @@ pub async fn all(
         .iter()
         .map(|node| {
             let monitor = login(&settings.monitor.user, password);
-            let replicas = login(&account.user, &account.password.0);
+            let replicas = account.map(|account| login(&account.user, &account.password.0));
             let address = node.address.clone();
-            (node, tokio::spawn(async move { ask(&address, &monitor, &replicas).await }))
+            (node, tokio::spawn(async move { ask(&address, &monitor, replicas.as_ref()).await }))
         })
         .collect();
     let mut facts = Vec::new();
@@ -114,7 +114,7 @@ pub async fn all(
     facts
 }
 
-async fn ask(address: &str, monitor: &Login, replicas: &Login) -> Result<Said, LinkError> {
+async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Said, LinkError> {
     let mut link = Link::connect(address, monitor, DEADLINE).await?;
     let names = RULES.iter().map(|rule| format!("'{}'", rule.name)).collect::<Vec<_>>().join(",");
     let query = format!(
@@ -135,7 +135,7 @@ async fn ask(address: &str, monitor: &Login, replicas: &Login) -> Result<Said, L
         Err(LinkError::Rejected { .. }) => false,
         Err(other) => return Err(other),
     };
-    let lacks = rights_missing(&mut link, true).await?;
+    let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
     let bypass = accounts::bypass(&mut link, DEADLINE).await?;
     link.quit();
@@ -146,6 +146,9 @@ async fn ask(address: &str, monitor: &Login, replicas: &Login) -> Result<Said, L
         lacks,
         lacks_for_errant,
         bypass,
-        replicas_account: accounts::replicas(address, replicas, DEADLINE).await,
+        replicas_account: match replicas {
+            Some(replicas) => accounts::replicas(address, replicas, DEADLINE).await,
+            None => None,
+        },
     })
 }
