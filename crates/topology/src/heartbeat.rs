@@ -145,6 +145,8 @@ pub(crate) struct Pulse {
     /// When the last heartbeat that ended well was sent.
     pub committed: Option<Now>,
     waits: Option<Waits>,
+    /// When it was last told that one waits.
+    waited: Option<Now>,
     /// This process did not run before that: nothing is older.
     awake_since: Now,
     /// It is given up, for this: another can write.
@@ -162,7 +164,12 @@ impl Pulse {
     pub fn beat(&mut self, now: Now, beat: &Beat) {
         let (asked, stall) = match *beat {
             Beat::Committed { asked } => {
-                *self = Self { committed: Some(asked), awake_since: self.awake_since, ..Self::default() };
+                *self = Self {
+                    committed: Some(asked),
+                    awake_since: self.awake_since,
+                    waited: self.waited,
+                    ..Self::default()
+                };
                 return;
             }
             Beat::Untold => {
@@ -179,6 +186,7 @@ impl Pulse {
             Some(waits) => waits.since,
             None => asked.max(self.awake_since),
         };
+        self.waited = Some(now);
         self.waits = Some(Waits { since, told: now, stall });
     }
 
@@ -218,6 +226,11 @@ impl Pulse {
     /// It has committed what was sent after `moment`.
     pub fn committed_since(&self, moment: Now) -> bool {
         self.committed.is_some_and(|at| at > moment)
+    }
+
+    /// It has waited for a commit since `moment`, less than `calm` ago.
+    pub fn waited_since(&self, moment: Now, calm: Duration, now: Now) -> bool {
+        self.waited.is_some_and(|at| at > moment && now.saturating_sub(at) < calm)
     }
 
     /// It was given up in the middle of writing: the newest transactions that it counts may be in part on its disk, and nowhere else, and were

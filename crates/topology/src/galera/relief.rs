@@ -23,9 +23,14 @@ impl Galera {
     pub fn relief(&self, core: &Core, writer: NodeId) -> Relief {
         let Some((age, _)) = core.node(writer).pulse.waits(core.now) else { return Relief::Soon };
         let since = core.now.saturating_sub(age);
+        // What held up both may be over there a moment sooner: a long ALTER ends at its own time on each.
+        let calm = core.settings.heartbeat.stuck_max * 3;
         let commits = |id: &NodeId| {
             let node = core.node(*id);
-            *id != writer && node.verdict.serves == Serves::Well && node.pulse.committed_since(since)
+            *id != writer
+                && node.verdict.serves == Serves::Well
+                && node.pulse.committed_since(since)
+                && !node.pulse.waited_since(since, calm, core.now)
         };
         if ids(&core.nodes).any(|id| commits(&id)) {
             return Relief::Clear;
