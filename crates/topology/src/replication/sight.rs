@@ -129,6 +129,7 @@ impl Replication {
     /// The server said this.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         if core.writer == Some(id) {
+            self.in_time(id, asked);
             self.compare_new_link(core, id, status, asked);
             if self.fence.is_none() {
                 self.primary_said(core, id, status, asked);
@@ -241,6 +242,9 @@ impl Replication {
     /// It waits for a comparison without which nobody follows a new primary.
     pub fn is_unclear(&self, core: &Core) -> bool {
         let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return false };
+        if self.is_late(core) {
+            return true;
+        }
         let since = self.server(primary).writable_since;
         let is_new = since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER);
         is_new

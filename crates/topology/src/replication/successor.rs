@@ -52,7 +52,7 @@ impl Replication {
     /// Why `to` may not take over without an order.
     fn forbidden(&self, core: &Core, lost: NodeId, to: NodeId) -> Option<String> {
         let settings = &core.settings.replication;
-        let recent = self.failed_over.is_some_and(|at| core.now.saturating_sub(at) < settings.failover_gap);
+        let recent = core.failed_over.is_some_and(|at| at.ago(core.now) < settings.failover_gap);
         let why = if settings.dry_run {
             "dry_run is set, and nothing is done".to_owned()
         } else if settings.failover == FailoverPolicy::Manual {
@@ -187,11 +187,6 @@ impl Replication {
             )),
             None => Ok(best),
         }
-    }
-
-    /// A failover was decided on.
-    pub fn failed_over(&mut self, core: &Core) {
-        self.failed_over = Some(core.now);
     }
 
     /// Somebody who answers has not spoken since the loss.

@@ -71,6 +71,7 @@ fn begin(words: &[&str]) -> World {
         term: Term(given("term=").map_or(0, |term| term.parse().unwrap())),
         writer: given("writer=").map(|name| NodeId(place(name) as u8)),
         sessions_max: vec![None; names.len()],
+        failed_over_ago: None,
     };
     let mut world = World::new(names.clone(), primary, restored, None);
     world.semi_sync = words.contains(&"semi-sync");

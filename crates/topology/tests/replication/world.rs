@@ -54,6 +54,8 @@ pub struct World {
     pub skew: Duration,
     pub stalled_until: Duration,
     pub disk: Restored,
+    /// When the failover was decided on that the disk has.
+    failed_over: Option<Duration>,
     pub disk_fails: bool,
     linked: Vec<Option<u64>>,
     /// Packets get from us (`None`) or a server to a server.
@@ -117,6 +119,7 @@ impl World {
             skew: Duration::ZERO,
             stalled_until: Duration::ZERO,
             disk: restored,
+            failed_over: None,
             disk_fails: false,
             linked: vec![None; count],
             cut_off: Vec::new(),
@@ -187,7 +190,9 @@ impl World {
         self.skew = Duration::ZERO;
         self.newest = Term(0);
         self.reachable_since.fill(self.now);
-        let brain = Brain::new(self.settings.clone(), self.disk.clone(), Duration::ZERO);
+        let failed_over_ago = self.failed_over.map(|at| self.now.saturating_sub(at));
+        let restored = Restored { failed_over_ago, ..self.disk.clone() };
+        let brain = Brain::new(self.settings.clone(), restored, Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
         self.tick(process);
@@ -301,6 +306,11 @@ impl World {
                 return;
             }
             if lost || !world.speaks(node) {
+                world.later(PROBE / 5, move |world| {
+                    if process == world.process && world.linked[node] == Some(life) {
+                        world.tell(Fact::ProbeSlow { node: id, asked });
+                    }
+                });
                 world.later(PROBE, move |world| {
                     if process == world.process && world.linked[node] == Some(life) {
                         world.tell(Fact::ProbeMissed { node: id, asked });
@@ -440,8 +450,8 @@ impl World {
                 Some(line) => line,
                 None => return,
             },
-            Action::Persist { number, term, writer, sessions_max } => {
-                self.persist(number, Restored { term, writer, sessions_max });
+            Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
+                self.persist(number, Restored { term, writer, sessions_max, failed_over_ago });
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.begin_order(action),
@@ -472,6 +482,7 @@ impl World {
 
     fn persist(&mut self, number: u64, what: Restored) {
         let process = self.process;
+        let failed_over = what.failed_over_ago.map(|ago| self.now.saturating_sub(ago));
         let delay = if self.chance(3) { self.delay(100, 400) } else { self.delay(0, 8) };
         let fails = self.disk_fails;
         self.later(delay, move |world| {
@@ -480,6 +491,7 @@ impl World {
             let lands = !fails && (is_ours || world.chance(50));
             if lands && what.term >= world.disk.term {
                 world.disk = what;
+                world.failed_over = failed_over;
             }
             let why = "full".to_owned();
             let came =
