@@ -64,7 +64,7 @@ impl Replication {
             return None;
         };
         let node = core.node(lost);
-        let price = self.price(core, lost, to);
+        let price = self.price_of(core, lost, to, "");
         Some(format!(
             "{} {}: {} would take over{price}; {why}",
             node.name,
@@ -313,6 +313,14 @@ impl Replication {
 
     /// What is lost when `to` takes over from `lost`, to follow a sentence.
     pub fn price(&self, core: &Core, lost: NodeId, to: NodeId) -> String {
+        // Until now clients may have been served, whoever it was that it did not answer.
+        let since = self.last_word.as_ref().map_or(core.now, |word| word.asked);
+        let within = format!("in the {} ", seconds(core.now.saturating_sub(since)));
+        self.price_of(core, lost, to, &within)
+    }
+
+    /// `within`: of what time before the decision nothing is known; not said of one that is yet to be made.
+    fn price_of(&self, core: &Core, lost: NodeId, to: NodeId, within: &str) -> String {
         if to == lost {
             return "; no other server that answers has more".into();
         }
@@ -325,9 +333,8 @@ impl Replication {
                 "; nothing that was acknowledged is lost, as {primary} waited for a replica and no other has more"
             );
         }
-        let since = self.lost_since.unwrap_or(core.now).saturating_sub(word.asked);
         let gap = word.position.as_ref().zip(has(core, to)).and_then(|(last, has)| has.behind_by(last).ok());
-        let later = format!("what {primary} wrote in the {} after its last word", seconds(since));
+        let later = format!("what {primary} wrote {within}after its last word");
         match gap.map(|gap| gap.total()) {
             None => format!("; what {primary} wrote last is not known"),
             Some(0) => format!("; {later} may be lost"),

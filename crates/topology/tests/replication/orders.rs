@@ -79,7 +79,14 @@ impl World {
         match ended {
             Some(end) => {
                 let position = self.servers[node].position();
-                self.tell(job.outcome(end, position));
+                let fact = job.outcome(end, position);
+                // Now and then an answer takes its time.
+                if self.chance(3) {
+                    let delay = self.delay(10, 400);
+                    self.tell_later(delay, fact);
+                } else {
+                    self.tell(fact);
+                }
             }
             None => {
                 let delay = self.delay(2, 6);
