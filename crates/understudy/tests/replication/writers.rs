@@ -84,6 +84,7 @@ impl Told {
     }
 
     /// How many commits were acknowledged from then on.
+    #[allow(dead_code)] // of another test program
     pub fn commits_since(&self, moment: Instant) -> usize {
         self.commits.iter().filter(|at| **at >= moment).count()
     }
