@@ -234,8 +234,8 @@ impl Cycle {
                 }
                 Action::Confirm { node } => self.watched.wish(node, Wish::Confirm),
                 Action::Probe { node } => self.watched.wish(node, Wish::Probe),
-                Action::Persist { number, term, writer, sessions_max } => {
-                    self.persist(number, term, writer, &sessions_max);
+                Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
+                    self.persist(number, term, writer, &sessions_max, failed_over_ago);
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
                 Action::Replication(action) => self.tend_server(acts, action),
@@ -383,7 +383,14 @@ impl Cycle {
         });
     }
 
-    fn persist(&self, number: u64, term: Term, writer: Option<NodeId>, sessions_max: &[Option<u32>]) {
+    fn persist(
+        &self,
+        number: u64,
+        term: Term,
+        writer: Option<NodeId>,
+        sessions_max: &[Option<u32>],
+        failed_over_ago: Option<Duration>,
+    ) {
         let limits = self.settings.nodes.iter().zip(sessions_max);
         let saved = Saved {
             term: term.0,
@@ -391,6 +398,7 @@ impl Cycle {
             sessions_max: limits
                 .filter_map(|(node, limit)| limit.map(|limit| (node.name.clone(), limit)))
                 .collect(),
+            failed_over_unix_ms: failed_over_ago.map(|ago| unix_ms().saturating_sub(ago.as_millis() as u64)),
         };
         let notes = self.notes_in.clone();
         let told = Box::new(move |result: Result<(), crate::StoreError>| {
@@ -480,6 +488,6 @@ fn say(store: &Store, term: Term, Sentence { level, text }: Sentence) {
     let _ = store.send(Work::Note(row));
 }
 
-fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64)
 }

@@ -226,6 +226,10 @@ fn restore(settings: &Settings, saved: &Saved) -> Restored {
         term: Term(saved.term),
         writer: saved.writer.as_deref().and_then(|name| settings.cluster.node(name)),
         sessions_max: settings.cluster.nodes.iter().map(|node| limit(&node.name)).collect(),
+        // Of a clock that was set back since: it was a moment ago.
+        failed_over_ago: saved
+            .failed_over_unix_ms
+            .map(|at| Duration::from_millis(crate::cycle::unix_ms().saturating_sub(at))),
     }
 }
 

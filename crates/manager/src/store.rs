@@ -24,6 +24,8 @@ const VERSION: i64 = 1;
 const LOAN: &str =
     "CREATE TABLE IF NOT EXISTS loan (node TEXT NOT NULL, address TEXT NOT NULL, gcomm_uuid TEXT NOT NULL,
     option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option))";
+/// When the last automatic failover was decided on.
+const FAILOVER: &str = "CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY KEY CHECK (id = 1), at_unix_ms INTEGER NOT NULL)";
 /// Journal rows kept.
 const JOURNAL_MAX: i64 = 10_000;
 /// How long another process's lock is waited for.
@@ -71,6 +73,8 @@ pub(crate) struct Saved {
     pub term: u64,
     pub writer: Option<String>,
     pub sessions_max: Vec<(String, u32)>,
+    /// When the last automatic failover was decided on, by the system's clock.
+    pub failed_over_unix_ms: Option<u64>,
 }
 
 /// A sentence, when it was said and in which term.
@@ -177,7 +181,10 @@ impl File {
             let mut limits = connection.prepare("SELECT node, sessions_max FROM sessions ORDER BY node")?;
             let sessions_max =
                 limits.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-            Ok(Saved { term, writer, sessions_max })
+            let failed_over_unix_ms = connection
+                .query_row("SELECT at_unix_ms FROM failover WHERE id = 1", [], |row| row.get(0))
+                .optional()?;
+            Ok(Saved { term, writer, sessions_max, failed_over_unix_ms })
         };
         read(&self.decisions).map_err(|error| explain(&path, &error))
     }
@@ -224,6 +231,13 @@ impl File {
         for (node, limit) in &saved.sessions_max {
             change
                 .execute("INSERT INTO sessions (node, sessions_max) VALUES (?1, ?2)", params![node, limit])?;
+        }
+        if let Some(at) = saved.failed_over_unix_ms {
+            change.execute(
+                "INSERT INTO failover (id, at_unix_ms) VALUES (1, ?1)
+                 ON CONFLICT (id) DO UPDATE SET at_unix_ms = excluded.at_unix_ms",
+                [at],
+            )?;
         }
         change.commit()
     }
@@ -342,7 +356,10 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
             return Err(foreign(format!("its layout is number {version}, this version knows {VERSION}")));
         }
         // Not there in a file that an older version made.
-        return connection.execute_batch(LOAN).map_err(|error| explain(path, &error));
+        return connection
+            .execute_batch(LOAN)
+            .and_then(|()| connection.execute_batch(FAILOVER))
+            .map_err(|error| explain(path, &error));
     }
     let make = |connection: &mut Connection| -> rusqlite::Result<()> {
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -354,6 +371,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
                                    text TEXT NOT NULL, term INTEGER NOT NULL);",
         )?;
         change.execute_batch(LOAN)?;
+        change.execute_batch(FAILOVER)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
         change.commit()
@@ -393,7 +411,12 @@ pub(crate) mod tests {
         let path = dir.path().join("state.db");
         let Opened { store, saved, loans, thread } = Store::open(&path).unwrap();
         assert_eq!((saved, loans), (Saved::default(), vec![]));
-        let eight = Saved { term: 8, writer: Some("db2".into()), sessions_max: vec![("db1".into(), 0)] };
+        let eight = Saved {
+            term: 8,
+            writer: Some("db2".into()),
+            sessions_max: vec![("db1".into(), 0)],
+            failed_over_unix_ms: Some(5),
+        };
         save(&store, |told| Work::Save(eight.clone(), told)).unwrap();
         let loan = |node: &str| Loan {
             node: node.into(),
@@ -424,7 +447,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        Connection::open(&path).unwrap().execute_batch("DROP TABLE loan").unwrap();
+        Connection::open(&path).unwrap().execute_batch("DROP TABLE loan; DROP TABLE failover").unwrap();
         assert_eq!(Store::open(&path).unwrap().loans, vec![]);
     }
 
@@ -434,7 +457,7 @@ pub(crate) mod tests {
         let Opened { store, thread, .. } = Store::open(&dir.path().join("state.db")).unwrap();
         let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: FAULT.into(), term: 8 };
         assert!(store.send(Work::Note(row)).is_ok());
-        let nine = Saved { term: 9, writer: Some("db1".into()), sessions_max: vec![] };
+        let nine = Saved { term: 9, writer: Some("db1".into()), ..Saved::default() };
         // It may have been taken up together with the row, and be lost with it.
         let _ = store.send(Work::Save(nine.clone(), Box::new(|_| ())));
         save(&store, |told| Work::Save(nine, told)).unwrap();

@@ -34,6 +34,8 @@ pub enum Action {
         writer: Option<NodeId>,
         /// Of each node: the limit of its sessions.
         sessions_max: Vec<Option<u32>>,
+        /// How long ago the last automatic failover was decided on, where the next one has to wait for a time.
+        failed_over_ago: Option<Duration>,
     },
     /// Something to do to a Galera cluster.
     Galera(galera::Action),

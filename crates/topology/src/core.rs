@@ -46,6 +46,28 @@ pub(crate) struct Saving {
     pub before: Option<u32>,
 }
 
+/// When the last automatic failover was decided on: that may have been before this process started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedOver {
+    at: Now,
+    before: Duration,
+}
+
+impl FailedOver {
+    pub fn now(now: Now) -> Self {
+        Self { at: now, before: Duration::ZERO }
+    }
+
+    /// So long before `now`.
+    pub fn before(now: Now, ago: Duration) -> Self {
+        Self { at: now, before: ago }
+    }
+
+    pub fn ago(self, now: Now) -> Duration {
+        now.saturating_sub(self.at).saturating_add(self.before)
+    }
+}
+
 pub(crate) struct Core {
     pub settings: Settings,
     pub now: Now,
@@ -68,6 +90,8 @@ pub(crate) struct Core {
     excused_said: Option<Now>,
     /// Sentences that stay true for a while are said once.
     said_once: Option<String>,
+    /// The last automatic failover, where the next one has to wait for a time.
+    pub failed_over: Option<FailedOver>,
 }
 
 impl Core {
@@ -103,6 +127,7 @@ impl Core {
             last_sign: now,
             excused_said: None,
             said_once: None,
+            failed_over: None,
         }
     }
 
@@ -234,7 +259,8 @@ impl Core {
         let sessions_max = self.nodes.iter().map(|node| node.sessions_max).collect();
         let Choice { term, writer } = self.disk.choice;
         let ticket = self.disk.ask(self.now);
-        self.out.push(Action::Persist { number: ticket.0, term, writer, sessions_max });
+        let failed_over_ago = self.failed_over.map(|at| at.ago(self.now));
+        self.out.push(Action::Persist { number: ticket.0, term, writer, sessions_max, failed_over_ago });
         ticket
     }
 

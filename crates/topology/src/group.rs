@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use crate::core::Core;
+use crate::core::{Core, FailedOver};
 use crate::fact::Now;
 use crate::finding::{Finding, Serves};
 use crate::galera::{self, Galera};
@@ -132,10 +132,10 @@ impl Group {
     }
 
     /// The node is late with its answer to a question that was sent at `asked`.
-    pub fn slow(&mut self, id: NodeId, asked: Now) {
+    pub fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
         match self {
             Self::Galera(group) => group.slow(id, asked),
-            Self::Replication(_) => {}
+            Self::Replication(group) => group.slow(core, id, asked),
         }
     }
 
@@ -328,12 +328,12 @@ impl Group {
 
     // ---- a change of the writer
 
-    /// A change to `to` begins. `failover`: nobody ordered it.
-    pub fn begin(&mut self, core: &Core, to: NodeId, term: Term, failover: bool) {
+    /// A change to `to` begins. `failover`: nobody ordered it. Before its decision is written, so that this is written with it.
+    pub fn begin(&mut self, core: &mut Core, to: NodeId, term: Term, failover: bool) {
         if let Self::Replication(group) = self {
             group.begin(to, term);
             if failover {
-                group.failed_over(core);
+                core.failed_over = Some(FailedOver::now(core.now));
             }
         }
     }

@@ -65,7 +65,12 @@ impl Status {
     pub fn serves(&self) -> bool {
         // A server that is read only refuses what writes, and another hand may have made it so.
         let is_read_only = self.replication().is_some_and(|status| status.read_only);
-        !is_read_only && self.examine().is_none_or(|finding| finding.serves != Serves::No)
+        !is_read_only && self.serves_reads()
+    }
+
+    /// It may take statements that only read, by its own word.
+    pub fn serves_reads(&self) -> bool {
+        self.examine().is_none_or(|finding| finding.serves != Serves::No)
     }
 
     /// The first thing that it says against itself, less what `rules` forgive.

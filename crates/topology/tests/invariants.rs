@@ -113,8 +113,12 @@ impl World {
         settings.galera.evict = evict;
         settings.events = !checks_only;
         let writer = (restored.0 > 0).then_some(NodeId(1));
-        let restored_state =
-            Restored { term: restored, writer, sessions_max: vec![None; usize::from(NODES)] };
+        let restored_state = Restored {
+            term: restored,
+            writer,
+            sessions_max: vec![None; usize::from(NODES)],
+            ..Restored::default()
+        };
         Self {
             brain: Brain::new(settings, restored_state, Duration::ZERO),
             writers,

@@ -464,7 +464,7 @@ impl Stage {
                 self.asked.push(node);
                 format!("probe {}", name(node))
             }
-            Action::Persist { number, term, writer, sessions_max } => {
+            Action::Persist { number, term, writer, sessions_max, .. } => {
                 let limits: Vec<String> = sessions_max
                     .iter()
                     .zip(&self.names)

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::account::Accounts;
 use crate::action::{Action, Level};
 use crate::catalogue::Catalogue;
-use crate::core::Core;
+use crate::core::{Core, FailedOver};
 use crate::disk::Ticket;
 use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Now, Outcome};
@@ -47,6 +47,8 @@ pub struct Restored {
     pub writer: Option<NodeId>,
     /// Of each node: the limit of its sessions.
     pub sessions_max: Vec<Option<u32>>,
+    /// How long before the start the last automatic failover was decided on, where the next one has to wait for a time.
+    pub failed_over_ago: Option<Duration>,
 }
 
 /// The decision maker of one cluster.
@@ -92,7 +94,8 @@ impl Brain {
             restored.writer.filter(|id| usize::from(id.0) < count && settings.writers == Writers::One);
         let (writers, group) = (settings.writers, Group::new(settings.kind, count));
         let readers = Readers::new(settings.reads.clone(), count, now);
-        let core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
+        let mut core = Core::new(settings, restored.term, writer, &restored.sessions_max, now);
+        core.failed_over = restored.failed_over_ago.map(|ago| FailedOver::before(now, ago));
         let plan = match writers {
             Writers::One => Plan::One(One::new(&core)),
             Writers::All => Plan::All(All::new(&core)),
@@ -166,7 +169,7 @@ impl Brain {
             Fact::ConnectFailed { node, how } => self.connect_failed(node, how),
             Fact::Status { node, status, asked } => self.status(node, status, asked),
             Fact::ProbeMissed { node, asked } => self.miss(node, asked),
-            Fact::ProbeSlow { node, asked } => self.group.slow(node, asked),
+            Fact::ProbeSlow { node, asked } => self.group.slow(&self.core, node, asked),
             Fact::Beat { node, beat } => {
                 let now = self.core.now;
                 self.core.node_mut(node).pulse.beat(now, &beat);

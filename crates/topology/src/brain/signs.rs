@@ -184,8 +184,8 @@ impl Brain {
             node.leaving_since.get_or_insert(now);
         }
         node.alarms.answered(asked, status.serves());
-        self.readers.answered(id, asked, status.serves());
-        if status.serves() {
+        self.readers.answered(id, asked, status.serves_reads());
+        if status.serves_reads() {
             node.lost.survived(asked);
         }
         node.status = Some(status);

@@ -236,6 +236,8 @@ impl Replication {
         self.last_word = None;
         self.base = None;
         self.lost_since = None;
+        self.late = None;
+        self.asked_early = None;
         for server in &mut self.servers {
             server.compared = None;
             server.said = None;

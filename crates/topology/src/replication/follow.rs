@@ -35,6 +35,7 @@ impl Replication {
         if core.settings.replication.dry_run || !self.decided || is_external(core) {
             return;
         }
+        self.ask_early(core);
         let Some(sole) = self.sole_writer(core) else { return };
         let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);

@@ -4,6 +4,7 @@
 //!   sql ──(the shell asks)──> status ──> words      what a server says against itself: a table of rules
 //!                               │  └───> channel    what it says of the source that it follows
 //!                               ├──> sight          what the servers are to each other: who stands apart, who lost what
+//!                               ├──> late           a primary that is late: its replicas are asked before it is silent
 //!                               ├──> witness        a primary that is silent: do its replicas still receive from it?
 //!                               ├──> receiving      a primary that is dead: may a replica still get something from it?
 //!                               ├──> successor      who takes over, and what that may lose
@@ -25,6 +26,7 @@ mod change;
 pub mod channel;
 mod external;
 mod follow;
+mod late;
 mod receiving;
 pub mod settings;
 mod sight;
@@ -45,6 +47,7 @@ pub use self::channel::{Channel, channel};
 use self::external::Writable;
 pub(crate) use self::external::is_external;
 use self::follow::Followed;
+use self::late::Late;
 pub use self::settings::{FailoverPolicy, Manager, Settings};
 use self::sight::{LastWord, Said};
 pub use self::status::{ReplicationStatus, SemiSync};
@@ -79,8 +82,10 @@ pub(crate) struct Replication {
     forced: Option<NodeId>,
     /// The primary has not been heard as such since then.
     lost_since: Option<Now>,
-    /// When the last automatic failover was decided on.
-    failed_over: Option<Now>,
+    /// The primary has not answered in time.
+    late: Option<Late>,
+    /// When replicas were last asked because of that.
+    asked_early: Option<Now>,
     /// Where another manager moves the primary.
     writable: Writable,
 }
@@ -96,6 +101,8 @@ struct Server {
     followed: Followed,
     /// Whether it still receives from a silent primary.
     witness: Asked,
+    /// When it was last asked that before the primary was silent.
+    asked_early: Option<Now>,
     /// What it has that the primary has not, as it was found last.
     errant: Option<String>,
     /// When it had all that the primary had said to have before.
@@ -128,7 +135,8 @@ impl Replication {
             decided: false,
             forced: None,
             lost_since: None,
-            failed_over: None,
+            late: None,
+            asked_early: None,
             writable: Writable::default(),
         }
     }

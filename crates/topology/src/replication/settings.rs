@@ -30,7 +30,7 @@ pub struct Settings {
     /// What is done when it is lost.
     pub failover: FailoverPolicy,
     /// After an automatic failover the next one waits so long: what took one primary down may take the next. An operator's order does not
-    /// wait. Not kept over a restart of this program.
+    /// wait. Kept over a restart of this program.
     pub failover_gap: Duration,
     /// A replica that was last seen to have received all that the primary had longer than this before the loss is not promoted without an
     /// order.

@@ -134,6 +134,7 @@ impl Replication {
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &ReplicationStatus, asked: Now) {
         self.note_writable(id, status.read_only);
         if core.writer == Some(id) {
+            self.in_time(id, asked);
             self.compare_new_link(core, id, status, asked);
             if self.fence.is_none() {
                 self.primary_said(core, id, status, asked);
@@ -249,6 +250,9 @@ impl Replication {
             return self.is_watched(core);
         }
         let Some(primary) = core.writer.filter(|_| self.fence.is_none()) else { return false };
+        if self.is_late(core) {
+            return true;
+        }
         let since = self.server(primary).writable_since;
         let is_new = since.is_some_and(|since| core.now.saturating_sub(since) < JUST_TAKEN_OVER);
         is_new

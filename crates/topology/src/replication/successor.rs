@@ -57,7 +57,7 @@ impl Replication {
     /// Why `to` may not take over without an order.
     fn forbidden(&self, core: &Core, lost: NodeId, to: NodeId) -> Option<String> {
         let settings = &core.settings.replication;
-        let recent = self.failed_over.is_some_and(|at| core.now.saturating_sub(at) < settings.failover_gap);
+        let recent = core.failed_over.is_some_and(|at| at.ago(core.now) < settings.failover_gap);
         let why = if settings.dry_run {
             "dry_run is set, and nothing is done".to_owned()
         } else if settings.failover == FailoverPolicy::Manual {
@@ -69,7 +69,7 @@ impl Replication {
             return None;
         };
         let node = core.node(lost);
-        let price = self.price(core, lost, to);
+        let price = self.price_of(core, lost, to, "");
         Some(format!(
             "{} {}: {} would take over{price}; {why}",
             node.name,
@@ -204,11 +204,6 @@ impl Replication {
         }
     }
 
-    /// A failover was decided on.
-    pub fn failed_over(&mut self, core: &Core) {
-        self.failed_over = Some(core.now);
-    }
-
     /// Somebody who answers has not spoken since the loss.
     fn unheard(&self, core: &mut Core, lost: NodeId) -> Option<String> {
         let since = self.lost_since.unwrap_or_default();
@@ -336,6 +331,14 @@ impl Replication {
         if is_external(core) {
             return String::new();
         }
+        // Until now clients may have been served, whoever it was that it did not answer.
+        let since = self.last_word.as_ref().map_or(core.now, |word| word.asked);
+        let within = format!("in the {} ", seconds(core.now.saturating_sub(since)));
+        self.price_of(core, lost, to, &within)
+    }
+
+    /// `within`: of what time before the decision nothing is known; not said of one that is yet to be made.
+    fn price_of(&self, core: &Core, lost: NodeId, to: NodeId, within: &str) -> String {
         if to == lost {
             return "; no other server that answers has more".into();
         }
@@ -348,9 +351,8 @@ impl Replication {
                 "; nothing that was acknowledged is lost, as {primary} waited for a replica and no other has more"
             );
         }
-        let since = self.lost_since.unwrap_or(core.now).saturating_sub(word.asked);
         let gap = word.position.as_ref().zip(has(core, to)).and_then(|(last, has)| has.behind_by(last).ok());
-        let later = format!("what {primary} wrote in the {} after its last word", seconds(since));
+        let later = format!("what {primary} wrote {within}after its last word");
         match gap.map(|gap| gap.total()) {
             None => format!("; what {primary} wrote last is not known"),
             Some(0) => format!("; {later} may be lost"),

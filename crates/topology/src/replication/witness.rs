@@ -136,8 +136,15 @@ impl Replication {
     }
 
     pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {
-        let asked = if receives { Asked::Receives(core.now) } else { Asked::Lost(core.now) };
-        self.server_mut(id).witness = asked;
+        self.note_reached(receives);
+        let is_silent =
+            core.writer.is_some_and(|primary| core.node(primary).verdict.state == NodeState::Silent);
+        self.server_mut(id).witness = match receives {
+            false => Asked::Lost(core.now),
+            true if is_silent => Asked::Receives(core.now),
+            // What it saw before the silence says nothing of the time after.
+            true => Asked::Not,
+        };
     }
 
     pub(super) fn reconnect_failed(&mut self, core: &Core, id: NodeId, why: String) {

@@ -8,6 +8,7 @@ mod demands;
 #[path = "../../../proxy/tests/simulation/dice.rs"]
 mod dice;
 mod orders;
+mod price;
 mod script;
 mod server;
 mod simulation;

@@ -9,6 +9,9 @@ use topology::{NodeId, Term, replication};
 use crate::server::Fetching;
 use crate::world::World;
 
+/// How long a replica says goodbye to a source that does not answer.
+const GOODBYE: Duration = Duration::from_millis(1050);
+
 /// Why an order failed whose time is over.
 const TOO_LONG: &str = "it takes too long";
 
@@ -62,6 +65,9 @@ impl World {
             Some(Err("the connection was lost".to_owned()))
         } else if job.is_overtaken(self.newest) {
             Some(Err("overtaken".to_owned()))
+        } else if self.now < self.servers[node].goodbye_until {
+            // The server carries out what it was told before.
+            None
         } else if std::mem::take(&mut self.servers[node].refuses) {
             Some(Err("it refuses".to_owned()))
         } else {
@@ -73,13 +79,36 @@ impl World {
         match ended {
             Some(end) => {
                 let position = self.servers[node].position();
-                self.tell(job.outcome(end, position));
+                let fact = job.outcome(end, position);
+                // Now and then an answer takes its time.
+                if self.chance(3) {
+                    let delay = self.delay(10, 400);
+                    self.tell_later(delay, fact);
+                } else {
+                    self.tell(fact);
+                }
             }
             None => {
                 let delay = self.delay(2, 6);
                 self.later(delay, move |world| world.work(job));
             }
         }
+    }
+
+    /// The thread that fetches ends. One that acknowledges says goodbye to its source first; until when that takes.
+    fn leave_source(&mut self, node: usize) -> Duration {
+        let server = &self.servers[node];
+        let hears = |source: usize| {
+            let reaches = self.reaches(Some(node), source);
+            reaches && !(self.servers[source].up && self.servers[source].frozen)
+        };
+        let is_left = server.fetching == Fetching::Yes && self.semi_sync;
+        let is_heard = server.source.is_none_or(hears);
+        let until = if is_left && !is_heard { self.now + GOODBYE } else { self.now };
+        let server = &mut self.servers[node];
+        server.fetching = Fetching::No;
+        server.goodbye_until = until;
+        until
     }
 
     /// One statement of an order. `Some` when it has ended.
@@ -103,7 +132,9 @@ impl World {
                 0 if reach.as_ref().is_some_and(|reach| !server.position().contains(reach).unwrap()) => {
                     return None;
                 }
-                1 => server.fetching = Fetching::No,
+                1 => {
+                    self.leave_source(node);
+                }
                 2 if !server.received.is_empty() => {
                     // The SQL thread runs on, or does nothing.
                     return None;
@@ -132,7 +163,10 @@ impl World {
                         job.stage = 2;
                     }
                 }
-                1 => server.stop_threads(),
+                1 => {
+                    self.leave_source(node);
+                    self.servers[node].stop_threads();
+                }
                 2 => server.follow(usize::from(source.0)),
                 _ if !server.error.is_empty() => return Some(Err(server.error.clone())),
                 _ if server.fetching == Fetching::Yes => return Some(Ok(())),
@@ -140,8 +174,17 @@ impl World {
             },
             Action::Reconnect { .. } => match stage {
                 0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
-                0 => server.fetching = Fetching::No,
-                1 => server.fetching = Fetching::Connecting,
+                0 => {
+                    // One statement: whatever becomes of this order, the thread is started again.
+                    let (life, until) = (server.life, self.leave_source(node));
+                    self.later(until.saturating_sub(self.now), move |world| {
+                        let server = &mut world.servers[node];
+                        let is_stopped = server.fetching == Fetching::No && server.goodbye_until == until;
+                        if server.up && server.life == life && server.source.is_some() && is_stopped {
+                            server.fetching = Fetching::Connecting;
+                        }
+                    });
+                }
                 _ if server.fetching == Fetching::Yes => return Some(Ok(())),
                 _ => return None,
             },

@@ -6,6 +6,7 @@
 //!   cluster nodes=db1,db2,db3 primary=db1 [term=7 writer=db2] [semi-sync] [manual] [dry-run] [external] [gap=60]
 //!   write 3                       the primary's clients commit so many transactions, which every replica that is connected receives
 //!   db2 lags | goes-on            it receives and does not apply | it does again
+//!   db2 broken                    its SQL thread has stopped with an error
 //!   db2 delayed                   it is kept behind on purpose
 //!   db1 kill | start | start-without 0.5    a process that ends; one that comes back read only; without what it wrote in its last half second
 //!   db1 freeze | thaw             it does not answer, and its connections stand
@@ -74,6 +75,7 @@ fn begin(words: &[&str]) -> World {
         term: Term(given("term=").map_or(0, |term| term.parse().unwrap())),
         writer: given("writer=").map(|name| NodeId(place(name) as u8)),
         sessions_max: vec![None; names.len()],
+        failed_over_ago: None,
     };
     let mut world = World::new(names.clone(), primary, restored, None);
     world.semi_sync = words.contains(&"semi-sync");
@@ -141,6 +143,10 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
     match what {
         ["lags"] => server.lags = true,
         ["goes-on"] => server.lags = false,
+        ["broken"] => {
+            server.applies = false;
+            server.error = "1062: duplicate entry".into();
+        }
         ["delayed"] => server.delay_s = 3600,
         ["refuses"] => server.refuses = true,
         ["freeze"] => server.frozen = true,

@@ -51,6 +51,8 @@ pub struct Server {
     /// It answers and does not commit, for this reason, and cannot be made read only meanwhile.
     pub stuck: Option<Stall>,
     pub error: String,
+    /// It says goodbye to a source that does not answer, and carries out nothing else before it is done.
+    pub goodbye_until: Duration,
     /// It waits for a replica at each commit.
     pub waits: bool,
     pub applied: Vec<Transaction>,
@@ -118,6 +120,7 @@ impl Server {
         self.stop_threads();
         self.error.clear();
         self.began = false;
+        self.goodbye_until = Duration::ZERO;
         self.read_only = true;
         self.waits = false;
         self.up = true;

@@ -48,7 +48,8 @@ pub fn seeds(of_every_day: Range<u64>) -> Range<u64> {
 }
 
 pub fn run_all(seeds: Range<u64>, faults: Faults) {
-    let next = AtomicU64::new(seeds.start);
+    let (first, faults_made) = (seeds.start, AtomicU64::new(0));
+    let next = AtomicU64::new(first);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -57,15 +58,20 @@ pub fn run_all(seeds: Range<u64>, faults: Faults) {
                     if seed >= seeds.end {
                         return;
                     }
-                    run(seed, faults);
+                    faults_made.fetch_add(live_through(seed, faults).faults, Ordering::Relaxed);
                 }
             });
         }
     });
+    println!("seeds {first}..{}, {faults:?}: {} faults", seeds.end, faults_made.into_inner());
 }
 
 /// One case; all that was decided.
 pub fn run(seed: u64, faults: Faults) -> String {
+    live_through(seed, faults).out
+}
+
+fn live_through(seed: u64, faults: Faults) -> World {
     // Neighbours among the seeds would have the same throws, one later.
     let dice = Rc::new(Dice::new((seed ^ seed >> 7).wrapping_mul(0xD6E8_FEB8_6659_FD93)));
     let mut world = begin(&dice);
@@ -74,18 +80,21 @@ pub fn run(seed: u64, faults: Faults) -> String {
         println!("seed {seed}, {faults:?}: UNDERSTUDY_SEEDS={seed}..{}", seed + 1);
         resume_unwind(panic);
     }
-    world.out
+    world
 }
 
 fn begin(dice: &Rc<Dice>) -> World {
-    let names = ["db1", "db2", "db3"].map(str::to_owned).to_vec();
+    // Mostly two replicas; one, or up to four.
+    let count = if dice.percent(60) { 3 } else { 2 + dice.below(4) };
+    let names: Vec<String> = (1..=count).map(|number| format!("db{number}")).collect();
     let restored = Restored { sessions_max: vec![None; names.len()], ..Restored::default() };
     let mut world = World::new(names, 0, restored, Some(dice.clone()));
     world.semi_sync = dice.percent(60);
     world.servers[0].waits = world.semi_sync;
     world.settings.replication.failover_gap = Duration::from_secs(2);
     if dice.percent(10) {
-        world.servers[2].delay_s = 3600;
+        let last = world.servers.len() - 1;
+        world.servers[last].delay_s = 3600;
     }
     world
 }
@@ -122,12 +131,14 @@ fn write_on(world: &mut World) {
 }
 
 fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
-    let node = dice.below(3) as usize;
-    let other = (node + 1 + dice.below(2) as usize) % 3;
+    world.faults += 1;
+    let count = world.servers.len() as u64;
+    let node = dice.below(count) as usize;
+    let other = (node + 1 + dice.below(count - 1) as usize) % count as usize;
     // The primary is the one that matters.
     let node = if dice.percent(40) { world.open().unwrap_or(node) } else { node };
     let back = dice.between_ms(50, 3000);
-    match dice.below(17) {
+    match dice.below(20) {
         0..=3 => {
             world.note(&format!("-- {} is killed", world.names[node]));
             world.kill(node);
@@ -145,8 +156,9 @@ fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
         }
         6 | 7 => {
             world.note(&format!("-- {} vanishes", world.names[node]));
-            let cuts = [(None, node), (Some((node + 1) % 3), node), (Some((node + 2) % 3), node)];
-            world.cut_off.extend(cuts);
+            let others = (0..count as usize).filter(|other| *other != node);
+            let cuts: Vec<_> = others.map(|other| (Some(other), node)).chain([(None, node)]).collect();
+            world.cut_off.extend(cuts.clone());
             world.later(back, move |world| connect(world, &cuts));
         }
         8 => {
@@ -178,6 +190,7 @@ fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>) {
             world.note("-- our process does not run");
             world.stalled_until = world.stalled_until.max(world.now + back);
         }
+        16..=18 => world.kill_after = Some(1 + dice.below(12)),
         15 => {
             world.note("-- our clock jumps");
             world.skew += back;
@@ -200,7 +213,8 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
     let mut primary = world.open().expect("a primary");
     world.is_gentle = true;
     for _ in 0..4 {
-        let to = (primary + 1 + dice.below(2) as usize) % 3;
+        let count = world.servers.len();
+        let to = (primary + 1 + dice.below(count as u64 - 1) as usize) % count;
         match dice.below(5) {
             0 => world.servers[to].refuses = true,
             1 => world.servers[primary].refuses = true,
@@ -227,7 +241,7 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
 }
 
 fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
-    let node = 1 + dice.below(2) as usize;
+    let node = 1 + dice.below(world.servers.len() as u64 - 1) as usize;
     let back = dice.between_ms(50, 2000);
     match dice.below(5) {
         0 => {
@@ -267,6 +281,7 @@ fn connect(world: &mut World, cuts: &[(Option<usize>, usize)]) {
 
 fn mend(world: &mut World) {
     world.note("-- all is mended");
+    world.kill_after = None;
     world.cut_off.clear();
     for node in 0..world.servers.len() {
         world.reachable_since[node] = world.now;

@@ -3,7 +3,7 @@
 //!
 //! With dice, everything takes a random time; without, its least time. A seed gives one run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use topology::settings::{NodeSettings, Settings, Writers};
 use topology::{NodeId, Term};
 
 use crate::dice::Dice;
-use crate::server::{Fetching, Server, replicate};
+use crate::price::Stated;
+use crate::server::{Fetching, Server, Transaction, replicate};
 
 type Later = Box<dyn FnOnce(&mut World)>;
 
@@ -55,8 +56,12 @@ pub struct World {
     pub skew: Duration,
     pub stalled_until: Duration,
     pub disk: Restored,
+    /// When the failover was decided on that the disk has.
+    failed_over: Option<Duration>,
     pub disk_fails: bool,
     linked: Vec<Option<u64>>,
+    /// Of each server: when its last answer on its way arrives.
+    answers_until: Vec<Duration>,
     /// Packets get from us (`None`) or a server to a server.
     pub cut_off: Vec<(Option<usize>, usize)>,
     pub routes: Option<Arc<Routes>>,
@@ -72,6 +77,16 @@ pub struct World {
     pub waiting: Vec<Waiting>,
     /// What clients were told is done.
     pub acknowledged: Vec<u64>,
+    /// All commits.
+    pub made: BTreeMap<u64, Transaction>,
+    /// What the last sentence about a new primary said may be lost, until it is opened.
+    pub stated: Option<Stated>,
+    /// What an earlier failover has lost.
+    pub known_lost: BTreeSet<u64>,
+    /// After so many more actions our process is killed.
+    pub kill_after: Option<u64>,
+    /// What went wrong, so far.
+    pub faults: u64,
     /// Whom we made writable in each term.
     pub made_writable: BTreeMap<Term, usize>,
     /// When a server last began to be reachable, so that it can be demanded that it was made read only.
@@ -118,8 +133,10 @@ impl World {
             skew: Duration::ZERO,
             stalled_until: Duration::ZERO,
             disk: restored,
+            failed_over: None,
             disk_fails: false,
             linked: vec![None; count],
+            answers_until: vec![Duration::ZERO; count],
             cut_off: Vec::new(),
             routes: None,
             lanes: String::new(),
@@ -131,6 +148,11 @@ impl World {
             semi_sync: false,
             waiting: Vec::new(),
             acknowledged: Vec::new(),
+            made: BTreeMap::new(),
+            stated: None,
+            known_lost: BTreeSet::new(),
+            kill_after: None,
+            faults: 0,
             made_writable: BTreeMap::new(),
             reachable_since: vec![Duration::ZERO; count],
             cut_below: vec![0; count],
@@ -188,7 +210,9 @@ impl World {
         self.skew = Duration::ZERO;
         self.newest = Term(0);
         self.reachable_since.fill(self.now);
-        let brain = Brain::new(self.settings.clone(), self.disk.clone(), Duration::ZERO);
+        let failed_over_ago = self.failed_over.map(|at| self.now.saturating_sub(at));
+        let restored = Restored { failed_over_ago, ..self.disk.clone() };
+        let brain = Brain::new(self.settings.clone(), restored, Duration::ZERO);
         self.brain = Some(brain);
         let process = self.process;
         self.tick(process);
@@ -203,6 +227,7 @@ impl World {
     pub fn end_process(&mut self) {
         self.process += 1;
         self.brain = None;
+        self.stated = None;
         self.routes = None;
         self.lanes.clear();
         self.linked.fill(None);
@@ -260,12 +285,37 @@ impl World {
         let now = self.brain_now();
         let Some(brain) = &mut self.brain else { return };
         for action in brain.on(now, fact) {
+            let is_step =
+                matches!(action, Action::Persist { .. } | Action::Replication(_) | Action::Publish(_));
             self.act(action);
+            if is_step && self.dies() {
+                return;
+            }
         }
     }
 
+    /// Our process is killed between two steps of what it has begun.
+    fn dies(&mut self) -> bool {
+        let Some(left) = &mut self.kill_after else { return false };
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return false;
+        }
+        self.kill_after = None;
+        self.note("-- our process is killed at this step");
+        self.end_process();
+        let delay = self.delay(10, 1500);
+        self.later(delay, |world| {
+            if world.brain.is_none() {
+                world.note("-- our process begins");
+                world.start_process();
+            }
+        });
+        true
+    }
+
     /// The same, a moment later.
-    fn tell_later(&mut self, delay: Duration, fact: Fact) {
+    pub fn tell_later(&mut self, delay: Duration, fact: Fact) {
         let process = self.process;
         self.later(delay, move |world| {
             if world.process == process {
@@ -319,6 +369,11 @@ impl World {
                 return;
             }
             if lost || !world.speaks(node) {
+                world.later(PROBE / 5, move |world| {
+                    if process == world.process && world.linked[node] == Some(life) {
+                        world.tell(Fact::ProbeSlow { node: id, asked });
+                    }
+                });
                 world.later(PROBE, move |world| {
                     if process == world.process && world.linked[node] == Some(life) {
                         world.tell(Fact::ProbeMissed { node: id, asked });
@@ -327,7 +382,11 @@ impl World {
                 return;
             }
             let status = world.status(node).into();
-            let back = world.delay(1, 3);
+            let back = if world.chance(1) { world.delay(30, 500) } else { world.delay(1, 3) };
+            // Answers come in the order of the questions.
+            let at = (world.now + back).max(world.answers_until[node]);
+            world.answers_until[node] = at;
+            let back = at.saturating_sub(world.now);
             world.later(back, move |world| {
                 if process == world.process && world.linked[node] == Some(life) {
                     world.tell(Fact::Status { node: id, status, asked });
@@ -436,6 +495,8 @@ impl World {
         let server = &mut self.servers[node];
         server.write(uid, now);
         let life = server.life;
+        let made = server.applied.last().copied();
+        self.made.extend(made.map(|made| (uid, made)));
         if told && server.waits {
             self.waiting.push(Waiting { uid, server: node, life, epoch });
         } else if told {
@@ -458,14 +519,17 @@ impl World {
                 Some(line) => line,
                 None => return,
             },
-            Action::Persist { number, term, writer, sessions_max } => {
-                self.persist(number, Restored { term, writer, sessions_max });
+            Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
+                self.persist(number, Restored { term, writer, sessions_max, failed_over_ago });
                 format!("persist term {term}")
             }
             Action::Replication(action) => self.begin_order(action),
             Action::Probe { node } => return self.ask(usize::from(node.0)),
             Action::Confirm { node } => return self.connect_anew(usize::from(node.0)),
-            Action::Say(sentence) => format!("say {}: {}", sentence.level.word(), sentence.text),
+            Action::Say(sentence) => {
+                self.note_price(&sentence.text);
+                format!("say {}: {}", sentence.level.word(), sentence.text)
+            }
             Action::Answer { id, reply } => {
                 let before = self.answered.insert(id.0, reply.is_ok());
                 assert_eq!(before, None, "an order was answered twice");
@@ -493,6 +557,7 @@ impl World {
 
     fn persist(&mut self, number: u64, what: Restored) {
         let process = self.process;
+        let failed_over = what.failed_over_ago.map(|ago| self.now.saturating_sub(ago));
         let delay = if self.chance(3) { self.delay(100, 400) } else { self.delay(0, 8) };
         let fails = self.disk_fails;
         self.later(delay, move |world| {
@@ -501,6 +566,7 @@ impl World {
             let lands = !fails && (is_ours || world.chance(50));
             if lands && what.term >= world.disk.term {
                 world.disk = what;
+                world.failed_over = failed_over;
             }
             let why = "full".to_owned();
             let came =
@@ -539,6 +605,9 @@ impl World {
         self.lanes.clone_from(&lanes);
         if is_news {
             self.demand_one_writer();
+            if let Some(open) = self.open() {
+                self.demand_price(open);
+            }
         }
         is_news.then_some(lanes)
     }

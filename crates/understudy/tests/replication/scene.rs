@@ -19,9 +19,14 @@ pub struct Scene {
 
 impl Scene {
     pub async fn set() -> Self {
+        Self::of("repl", true).await
+    }
+
+    /// Several of one test program have different names.
+    pub async fn of(name: &str, semi_sync: bool) -> Self {
         Self::on(StagePlan {
-            kind: Kind::Replication { semi_sync: true },
-            name: format!("t{}-repl", std::process::id()),
+            kind: Kind::Replication { semi_sync },
+            name: format!("t{}-{name}", std::process::id()),
             ..StagePlan::default()
         })
         .await
@@ -79,7 +84,7 @@ impl Scene {
         self.stage.run_in(node, &format!("SELECT @@GLOBAL.{name}")).await.unwrap()[0][0].clone()
     }
 
-    async fn rows(&self, node: &str, told: &Told) -> Vec<(u64, u64)> {
+    pub async fn rows(&self, node: &str, told: &Told) -> Vec<(u64, u64)> {
         let query = format!(
             "SELECT writer, number FROM {APP_SCHEMA}.w WHERE writer IN ({}) ORDER BY 1, 2",
             told.writers()

@@ -89,6 +89,12 @@ impl Told {
         ends.map(|pair| pair[1] - pair[0]).max().expect("commits after the fault")
     }
 
+    /// How many commits were acknowledged from then on.
+    #[allow(dead_code)] // of another test program
+    pub fn commits_since(&self, moment: Instant) -> usize {
+        self.commits.iter().filter(|at| **at >= moment).count()
+    }
+
     /// What others came to, too.
     pub fn add(&mut self, more: Self) {
         self.commits.extend(more.commits);

@@ -196,10 +196,10 @@ impl One {
         let because = format!("{because}: {name} is to write, term {term}{price}");
         core.hold(Level::Info, because);
         let mut run = Move::new(core, None, to, term, Kind::Start);
+        group.begin(core, to, term, lost.is_some());
         if !stays {
             run.ticket = Some(core.decide(term, Some(to)));
         }
-        group.begin(core, to, term, lost.is_some());
         self.phase = Phase::Moving(Box::new(run));
         // What speaks against it may be over now that it is chosen: it is judged again.
         core.node(to).verdict.serves != Serves::No
@@ -380,8 +380,8 @@ impl One {
         core.say(Level::Warn, text);
         let (from, kind) = if to == writer { (None, Kind::Start) } else { (Some(writer), Kind::Failover) };
         let mut run = Move::new(core, from, to, term, kind);
-        run.ticket = Some(core.decide(term, Some(to)));
         group.begin(core, to, term, order.is_none() && to != writer);
+        run.ticket = Some(core.decide(term, Some(to)));
         if let Some((order, until)) = order {
             run.answer_by = until;
             run.order = Some(order);

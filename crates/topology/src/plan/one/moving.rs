@@ -193,11 +193,15 @@ impl One {
         let how = group.strike(core, from);
         let price = group.price(core, from, to);
         run.kind = Kind::Failover;
-        if to != run.to {
+        let is_another = to != run.to;
+        if is_another {
             run.to = to;
             run.term = core.next_term();
-            run.ticket = Some(core.decide(run.term, Some(to)));
             run.barrier = Barrier::Idle;
+        }
+        group.begin(core, to, run.term, true);
+        if is_another {
+            run.ticket = Some(core.decide(run.term, Some(to)));
         }
         core.say(
             Level::Warn,
@@ -205,7 +209,6 @@ impl One {
         );
         core.hold = because;
         core.set_lane(from, LaneState::Shut);
-        group.begin(core, to, run.term, true);
         false
     }
 
@@ -294,8 +297,8 @@ impl One {
             core.set_lane(failed, LaneState::Shut);
             run.to = to;
             run.term = term;
-            run.ticket = Some(core.decide(term, Some(to)));
             group.begin(core, to, term, core.writer == Some(failed));
+            run.ticket = Some(core.decide(term, Some(to)));
         }
         run.barrier = Barrier::After(core.now + wait);
         self.phase = Phase::Moving(Box::new(run));

@@ -1,0 +1,127 @@
+//! A primary that is late with an answer: its replicas are asked about it before it counts as silent.
+//!
+//! ```text
+//!   late for half an interval ──> one replica connects to it anew ── it stands ──> nobody else is asked
+//!                                                                 └ not yet ─────> the others are asked, too
+//! ```
+//!
+//! A replica that acknowledges takes a second to leave a source that is gone: it says goodbye to it, by a connection of its own, and waits
+//! that long for an answer (MariaDB 10.11.19; nothing shortens or ends that). Neither can it be promoted meanwhile, nor follow another. So that
+//! second has to run beside the silence, and not after it.
+//!
+//! Invariants: what is asked here moves nothing, the verdict needs the silence and the replicas' word as ever ([`super::witness`]); the
+//! replicas of a primary that answers are never all away from it, and while it misses no probes none is asked more often than once in [`GAP`].
+
+use std::time::Duration;
+
+use super::sight::{answers, own};
+use super::witness::Asked;
+use super::{Action, Replication};
+use crate::NodeId;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+use crate::finding::Serves;
+use crate::view::Level;
+
+/// After questions that nothing came of, the next are asked no sooner.
+const GAP: Duration = Duration::from_secs(10);
+
+/// A primary that has not answered a question in time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Late {
+    primary: NodeId,
+    /// When that question was sent.
+    since: Now,
+    /// When the first replica was asked.
+    asked: Option<Now>,
+    /// A replica has reached it since.
+    is_reached: bool,
+}
+
+impl Replication {
+    /// A node is late with the answer to a question that was sent at `asked`.
+    pub fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
+        if core.writer == Some(id) && self.late.is_none_or(|late| late.primary != id) {
+            self.late = Some(Late { primary: id, since: asked, asked: None, is_reached: false });
+        }
+    }
+
+    /// The primary has answered a question that was sent at `asked`.
+    pub(super) fn in_time(&mut self, id: NodeId, asked: Now) {
+        self.late.take_if(|late| late.primary != id || late.since <= asked);
+    }
+
+    /// A replica was made to connect anew.
+    pub(super) fn note_reached(&mut self, receives: bool) {
+        if let Some(late) = &mut self.late {
+            late.is_reached |= receives;
+        }
+    }
+
+    /// Whether everybody is asked again and again because of it.
+    pub(super) fn is_late(&self, core: &Core) -> bool {
+        let settings = &core.settings;
+        let most = settings.probe_interval * settings.misses_max * 2;
+        self.late.is_some_and(|late| {
+            core.writer == Some(late.primary) && core.now.saturating_sub(late.since) < most
+        })
+    }
+
+    /// Has replicas connect anew when it is time.
+    pub(super) fn ask_early(&mut self, core: &mut Core) {
+        let Some(late) = self.late.filter(|late| core.writer == Some(late.primary)) else { return };
+        let (interval, misses_max) = (core.settings.probe_interval, core.settings.misses_max);
+        let for_long = core.now.saturating_sub(late.since);
+        let is_time = match late.asked {
+            Some(at) => core.now.saturating_sub(at) >= interval / 4,
+            // From two misses on nothing new is sent there anyway.
+            None => {
+                core.node(late.primary).counts.misses >= 2
+                    || self.asked_early.is_none_or(|at| core.now.saturating_sub(at) >= GAP)
+            }
+        };
+        let is_ours = core.node(late.primary).verdict.serves == Serves::No
+            || !core.another_answered_since(late.primary, late.since);
+        if for_long < interval / 2 || !is_time || late.is_reached || is_ours || self.fence.is_some() {
+            return;
+        }
+        let mut replicas: Vec<NodeId> =
+            ids(&core.nodes).filter(|id| self.can_be_asked(core, *id, late)).collect();
+        replicas.sort_by_key(|id| (u32::MAX - core.node(*id).priority, *id));
+        if late.asked.is_none() {
+            replicas.truncate(1);
+        }
+        let Some(first) = replicas.first() else { return };
+        if late.asked.is_none() {
+            let text = format!(
+                "{} has not answered for {} ms: {} is asked whether it still receives from it",
+                core.name(late.primary),
+                for_long.as_millis(),
+                core.name(*first)
+            );
+            core.say(Level::Info, text);
+            self.asked_early = Some(core.now);
+            self.late = Some(Late { asked: Some(core.now), ..late });
+        }
+        // As long as after a silence that was waited for.
+        let within =
+            (interval * misses_max * 2).saturating_sub(interval + for_long).max(interval * misses_max);
+        for node in replicas {
+            self.server_mut(node).witness = Asked::Not;
+            self.server_mut(node).asked_early = Some(core.now);
+            self.order(core, Action::Reconnect { node, source: late.primary, term: core.term, within });
+        }
+    }
+
+    /// It follows the primary, by its own word, and has not been asked since that is late.
+    fn can_be_asked(&self, core: &Core, id: NodeId, late: Late) -> bool {
+        let node = core.node(id);
+        let channel = own(node).filter(|_| answers(node)).and_then(|status| status.source());
+        let follows = channel.is_some_and(|channel| {
+            channel.source == core.node(late.primary).address && channel.io_running && channel.sql_running
+        });
+        let is_asked = self.server(id).asked_early.is_some_and(|at| at > late.since);
+        id != late.primary && follows && !is_asked && !self.is_ordered(core, id)
+    }
+}

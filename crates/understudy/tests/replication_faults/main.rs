@@ -1,0 +1,54 @@
+//! `understudy serve` before a primary and two replicas, on real servers, when things end in the middle of something.
+//!
+//! ```text
+//!   resume   our own process is killed at each step of a switchover, and begins again
+//!   crashes  the primary is killed at random moments under writes: ten times, or REPLICATION_CRASHES (with REPLICATION_SEED)
+//!   price    without semi-synchronous replication: what may be lost is said, and is no less than what was
+//! ```
+//!
+//! What a client was told is done is on every server in the end; nothing is there twice, and there is one primary.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+#![allow(dead_code)] // of the parts that are shared with another test program
+
+#[path = "../program/mod.rs"]
+mod program;
+#[path = "../replication/scene.rs"]
+mod scene;
+#[path = "../replication/writers.rs"]
+mod writers;
+
+mod crashes;
+mod price;
+mod resume;
+
+use program::Serving;
+use scene::{Scene, is_well, status_when, writer};
+use serde_json::Value;
+use writers::Told;
+
+const ALL: [&str; 3] = ["db1", "db2", "db3"];
+
+/// One primary, and everybody else follows it; its name.
+async fn settled(scene: &Scene, serving: &Serving) -> String {
+    let follow = |status: &Value| {
+        let primary = writer(status);
+        let mut others = ALL.iter().filter(|node| **node != primary);
+        is_well(status)
+            && status["order"].is_null()
+            && others.all(|node| scene.follows(status, node) == scene.address(&primary))
+    };
+    let primary = writer(&status_when(serving, "one primary, and two that follow it", follow));
+    for node in ALL {
+        let is_read_only = scene.value(node, "read_only").await == "1";
+        assert_eq!(is_read_only, node != primary, "{node}, while {primary} is the primary");
+    }
+    primary
+}
+
+/// What was acknowledged is everywhere, and nothing was written twice.
+async fn nothing_is_lost(scene: &Scene, told: &Told) {
+    let twice: Vec<&String> = told.errors.iter().filter(|error| error.contains("Duplicate entry")).collect();
+    assert!(twice.is_empty(), "something was written twice: {twice:?}");
+    scene.has_all(told, &ALL).await;
+}
