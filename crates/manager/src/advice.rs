@@ -47,6 +47,7 @@ pub(crate) enum Topic {
     Forget,
     Timers,
     Orders,
+    Rights,
 }
 
 pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
@@ -125,6 +126,17 @@ pub(crate) fn timers_forbidden(node: &str, user: &str) -> String {
         "{node} does not let {user:?} shorten its evs timers (1227), so a silent node stalls the cluster for evs.suspect_timeout: run there: {}",
         grants_for(Kind::Galera, user)
     )
+}
+
+/// `lacking`: see [`crate::rights::lacking`]; nothing to say when that is nothing.
+pub(crate) fn rights(kind: Kind, node: &str, user: &str, lacking: &[String]) -> Option<String> {
+    (!lacking.is_empty()).then(|| {
+        format!(
+            "{node} does not grant {user:?} what it needs: {}; run there: {}",
+            lacking.join("; "),
+            grants_for(kind, user)
+        )
+    })
 }
 
 /// `errno`: what an order failed with; nothing to say when it is not for a lack of rights.

@@ -18,6 +18,7 @@ use topology::{NodeId, Term};
 use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
 use crate::loans::Loans;
+use crate::preflight::Preflight;
 use crate::question;
 use crate::settings::Settings;
 use crate::store::{Opened, Saved, Store, StoreError};
@@ -60,6 +61,8 @@ pub struct Handles {
     pub orders: Orders,
     /// What was decided, when and why.
     pub journal: Journal,
+    /// Looks before a switchover.
+    pub preflight: Preflight,
     /// Ends it all; when it is dropped, too, only without waiting.
     pub stop: Stop,
 }
@@ -139,6 +142,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     };
     let login = Login::new(settings.monitor.user.clone(), secret);
     let cluster = settings.cluster;
+    let preflight = Preflight::new(&cluster, login.clone());
     let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
@@ -185,6 +189,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
         facts: facts_in,
         orders: Orders { queue: orders_in },
         journal,
+        preflight,
         stop: Stop { signal: Some(signal), thread: Some(thread) },
     })
 }

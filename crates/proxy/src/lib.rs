@@ -42,7 +42,7 @@ use tokio::sync::{mpsc, watch};
 use topology::fact::Fact;
 use topology::routes::Routes;
 
-pub use activity::Busy;
+pub use activity::{Busy, Tied};
 pub use stats::Stats;
 
 /// How the proxy behaves; every value comes from the program's table of settings.
@@ -202,6 +202,11 @@ impl StatsReader {
     /// What happened so far.
     pub async fn stats(&self) -> Stats {
         self.0.snapshot().await
+    }
+
+    /// The sessions that cannot move, all of them.
+    pub fn tied(&self) -> Vec<Tied> {
+        self.0.registry.tied()
     }
 }
 

@@ -31,6 +31,7 @@ pub mod kind;
 mod lost;
 pub mod order;
 mod plan;
+pub mod preflight;
 mod problem;
 pub mod replication;
 pub mod routes;

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
+use topology::preflight::{Report, Row, Verdict};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
@@ -45,6 +46,17 @@ impl Control for Fake {
             writer: Some(NodeId(1)),
             took: Duration::from_millis(83),
         })
+    }
+    async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
+        let name = |id| self.cluster.name_of(id).to_owned();
+        let row = Row {
+            check: "lag",
+            node: to.map_or_else(|| "db1".into(), name),
+            verdict: Verdict::Slow,
+            sentence: format!("is behind, and the budget is {budget:?}"),
+            remedy: String::new(),
+        };
+        Report { from: Some("db1".into()), to: to.map(name), fails: false, rows: vec![row] }
     }
     fn standing(&self) -> Standing {
         Standing { term: Term(8), writer: Some(NodeId(1)) }

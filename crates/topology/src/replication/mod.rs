@@ -21,6 +21,7 @@ mod change;
 pub mod channel;
 mod follow;
 pub mod settings;
+pub mod setup;
 mod sight;
 pub mod sql;
 mod start;

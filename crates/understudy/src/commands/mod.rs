@@ -6,6 +6,7 @@ mod errors;
 pub mod foreground;
 mod journal;
 mod limit;
+mod preflight;
 mod serve;
 mod show_settings;
 mod status;
