@@ -147,6 +147,28 @@ fn keyed(more: &str) -> String {
 const FAILOVER: &str = "/api/cluster/5/manual_failover";
 
 #[tokio::test]
+async fn the_table_before_a_switchover_is_shown_for_whom_and_within_what_is_asked() {
+    let stand = Stand::new();
+    let key = format!("X-Api-Key: {KEY}\r\n");
+    let path = "/api/cluster/5/preflight";
+    assert_eq!(stand.get(path, "").await.0, 401);
+    let (status, said) = stand.get(path, &key).await;
+    assert_eq!((status, &said["data"]["to"]), (200, &Value::Null));
+    assert_eq!(said["message"], "a switchover of cluster shop to nobody can be tried");
+    let (status, said) = stand.get(&format!("{path}?to=db2&budget_ms=250"), &key).await;
+    assert_eq!((status, &said["data"]["to"], &said["data"]["fails"]), (200, &json!("db2"), &json!(false)));
+    let row = json!({
+        "check": "lag", "node": "db2", "verdict": "slow", "sentence": "is behind, and the budget is 250ms", "remedy": ""
+    });
+    assert_eq!(said["data"]["rows"], json!([row]));
+    assert_eq!(stand.get(&format!("{path}?to=db9"), &key).await.0, 404);
+    for wrong in ["to", "to=db2&to=db3", "budget_ms=soon", "budget_ms=600001", "force=true"] {
+        assert_eq!(stand.get(&format!("{path}?{wrong}"), &key).await.0, 400, "{wrong}");
+    }
+    assert!(stand.given().is_empty(), "it is no order");
+}
+
+#[tokio::test]
 async fn the_seeds_curl_is_answered_in_the_seeds_shape() {
     let stand = Stand::new();
     let (status, said) = stand.put(FAILOVER, &keyed("")).await;

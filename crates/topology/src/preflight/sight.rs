@@ -131,6 +131,6 @@ impl<'a> Peer<'a> {
 }
 
 /// What a rule found, or that all is well at `peer`.
-pub(super) fn look<'a>(found: Vec<Found>, peer: Peer<'a>, well: impl Into<String>) -> Option<Look<'a>> {
+pub(super) fn look(found: Vec<Found>, peer: Peer<'_>, well: impl Into<String>) -> Option<Look<'_>> {
     Some(if found.is_empty() { Ok((&peer.view.name, well.into())) } else { Err(found) })
 }

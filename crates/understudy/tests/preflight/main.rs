@@ -18,13 +18,16 @@ mod scene;
 #[allow(dead_code)]
 mod writers;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use program::{Serving, until};
 use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
 use writers::connect;
+
+/// Between two looks at the table: information_schema.INNODB_TRX shows the same as long as it is read more often than every 0.1 s.
+const PACE: Duration = Duration::from_millis(200);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_changed() {
@@ -44,9 +47,9 @@ async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_chan
     broken(&scene, &serving).await;
     told("a replica that does not apply is in the table");
     refused(&scene, &serving).await;
-    told("an order that the table forbids was refused, and done with force");
-    serving.ask(&["switchover", "--to", "db1", "--force"]).with(0);
-    status_when(&serving, "db1 is the primary again", |status| is_well(status) && writer(status) == "db1");
+    told("an order that the table forbids was refused, and another one done");
+    forced(&scene, &serving).await;
+    told("an order that the table forbids was done with force");
     drop(serving);
     misfit::each_is_told_and_nothing_is_changed(&scene, &told).await;
     scene.stage.down().await.unwrap();
@@ -70,6 +73,7 @@ fn sentence(table: &Value, check: &str) -> String {
 /// Waits until the table has that row among those that are not ok.
 fn until_found(serving: &Serving, row: &str, code: i32) -> Value {
     until(row, || {
+        std::thread::sleep(PACE);
         let ended = serving.ask(&["switchover", "--to", "db2", "--check", "--json", "-"]);
         Some(ended.json()).filter(|table| ended.code == code && found(table).iter().any(|found| found == row))
     })
@@ -85,7 +89,7 @@ fn until_clean(serving: &Serving) -> Value {
             return table;
         }
         assert!(Instant::now() < deadline, "never became clean: {:?}", found(&table));
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(PACE);
     }
 }
 
@@ -119,7 +123,8 @@ async fn running(scene: &Scene, serving: &Serving) {
     let table = until_found(serving, "sessions db1 note", 0);
     let said = sentence(&table, "sessions");
     assert!(said.contains("1 session that cannot move") && said.contains("temporary table"), "{said}");
-    drop(tied);
+    tied.disconnect().await.unwrap();
+    beside.disconnect().await.unwrap();
     until_clean(serving);
 }
 
@@ -173,11 +178,32 @@ async fn refused(scene: &Scene, serving: &Serving) {
     for node in ["db1", "db3"] {
         scene.stage.run_in(node, "SET GLOBAL rpl_semi_sync_slave_enabled = ON").await.unwrap();
     }
-    // What is only different afterwards does not keep an order from being carried out; nor does force ask.
+    // What is only different afterwards does not keep an order from being carried out.
     scene.stage.run_in("db1", "SET GLOBAL event_scheduler = ON").await.unwrap();
     until_found(serving, "events db2 note", 0);
     let said = serving.ask(&["switchover", "--to", "db2", "--budget-ms", "20000"]);
     println!("          {} in {:?}", said.with(0).trim(), said.took);
     status_when(serving, "db2 is the primary", |status| is_well(status) && writer(status) == "db2");
     scene.stage.run_in("db1", "SET GLOBAL event_scheduler = OFF").await.unwrap();
+}
+
+/// db1 has too few connections for what db2 carries: refused, and done with force.
+async fn forced(scene: &Scene, serving: &Serving) {
+    scene.stage.run_in("db1", "SET GLOBAL max_connections = 10").await.unwrap();
+    let mut beside = Vec::new();
+    for _ in 0..10 {
+        beside.push(connect(scene.stage.node("db2").unwrap().address).await.unwrap());
+    }
+    let refused =
+        |said: &str| said.contains("refused (preflight): db1 takes 10 connections, and the writer carries ");
+    until("the order is refused", || {
+        let ended = serving.ask(&["switchover", "--to", "db1", "--check"]);
+        (ended.code == 1).then_some(())
+    });
+    let said = serving.ask(&["switchover", "--to", "db1"]).with(1);
+    assert!(refused(&said), "{said}");
+    assert_eq!(writer(&serving.status()), "db2");
+    serving.ask(&["switchover", "--to", "db1", "--force"]).with(0);
+    status_when(serving, "db1 is the primary again", |status| is_well(status) && writer(status) == "db1");
+    scene.stage.run_in("db1", "SET GLOBAL max_connections = 151").await.unwrap();
 }
