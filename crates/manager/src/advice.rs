@@ -48,6 +48,7 @@ pub(crate) enum Topic {
     Timers,
     Orders,
     Heartbeat,
+    Rights,
 }
 
 pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
@@ -134,6 +135,17 @@ pub(crate) fn heartbeat(node: &str, user: &str, schema: &str, errno: u16, messag
          GRANT CREATE, SELECT, INSERT, UPDATE, LOCK TABLES ON `{schema}`.* TO '{}'@'%'; or set cluster.heartbeat.interval_ms = 0",
         user.replace('\'', "''")
     )
+}
+
+/// `lacking`: see [`crate::rights::lacking`]; nothing to say when that is nothing.
+pub(crate) fn rights(kind: Kind, node: &str, user: &str, lacking: &[String]) -> Option<String> {
+    (!lacking.is_empty()).then(|| {
+        format!(
+            "{node} does not grant {user:?} what it needs: {}; run there: {}",
+            lacking.join("; "),
+            grants_for(kind, user)
+        )
+    })
 }
 
 /// `errno`: what an order failed with; nothing to say when it is not for a lack of rights.

@@ -35,7 +35,7 @@ use crate::store::{JournalRow, Saved, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
-use crate::{evict, hurry};
+use crate::{evict, hurry, rights};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(20);
@@ -43,6 +43,8 @@ const TICK: Duration = Duration::from_millis(20);
 const VIEW_AGE_MAX: Duration = Duration::from_millis(200);
 /// A catalogue of many thousand tables takes seconds to read.
 const TABLES_DEADLINE: Duration = Duration::from_secs(20);
+/// For reading what the monitor account may do.
+const RIGHTS_DEADLINE: Duration = Duration::from_secs(5);
 /// For reading the account table, and for writing what is left at the end.
 const ACCOUNTS_DEADLINE: Duration = Duration::from_secs(5);
 const FLUSH_DEADLINE: Duration = Duration::from_secs(5);
@@ -290,12 +292,20 @@ impl Cycle {
         }
     }
 
-    /// Puts on disk what of a Galera node's own settings may be changed for a moment.
+    /// What is asked of a node whose link is new: what the account may do; of a Galera node, what of its own settings may be changed for a
+    /// moment, which is put on disk.
     fn meet(&self, acts: &mut JoinSet<Done>, node: NodeId) {
-        if self.settings.kind != Kind::Galera {
+        let (address, login) = (self.address(node), self.login.clone());
+        if self.settings.kind == Kind::Replication {
+            let gives_orders = self.settings.replication.manager == replication::Manager::Understudy;
+            let (kind, name) = (self.settings.kind, self.name(node).to_owned());
+            acts.spawn(async move {
+                let lacking = rights::ask(&address, &login, gives_orders, RIGHTS_DEADLINE).await;
+                let text = |lacking: Vec<String>| advice::rights(kind, &name, &login.user, &lacking);
+                (Fact::Tick, lacking.map(|lacking| (node, Topic::Rights, text(lacking))))
+            });
             return;
         }
-        let (address, login) = (self.address(node), self.login.clone());
         let (loans, turn, notes) =
             (Arc::clone(&self.loans), Arc::clone(&self.questions), self.notes_in.clone());
         acts.spawn(async move {

@@ -19,6 +19,7 @@ use topology::{NodeId, Term};
 use crate::cycle::{Asked, Cycle};
 use crate::journal::Journal;
 use crate::loans::Loans;
+use crate::preflight::Preflight;
 use crate::question;
 use crate::settings::Settings;
 use crate::store::{Opened, Saved, Store, StoreError, Work};
@@ -65,6 +66,8 @@ pub struct Handles {
     pub orders: Orders,
     /// What was decided, when and why.
     pub journal: Journal,
+    /// Looks before a switchover.
+    pub preflight: Preflight,
     /// Ends it all; when it is dropped, too, only without waiting.
     pub stop: Stop,
 }
@@ -146,6 +149,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     };
     let login = Login::new(settings.monitor.user.clone(), secret);
     let cluster = settings.cluster;
+    let preflight = Preflight::new(&cluster, login.clone());
     let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
@@ -196,6 +200,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
         facts: facts_in,
         orders: Orders { queue: orders_in },
         journal,
+        preflight,
         stop: Stop { signal: Some(signal), thread: Some(thread) },
     })
 }
@@ -206,7 +211,12 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
 /// The store cannot be written.
 pub fn begin_after(store: &std::path::Path, writer: &str) -> Result<(), StoreError> {
     let opened = Store::open(store)?;
-    let saved = Saved { term: 1, writer: Some(writer.to_owned()), sessions_max: Vec::new() };
+    let saved = Saved {
+        term: 1,
+        writer: Some(writer.to_owned()),
+        sessions_max: Vec::new(),
+        failed_over_unix_ms: None,
+    };
     let (told, heard) = std::sync::mpsc::channel();
     let tell = Box::new(move |done| {
         // The receiver is below.

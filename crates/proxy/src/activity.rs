@@ -3,10 +3,11 @@
 //! Two relaxed stores a statement; whoever looks reads them at leisure.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use protocol::statement::Pins;
 use serde::Serialize;
 use session::command::Cost;
 
@@ -70,6 +71,8 @@ pub struct Card {
     cost: AtomicU8,
     /// Milliseconds after `began`.
     since_ms: AtomicU64,
+    /// What ties it to its node, see [`Pins`].
+    pins: AtomicU16,
 }
 
 impl Card {
@@ -83,6 +86,7 @@ impl Card {
             doing: AtomicU8::new(Doing::Idle as u8),
             cost: AtomicU8::new(0),
             since_ms: AtomicU64::new(0),
+            pins: AtomicU16::new(0),
         })
     }
 
@@ -125,6 +129,23 @@ impl Card {
         (Doing::of(self.doing.load(Relaxed)), self.began.elapsed().saturating_sub(since))
     }
 
+    /// From now on this ties it to its node.
+    pub fn set_pins(&self, pins: Pins) {
+        self.pins.store(pins.0, Relaxed);
+    }
+
+    /// What ties it to `node`, if anything does that is not read from there before a planned move.
+    pub fn tied(&self, node: &str) -> Option<Tied> {
+        let pins = Pins(self.pins.load(Relaxed)).without(Pins::USER_VARIABLE.union(Pins::UNNAMED));
+        (!pins.is_empty()).then(|| Tied {
+            id: self.id,
+            user: self.user.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            client: self.peer.to_string(),
+            node: node.to_owned(),
+            why: pins.names().join(", "),
+        })
+    }
+
     /// For people; `node` is the one whose lane it keeps busy.
     pub fn busy(&self, node: &str) -> Busy {
         let (doing, time) = self.now();
@@ -139,6 +160,21 @@ impl Card {
             cost: self.cost(doing),
         }
     }
+}
+
+/// A session that cannot move.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tied {
+    /// The connection id that its client knows; KILL takes it.
+    pub id: u32,
+    /// Its user.
+    pub user: String,
+    /// Where its client is.
+    pub client: String,
+    /// The node.
+    pub node: String,
+    /// What ties it to that.
+    pub why: String,
 }
 
 /// A session that keeps a lane busy.

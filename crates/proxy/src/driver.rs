@@ -22,7 +22,7 @@ use protocol::command::Command;
 use protocol::errno;
 use protocol::packet::{HEADER_LEN, PAYLOAD_MAX, put_packet};
 use protocol::response::End;
-use protocol::statement::Recalls;
+use protocol::statement::{Pins, Recalls};
 use session::command::{InFlight, Next, Owed};
 use session::exchange::{
     Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
@@ -88,7 +88,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         card,
         client,
         who,
-        pinned: false,
+        pins: Pins::NONE,
         has_run: false,
         has_history: false,
         has_spoken: false,
@@ -132,8 +132,8 @@ struct Driver {
     session: Session,
     at: Attachment,
     card: Arc<Card>,
-    /// Counted as pinned.
-    pinned: bool,
+    /// What ties the session to its node, as it was told last.
+    pins: Pins,
     /// A statement was run before: the session has something to move.
     has_run: bool,
     /// A link stood before, also before a reset: what there is to recall no other link knows. (A new one answers FOUND_ROWS() with what another
@@ -657,11 +657,15 @@ impl Driver {
 
     /// Keeps the number of sessions that cannot move.
     fn note_pins(&mut self, alive: bool) {
-        let pinned = alive && self.at.standing().is_some_and(|link| !link.pins().is_empty());
-        if pinned != self.pinned {
-            self.pinned = pinned;
-            self.shared.counts.pinned(pinned);
+        let pins = self.at.standing().filter(|_| alive).map_or(Pins::NONE, |link| link.pins());
+        if pins == self.pins {
+            return;
         }
+        if pins.is_empty() != self.pins.is_empty() {
+            self.shared.counts.pinned(!pins.is_empty());
+        }
+        self.pins = pins;
+        self.card.set_pins(pins);
     }
 
     // ---- statements that may have cost a node

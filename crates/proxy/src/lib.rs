@@ -43,7 +43,7 @@ use tokio::sync::{mpsc, watch};
 use topology::fact::Fact;
 use topology::routes::Routes;
 
-pub use activity::Busy;
+pub use activity::{Busy, Tied};
 pub use reads::Reads;
 pub use stats::Stats;
 
@@ -219,6 +219,11 @@ impl StatsReader {
     /// What happened so far.
     pub async fn stats(&self) -> Stats {
         self.0.snapshot().await
+    }
+
+    /// The sessions that cannot move, all of them.
+    pub fn tied(&self) -> Vec<Tied> {
+        self.0.registry.tied()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::activity::{Busy, Card, Doing};
+use crate::activity::{Busy, Card, Doing, Tied};
 use crate::lane::Lane;
 
 /// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
@@ -122,6 +122,16 @@ impl Registry {
                 Some(several) => Named::Several(several.to_vec()),
             }
         })
+    }
+
+    /// The sessions that cannot move, in the order in which they came.
+    pub fn tied(&self) -> Vec<Tied> {
+        let mut tied: Vec<Tied> = self.with(|state| {
+            let tied = |entry: &Entry| entry.card.tied(&entry.place.as_ref()?.lane.name);
+            state.sessions.values().filter_map(tied).collect()
+        });
+        tied.sort_by_key(|session| session.id);
+        tied
     }
 
     /// The sessions that keep a lane busy that is to become quiet, or have done the same for long; the longest first.

@@ -147,6 +147,14 @@ impl Group {
         }
     }
 
+    /// What somebody should put right about a node, though it may be used all the same.
+    pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
+        match self {
+            Self::Galera(_) => vec![],
+            Self::Replication(group) => group.advice(core, id),
+        }
+    }
+
     /// What the others say against a node that answers.
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         match self {

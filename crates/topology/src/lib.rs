@@ -33,6 +33,7 @@ pub mod kind;
 mod lost;
 pub mod order;
 mod plan;
+pub mod preflight;
 mod problem;
 mod readers;
 pub mod reads;

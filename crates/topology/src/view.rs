@@ -31,6 +31,8 @@ pub struct ClusterView {
     pub version: u64,
     /// The writer's name (`writers = "one"`); also while its lane is held.
     pub writer: Option<String>,
+    /// Whom a switchover to nobody in particular would choose (`writers = "one"`).
+    pub candidate: Option<String>,
     /// Whether any lane is open.
     pub gate: Gate,
     /// When the gate is held: why.

@@ -15,7 +15,7 @@ use topology::order::{Order, OrderReply};
 use crate::key::ApiKey;
 use crate::repeat::{Repeat, Turn};
 use crate::reply::Reply;
-use crate::request::{MoveWish, Said, key_of};
+use crate::request::{MoveWish, Said, key_of, preflight_wish};
 use crate::{Cluster, Control};
 
 /// What the handlers share.
@@ -34,6 +34,7 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
     Router::new()
         .route("/api/cluster/{id}/status", get(status::<C>))
         .route("/api/cluster/{id}/journal", get(journal::<C>))
+        .route("/api/cluster/{id}/preflight", get(preflight::<C>))
         .route("/api/cluster/{id}/manual_failover", put(manual_failover::<C>))
         .route("/api/cluster/{id}/switchover", put(switchover::<C>))
         .route("/api/cluster/{id}/node/{name}/drain", put(drain::<C>))
@@ -76,6 +77,27 @@ async fn journal<C: Control>(
         Ok(entries) => Reply::done(format!("journal of cluster {}", api.control.cluster().name), entries),
         Err(why) => Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "store", why),
     }
+}
+
+/// The table before a switchover; looked at only.
+async fn preflight<C: Control>(
+    State(api): Shared<C>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Reply {
+    if let Err(reply) = api.admit(key_of(&headers), &id) {
+        return reply;
+    }
+    let cluster = api.control.cluster();
+    let (to, budget) = match preflight_wish(query.as_deref().unwrap_or_default(), cluster, api.budget) {
+        Ok(wish) => wish,
+        Err(reply) => return reply,
+    };
+    let report = api.control.preflight(to, budget).await;
+    let whom = report.to.as_deref().unwrap_or("nobody");
+    let comes_to = if report.fails { "would be refused" } else { "can be tried" };
+    Reply::done(format!("a switchover of cluster {} to {whom} {comes_to}", cluster.name), json!(report))
 }
 
 async fn metrics<C: Control>(State(api): Shared<C>) -> Response {

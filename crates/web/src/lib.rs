@@ -22,9 +22,11 @@ mod reply;
 mod request;
 
 use std::future::Future;
+use std::time::Duration;
 
 use serde_json::Value;
 use topology::order::{Order, OrderReply};
+use topology::preflight::Report;
 use topology::{NodeId, Term};
 
 /// What the outside may know of the cluster's configuration.
@@ -66,6 +68,8 @@ pub trait Control: Send + Sync + 'static {
     fn cluster(&self) -> &Cluster;
     /// Gives an order and waits for what comes of it.
     fn order(&self, order: Order) -> impl Future<Output = OrderReply> + Send;
+    /// What could make a switchover fail, or slow: the table. Nothing is changed.
+    fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.
     fn standing(&self) -> Standing;
     /// The present state, as shown to people and programs.

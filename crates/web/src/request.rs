@@ -150,6 +150,26 @@ impl Said {
     }
 }
 
+/// The new writer and the budget that a query names: `to=NODE&budget_ms=N`, each of which may be left out.
+pub fn preflight_wish(
+    query: &str,
+    cluster: &Cluster,
+    budget: Duration,
+) -> Result<(Option<topology::NodeId>, Duration), Reply> {
+    let wrong = || Reply::bad_request("preflight takes only ?to=NODE and &budget_ms=N");
+    let (mut to, mut budget_ms) = (None, None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("to", name)) if to.is_none() => to = Some(node(cluster, name)?),
+            Some(("budget_ms", number)) if budget_ms.is_none() => {
+                budget_ms = Some(number.parse().map_err(|_| wrong())?);
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    Ok((to, within(budget_ms, budget)?))
+}
+
 /// The key in the headers, if any: `X-Api-Key: KEY` or `Authorization: Bearer KEY`.
 pub fn key_of(headers: &HeaderMap) -> Option<&str> {
     if let Some(key) = headers.get("x-api-key") {

@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
+use topology::preflight::{Report, Row, Verdict};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
@@ -45,6 +46,17 @@ impl Control for Fake {
             writer: Some(NodeId(1)),
             took: Duration::from_millis(83),
         })
+    }
+    async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
+        let name = |id| self.cluster.name_of(id).to_owned();
+        let row = Row {
+            check: "lag",
+            node: to.map_or_else(|| "db1".into(), name),
+            verdict: Verdict::Slow,
+            sentence: format!("is behind, and the budget is {budget:?}"),
+            remedy: String::new(),
+        };
+        Report { from: Some("db1".into()), to: to.map(name), fails: false, rows: vec![row] }
     }
     fn standing(&self) -> Standing {
         Standing { term: Term(8), writer: Some(NodeId(1)) }
@@ -133,6 +145,28 @@ fn keyed(more: &str) -> String {
 }
 
 const FAILOVER: &str = "/api/cluster/5/manual_failover";
+
+#[tokio::test]
+async fn the_table_before_a_switchover_is_shown_for_whom_and_within_what_is_asked() {
+    let stand = Stand::new();
+    let key = format!("X-Api-Key: {KEY}\r\n");
+    let path = "/api/cluster/5/preflight";
+    assert_eq!(stand.get(path, "").await.0, 401);
+    let (status, said) = stand.get(path, &key).await;
+    assert_eq!((status, &said["data"]["to"]), (200, &Value::Null));
+    assert_eq!(said["message"], "a switchover of cluster shop to nobody can be tried");
+    let (status, said) = stand.get(&format!("{path}?to=db2&budget_ms=250"), &key).await;
+    assert_eq!((status, &said["data"]["to"], &said["data"]["fails"]), (200, &json!("db2"), &json!(false)));
+    let row = json!({
+        "check": "lag", "node": "db2", "verdict": "slow", "sentence": "is behind, and the budget is 250ms", "remedy": ""
+    });
+    assert_eq!(said["data"]["rows"], json!([row]));
+    assert_eq!(stand.get(&format!("{path}?to=db9"), &key).await.0, 404);
+    for wrong in ["to", "to=db2&to=db3", "budget_ms=soon", "budget_ms=600001", "force=true"] {
+        assert_eq!(stand.get(&format!("{path}?{wrong}"), &key).await.0, 400, "{wrong}");
+    }
+    assert!(stand.given().is_empty(), "it is no order");
+}
 
 #[tokio::test]
 async fn the_seeds_curl_is_answered_in_the_seeds_shape() {

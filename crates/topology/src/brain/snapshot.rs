@@ -1,7 +1,7 @@
 //! What people see: one snapshot of all that is held true.
 
 use super::Brain;
-use crate::election::ids;
+use crate::election::{elect, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::view::{ClusterView, Gate, NodeView, Stuck};
@@ -9,7 +9,7 @@ use crate::view::{ClusterView, Gate, NodeView, Stuck};
 impl Brain {
     // ---- for people
 
-    /// A snapshot of everything held true at `now`. `advice`, the calendar and the journal are the shell's to fill in.
+    /// A snapshot of everything held true at `now`. The calendar, the journal and more advice are the shell's to fill in.
     pub fn view(&self, now: Now) -> ClusterView {
         let core = &self.core;
         let ago = |at: Now| now.saturating_sub(at).as_millis() as u64;
@@ -39,7 +39,7 @@ impl Brain {
                 reads: self.readers.view(core, id),
                 misses: node.counts.misses,
                 answered_ms_ago: node.answered_at.map(ago),
-                advice: Vec::new(),
+                advice: self.group.advice(core, id),
                 stuck: node.pulse.waits(now).map(|(age, why)| Stuck { ms: age.as_millis() as u64, why }),
                 facts: node.status.clone(),
             })
@@ -50,6 +50,7 @@ impl Brain {
             term: core.term,
             version: core.version,
             writer: core.writer.map(|id| core.name(id).to_owned()),
+            candidate: self.candidate(),
             gate: if core.any_open() { Gate::Open } else { Gate::Held },
             hold_because: (!core.any_open()).then(|| core.hold.clone()),
             order: core.saving.as_ref().map(|saving| saving.running.what.clone()).or_else(|| self.doing()),
@@ -58,5 +59,11 @@ impl Brain {
             now_ms: now.as_millis() as u64,
             started_unix_ms: 0,
         }
+    }
+
+    fn candidate(&self) -> Option<String> {
+        let core = &self.core;
+        let writer = core.writer?;
+        elect(&core.nodes, None, |id| id != writer).map(|id| core.name(id).to_owned())
     }
 }

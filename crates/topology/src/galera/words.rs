@@ -131,6 +131,10 @@ const TABLE: &[Rule] = &[
 
 /// The first rule that speaks against a node that said this, whatever anybody might forgive.
 pub fn examine(status: &GaleraStatus) -> Option<Finding> {
+    if !is_member(status) {
+        let text = "is no Galera node (wsrep_on is OFF), and cluster.kind is \"galera\": set wsrep_on = ON there, or cluster.kind = \"replication\"";
+        return Some(crate::finding::refused("not_galera", text.into()));
+    }
     TABLE.iter().find(|rule| (rule.matches)(status)).map(|rule| found(rule, status))
 }
 

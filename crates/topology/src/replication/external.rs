@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use super::Replication;
 use super::settings::Manager;
-use super::sight::{answers, before_the_first, called, history, own};
-use super::words::{self, Sight};
+use super::sight::{answers, before_the_first, history, own};
+use super::words;
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
-use crate::finding::{Finding, Serves, refused};
+use crate::finding::{Finding, refused};
 use crate::group::{Heir, Way};
 use crate::routes::LaneState;
 
@@ -133,15 +133,7 @@ impl Replication {
             return (counts && status.read_only)
                 .then(|| refused("read_only", "is read only: read_only is set".into()));
         }
-        let primary = core.node(primary);
-        let sight = Sight {
-            status,
-            source: status.source().map_or("", |channel| called(core, &channel.source)),
-            primary: Some((&primary.name, &primary.address)),
-            primary_answers: answers(primary) && primary.verdict.serves != Serves::No,
-            errant: self.server(id).errant.as_deref(),
-        };
-        words::replica(&sight)
+        words::replica(&self.sight(core, id, status, primary))
     }
 
     /// Whether the lane of `to` may be opened.

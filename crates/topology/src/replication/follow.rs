@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::external::is_external;
-use super::sight::{answers, own};
+use super::sight::{answers, follows_stranger, own};
 use super::{Action, Replication, retry_at};
 use crate::core::Core;
 use crate::election::ids;
@@ -40,7 +40,10 @@ impl Replication {
         let primary = core.writer.filter(|id| self.fence.is_none() && leads(core, *id));
         let term = self.fence.as_ref().map_or(core.term, |fence| fence.term);
         for id in ids(&core.nodes).filter(|id| *id != sole).collect::<Vec<_>>() {
-            if !answers(core.node(id)) || self.waits(core, id) || self.is_served_still(core, id) {
+            // A Galera node is none of ours, whatever the configuration says.
+            let is_galera = own(core.node(id)).is_some_and(|status| status.galera);
+            if is_galera || !answers(core.node(id)) || self.waits(core, id) || self.is_served_still(core, id)
+            {
                 continue;
             }
             if self.may_write(core, id) {
@@ -83,6 +86,9 @@ impl Replication {
             return false;
         }
         let address = &core.node(primary).address;
+        if follows_stranger(core, status) {
+            return false;
+        }
         match status.source() {
             // Somebody must look at what it cannot apply.
             Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,

@@ -29,6 +29,7 @@ mod follow;
 mod late;
 mod receiving;
 pub mod settings;
+pub mod setup;
 mod sight;
 pub mod sql;
 mod start;

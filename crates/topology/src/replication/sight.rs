@@ -276,15 +276,44 @@ impl Replication {
         if primary == id {
             return self.against_primary(core, id, status);
         }
+        words::replica(&self.sight(core, id, status, primary))
+    }
+
+    pub(super) fn sight<'a>(
+        &'a self,
+        core: &'a Core,
+        id: NodeId,
+        status: &'a ReplicationStatus,
+        primary: NodeId,
+    ) -> Sight<'a> {
         let primary = core.node(primary);
-        let sight = Sight {
+        Sight {
             status,
             source: status.source().map_or("", |channel| called(core, &channel.source)),
             primary: Some((&primary.name, &primary.address)),
             primary_answers: answers(primary) && primary.verdict.serves != Serves::No,
             errant: self.server(id).errant.as_deref(),
+            follows_stranger: follows_stranger(core, status),
+            ring: None,
+            format: own(primary).map_or("", |status| &status.binlog_format),
+        }
+    }
+
+    /// What somebody should put right about a server, though it may be used all the same.
+    pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
+        let Some(primary) = core.writer.filter(|_| self.fence.is_none() && self.decided) else {
+            return vec![];
         };
-        words::replica(&sight)
+        let Some(status) = own(core.node(id)).filter(|status| !status.galera && answers(core.node(id)))
+        else {
+            return vec![];
+        };
+        if primary != id {
+            return words::advice(&self.sight(core, id, status, primary));
+        }
+        let counts = self.server(id).writable_since.is_none_or(|since| core.node(id).answered_since(since));
+        let source = status.channels.first().filter(|_| counts);
+        source.map(|source| words::primary_follows(called(core, &source.source))).into_iter().collect()
     }
 
     /// The primary came back without what it had.
@@ -328,6 +357,31 @@ fn at_most(errant: &Runs, node: &str) -> String {
     format!("{errant} at most, see `understudy errant list {node}`")
 }
 
+/// The server at that address.
+pub(super) fn ours(core: &Core, address: &str) -> Option<NodeId> {
+    ids(&core.nodes).find(|id| core.node(*id).address == address)
+}
+
+/// It is connected to a source that is no server of this cluster. One whose source is gone may know it by a name that is not known here.
+pub(super) fn follows_stranger(core: &Core, status: &ReplicationStatus) -> bool {
+    status.source().is_some_and(|channel| channel.io_running && ours(core, &channel.source).is_none())
+}
+
+/// The servers that follow each other, from `id` on and back to it, when it is one of them.
+pub(super) fn ring(core: &Core, id: NodeId) -> Option<String> {
+    let mut names = core.name(id).to_owned();
+    let mut at = id;
+    for _ in 0..core.nodes.len() {
+        at = ours(core, &own(core.node(at)).filter(|_| answers(core.node(at)))?.source()?.source)?;
+        names = format!("{names} follows {}", core.name(at));
+        if at == id {
+            return Some(names);
+        }
+        names.push_str(", which");
+    }
+    None
+}
+
 /// The name of the server at that address, or the address.
 pub(super) fn called<'a>(core: &'a Core, address: &'a str) -> &'a str {
     core.nodes.iter().find(|node| node.address == address).map_or(address, |node| &node.name)
@@ -338,13 +392,20 @@ pub(super) fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
     let writing: Vec<&str> =
         core.nodes.iter().filter(|node| writes(node)).map(|node| node.name.as_str()).collect();
     if writing.len() > 1 && writes(core.node(id)) {
-        let text = format!(
-            "cannot be told from another primary: {} are writable and follow nobody",
-            writing.join(" and ")
-        );
-        return Some(refused("two_primaries", text));
+        return Some(refused("two_primaries", words::two_primaries(&writing)));
     }
-    let source = own(core.node(id))?.source()?;
+    let status = own(core.node(id))?;
+    let source = status.source()?;
+    if ours(core, &source.source).is_none() {
+        return Some(refused("stranger", words::stranger(&source.source)));
+    }
+    if let Some(names) = ring(core, id) {
+        return Some(refused("ring", words::ring(&names)));
+    }
+    // Whoever could not take over is told of before anything is begun.
+    if let Some(finding) = words::unfit(status) {
+        return Some(finding);
+    }
     let sentence = format!("follows {}", called(core, &source.source));
     Some(Finding { problem: "replica", state: NodeState::Joining, serves: Serves::Stays, sentence })
 }

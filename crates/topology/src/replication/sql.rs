@@ -4,7 +4,7 @@
 
 /// Rows of name and value: what [`super::ReplicationStatus`] holds of settings and positions. 0.5 ms on MariaDB 10.11.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id','read_only','log_bin','log_slave_updates',\
-    'gtid_strict_mode','gtid_current_pos','gtid_binlog_state','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
+    'gtid_strict_mode','binlog_format','gtid_current_pos','gtid_binlog_state','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
 /// Rows of name and value: the status half.
 pub const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\

@@ -10,7 +10,7 @@
 
 use super::Replication;
 use super::external::is_external;
-use super::sight::{answers, history, own, writes};
+use super::sight::{answers, history, ours, own, ring, writes};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -55,6 +55,9 @@ impl Replication {
         if let Some(other) = took_its_place(core, last) {
             return Heir::This(other);
         }
+        if let Some(names) = ring(core, last) {
+            return Heir::Nobody(format!("the primary cannot be told: {}", in_ring(&names)));
+        }
         self.heir(core, root_of(core, last), false)
     }
 }
@@ -87,6 +90,17 @@ fn first(core: &Core, time_up: bool) -> Heir {
         core.nodes.iter().filter(|node| !answers(node)).map(|node| node.name.as_str()).collect();
     if !time_up {
         return Heir::Soon("not every server has been heard yet".into());
+    }
+    let galera: Vec<&str> = core
+        .nodes
+        .iter()
+        .filter(|node| answers(node) && own(node).is_some_and(|status| status.galera))
+        .map(|node| node.name.as_str())
+        .collect();
+    if !galera.is_empty() {
+        let (names, verb) =
+            (galera.join(" and "), if galera.len() == 1 { "is a Galera node" } else { "are Galera nodes" });
+        return Heir::Nobody(format!("{names} {verb}, and cluster.kind is \"replication\": set \"galera\""));
     }
     let writing: Vec<NodeId> = all.iter().copied().filter(|id| writes(core.node(*id))).collect();
     let elsewhere = |root: NodeId| {
@@ -149,9 +163,31 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
         .min_by_key(|id| (u32::MAX - core.node(*id).priority, *id));
     match best {
         Some(best) => Heir::This(best),
-        None => Heir::Nobody(
-            "no server is writable, and none is there that all others follow and that has all they have: make the primary writable"
-                .into(),
-        ),
+        None => Heir::Nobody(rootless(core, all)),
     }
+}
+
+/// Why none of the servers, all of which answer and none of which is writable, can be the primary.
+fn rootless(core: &Core, all: &[NodeId]) -> String {
+    if let Some(names) = all.iter().find_map(|id| ring(core, *id)) {
+        return format!("the primary cannot be told: {}", in_ring(&names));
+    }
+    let stranger = all.iter().find_map(|id| {
+        let source = &own(core.node(*id))?.source()?.source;
+        ours(core, source).is_none().then(|| {
+            format!(
+                "no server is writable, and {} follows {source}, which is no server of this cluster: put that one in the configuration",
+                core.name(*id)
+            )
+        })
+    });
+    stranger.unwrap_or_else(|| {
+        "no server is writable, and none is there that all others follow and that has all they have: make the primary writable".into()
+    })
+}
+
+fn in_ring(names: &str) -> String {
+    format!(
+        "{names}: a ring; on the one that is to be the primary run STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
+    )
 }

@@ -18,6 +18,8 @@ pub struct ReplicationStatus {
     pub log_replica_updates: bool,
     /// gtid_strict_mode.
     pub gtid_strict_mode: bool,
+    /// binlog_format: ROW, MIXED or STATEMENT; empty when it was not said.
+    pub binlog_format: String,
     /// wsrep_on: it is a Galera node.
     pub galera: bool,
     /// gtid_current_pos: all that it has written or applied; `None` when it could not be read.
@@ -99,6 +101,7 @@ pub fn read<'a>(
         log_bin: on(variables("log_bin")),
         log_replica_updates: on(variables("log_slave_updates")),
         gtid_strict_mode: on(variables("gtid_strict_mode")),
+        binlog_format: variables("binlog_format").unwrap_or_default().to_owned(),
         galera: on(variables("wsrep_on")),
         position: variables("gtid_current_pos").and_then(|text| Position::parse(Family::MariaDb, text).ok()),
         history: variables("gtid_binlog_state").and_then(|text| History::parse(Family::MariaDb, text).ok()),

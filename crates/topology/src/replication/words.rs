@@ -18,6 +18,12 @@ pub(super) struct Sight<'a> {
     pub primary_answers: bool,
     /// The transactions that it has and the primary has not.
     pub errant: Option<&'a str>,
+    /// It is connected to a source that is no server of this cluster.
+    pub follows_stranger: bool,
+    /// The servers that follow each other, when it is one of them.
+    pub ring: Option<String>,
+    /// The primary's binlog_format, when it is known.
+    pub format: &'a str,
 }
 
 impl<'a> Sight<'a> {
@@ -65,6 +71,20 @@ const REPLICA: &[Rule] = &[
         sentence: |s| format!("follows {} sources at once", s.status.channels.len()),
     },
     Rule {
+        name: "stranger",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.follows_stranger,
+        sentence: |s| stranger(s.source),
+    },
+    Rule {
+        name: "ring",
+        state: NodeState::Refused,
+        serves: Serves::No,
+        matches: |s| s.ring.is_some(),
+        sentence: |s| ring(s.ring.as_deref().unwrap_or_default()),
+    },
+    Rule {
         name: "other_source",
         state: NodeState::Joining,
         serves: Serves::No,
@@ -105,7 +125,9 @@ const REPLICA: &[Rule] = &[
         state: NodeState::Refused,
         serves: Serves::No,
         matches: |s| s.source().is_some_and(|channel| !channel.by_gtid) || s.status.position.is_none(),
-        sentence: |_| "does not follow by GTID: CHANGE MASTER TO MASTER_USE_GTID = slave_pos".into(),
+        sentence: |_| {
+            "does not follow by GTID: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there".into()
+        },
     },
     Rule {
         name: "no_binlog",
@@ -130,6 +152,106 @@ const REPLICA: &[Rule] = &[
     },
 ];
 
+/// What somebody should put right, though the server may be chosen all the same.
+const ADVICE: &[Rule] = &[Rule {
+    // It applies whatever comes; as the primary it would log what it is told in another way.
+    name: "binlog_format",
+    state: NodeState::Synced,
+    serves: Serves::Well,
+    matches: |s| {
+        let own = &s.status.binlog_format;
+        !own.is_empty() && !s.format.is_empty() && !own.eq_ignore_ascii_case(s.format)
+    },
+    sentence: |s| {
+        let (own, format) = (&s.status.binlog_format, s.format);
+        format!(
+            "has binlog_format = {own}, and {} has {format}: SET GLOBAL binlog_format = '{format}' there, and in its my.cnf",
+            primary(s)
+        )
+    },
+}];
+
+/// Of a server whose source is none of ours.
+pub(super) fn stranger(source: &str) -> String {
+    format!(
+        "follows {source}, which is no server of this cluster: put that one in the configuration, or have this one follow one of ours"
+    )
+}
+
+/// Of a server among those that follow each other.
+pub(super) fn ring(names: &str) -> String {
+    format!(
+        "follows in a ring: {names}; on the one that is to be the primary run STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
+    )
+}
+
+/// Of several that are writable and follow nobody.
+pub(super) fn two_primaries(names: &[&str]) -> String {
+    format!(
+        "cannot be told from another primary: {} are writable and follow nobody; SET GLOBAL read_only = ON on all but one",
+        names.join(" and ")
+    )
+}
+
+/// The primary that follows somebody.
+pub(super) fn primary_follows(source: &str) -> String {
+    format!(
+        "it is the primary, and follows {source}, so that what is written there comes to it: STOP SLAVE; RESET SLAVE ALL there"
+    )
+}
+
+/// What is advised about a server that is not the primary.
+pub(super) fn advice(sight: &Sight) -> Vec<String> {
+    ADVICE.iter().filter(|rule| (rule.matches)(sight)).map(|rule| (rule.sentence)(sight)).collect()
+}
+
+/// What the rules of these names say.
+pub(super) fn said(sight: &Sight, names: &[&str]) -> Vec<String> {
+    let rules =
+        REPLICA.iter().chain(ADVICE).filter(|rule| names.contains(&rule.name) && (rule.matches)(sight));
+    rules.map(|rule| (rule.sentence)(sight)).collect()
+}
+
+/// The primary, as [`each`] looks at it.
+pub struct Primary<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its address.
+    pub address: &'a str,
+    /// What it said last.
+    pub status: Option<&'a ReplicationStatus>,
+}
+
+/// Every rule about a replica of `primary`, and what each says against this one. What only the brain can know has been found by it: `problem`,
+/// and its sentence.
+pub fn each(
+    status: &ReplicationStatus,
+    primary: &Primary,
+    problem: Option<&str>,
+    reason: &str,
+) -> Vec<(&'static str, Option<String>)> {
+    let sight = Sight {
+        status,
+        source: status.source().map_or("", |channel| &channel.source),
+        primary: Some((primary.name, primary.address)),
+        primary_answers: primary.status.is_some(),
+        errant: None,
+        follows_stranger: false,
+        ring: None,
+        format: primary.status.map_or("", |status| &status.binlog_format),
+    };
+    REPLICA
+        .iter()
+        .map(|rule| {
+            let found = match problem {
+                Some(problem) if problem == rule.name => Some(reason.to_owned()),
+                _ => (rule.matches)(&sight).then(|| (rule.sentence)(&sight)),
+            };
+            (rule.name, found)
+        })
+        .collect()
+}
+
 fn primary<'a>(sight: &Sight<'a>) -> &'a str {
     sight.primary.map_or("another", |(name, _)| name)
 }
@@ -137,7 +259,16 @@ fn primary<'a>(sight: &Sight<'a>) -> &'a str {
 /// What speaks against a server that is about to take over, whomever it follows just now.
 pub(super) fn unfit(status: &ReplicationStatus) -> Option<Finding> {
     let own = ["delayed", "filtered", "not_by_gtid", "no_binlog"];
-    let sight = Sight { status, source: "", primary: None, primary_answers: false, errant: None };
+    let sight = Sight {
+        status,
+        source: "",
+        primary: None,
+        primary_answers: false,
+        errant: None,
+        follows_stranger: false,
+        ring: None,
+        format: "",
+    };
     first(&sight, |rule| own.contains(&rule.name))
 }
 
@@ -199,9 +330,20 @@ mod tests {
     ) -> Option<(&'static str, Serves)> {
         let mut status = good();
         change(&mut status);
-        let sight =
-            Sight { status: &status, source: "db1", primary: Some(PRIMARY), primary_answers: true, errant };
-        replica(&sight).map(|finding| (finding.problem, finding.serves))
+        replica(&sight(&status, errant)).map(|finding| (finding.problem, finding.serves))
+    }
+
+    fn sight<'a>(status: &'a ReplicationStatus, errant: Option<&'a str>) -> Sight<'a> {
+        Sight {
+            status,
+            source: "db1",
+            primary: Some(PRIMARY),
+            primary_answers: true,
+            errant,
+            follows_stranger: false,
+            ring: None,
+            format: "ROW",
+        }
     }
 
     fn channel(change: impl FnOnce(&mut Channel)) -> Option<(&'static str, Serves)> {
@@ -223,6 +365,17 @@ mod tests {
         assert_eq!(found(|status| status.log_bin = false, None), no("no_binlog"));
         assert_eq!(found(|status| status.log_replica_updates = false, None), no("no_binlog"));
         assert_eq!(channel(|channel| channel.io_running = false), Some(("not_fetching", Serves::Stays)));
+        let status = good();
+        let found_in = |sight: &Sight| replica(sight).map(|finding| (finding.problem, finding.serves));
+        assert_eq!(found_in(&Sight { follows_stranger: true, ..sight(&status, None) }), no("stranger"));
+        assert_eq!(found_in(&Sight { ring: Some("db1, db2".into()), ..sight(&status, None) }), no("ring"));
+        let format = |format: &str| {
+            let status = ReplicationStatus { binlog_format: format.into(), ..good() };
+            assert!(replica(&sight(&status, None)).is_none());
+            advice(&sight(&status, None))
+        };
+        assert_eq!(format("row"), Vec::<String>::new());
+        assert!(format("STATEMENT")[0].starts_with("has binlog_format = STATEMENT, and db1 has ROW: "));
     }
 
     #[test]

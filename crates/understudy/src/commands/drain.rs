@@ -59,15 +59,20 @@ impl Undrain {
 
 /// The path of an order about a node. What cannot be a node's name is written so that it stays one piece of the path.
 pub fn node_path(node: &str, order: &str) -> String {
+    format!("node/{}/{order}", escaped(node))
+}
+
+/// A name as it may stand in a URL.
+pub fn escaped(name: &str) -> String {
     let mut escaped = String::new();
-    for byte in node.bytes() {
+    for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
             let _ = write!(escaped, "%{byte:02X}");
         }
     }
-    format!("node/{escaped}/{order}")
+    escaped
 }
 
 #[cfg(test)]

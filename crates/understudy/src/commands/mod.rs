@@ -7,6 +7,7 @@ mod errors;
 pub mod foreground;
 mod journal;
 mod limit;
+mod preflight;
 pub mod serve;
 mod show_settings;
 mod status;

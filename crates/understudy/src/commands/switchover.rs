@@ -1,5 +1,6 @@
 //! `understudy switchover`: a planned move of the writer.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::{Server, body};
+use crate::commands::preflight;
 use crate::exit::Outcome;
 
 /// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
@@ -23,6 +25,12 @@ pub struct Switchover {
     /// unknown outcome
     #[arg(long)]
     force: bool,
+    /// Say what could make it fail, or slow, and change nothing; exit code 1 when something would
+    #[arg(long, conflicts_with = "force")]
+    check: bool,
+    /// With --check: write that as JSON, too; `-` for standard output instead
+    #[arg(long, value_name = "FILE", requires = "check")]
+    json: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
 }
@@ -30,6 +38,9 @@ pub struct Switchover {
 impl Switchover {
     /// Gives the order and says what came of it.
     pub fn run(self) -> Outcome {
+        if self.check {
+            return preflight::run(&self.server, self.to.as_deref(), self.budget_ms, self.json.as_deref());
+        }
         let body = body(&[
             ("to", self.to.map(Value::from)),
             ("budget_ms", self.budget_ms.map(Value::from)),

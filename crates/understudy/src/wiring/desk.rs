@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use health::server::Answerer;
-use manager::{Handles, Journal, Orders};
+use manager::{DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, PreflightWish};
 use proxy::Busy;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use topology::NodeId;
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
+use topology::preflight::{Immovable, Report};
 use topology::view::ClusterView;
 use web::{Cluster, Control, Health, Standing};
 
@@ -34,6 +36,7 @@ pub struct Desk {
     /// Of the port for reads.
     reads: Option<proxy::StatsReader>,
     health: Answerer,
+    preflight: Preflight,
 }
 
 impl Desk {
@@ -54,6 +57,7 @@ impl Desk {
             proxy,
             reads,
             health,
+            preflight: manager.preflight.clone(),
         }
     }
 
@@ -63,6 +67,39 @@ impl Desk {
 }
 
 impl Desk {
+    /// What could make a switchover fail, or slow; the nodes may take so long to answer.
+    async fn look_before(&self, to: Option<NodeId>, budget: Duration, within: Duration) -> Report {
+        let view = self.view();
+        let immovable: Vec<Immovable> = self
+            .proxy
+            .tied()
+            .into_iter()
+            .map(|session| Immovable {
+                who: format!("session {} of {} from {}", session.id, session.user, session.client),
+                node: session.node,
+                why: session.why,
+            })
+            .collect();
+        let stats = self.proxy.stats().await;
+        let on_writer = stats.lanes.iter().find(|lane| view.writer.as_ref() == Some(&lane.node));
+        let sessions = on_writer.map_or(0, |lane| lane.sessions);
+        let wish = PreflightWish { view: &view, to, budget, immovable: &immovable, sessions, within };
+        self.preflight.look(wish).await
+    }
+
+    /// Why a switchover is refused before it is begun. The brain refuses by itself what it knows.
+    async fn refusal(&self, order: &Order) -> Option<OrderRefused> {
+        let Order::Switchover { to, budget, force: false } = order else { return None };
+        // While there is no healthy writer, an order says who is to follow it: there is nothing to hand over.
+        let view = self.view();
+        let is_handed_over = view.nodes.iter().any(|node| node.writer && node.problem.is_none());
+        let report = match is_handed_over {
+            true => self.look_before(*to, *budget, DEADLINE_ORDERED).await,
+            false => return None,
+        };
+        Some(OrderRefused { code: "preflight", sentence: report.refusal()? })
+    }
+
     /// Gives the order, and looks meanwhile at what it waits for: the sessions that were last seen to keep a draining lane busy.
     async fn order_and_watch(&self, order: Order) -> (OrderReply, Vec<Busy>) {
         let mut reply = std::pin::pin!(self.orders.order(order));
@@ -103,6 +140,9 @@ impl Control for Desk {
 
     async fn order(&self, order: Order) -> OrderReply {
         let force = matches!(order, Order::Switchover { force: true, .. } | Order::Drain { force: true, .. });
+        if let Some(refused) = self.refusal(&order).await {
+            return Err(refused);
+        }
         let (reply, busy) = self.order_and_watch(order).await;
         match reply {
             Err(refused) if refused.code == "over_budget" && !busy.is_empty() => {
@@ -117,6 +157,10 @@ impl Control for Desk {
             }
             reply => reply,
         }
+    }
+
+    async fn preflight(&self, to: Option<NodeId>, budget: Duration) -> Report {
+        self.look_before(to, budget, DEADLINE_ASKED).await
     }
 
     fn standing(&self) -> Standing {

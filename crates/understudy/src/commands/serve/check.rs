@@ -92,7 +92,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
         match facts.said {
             Err(why) => tried.wrong_world(&format!("{place}: {why}")),
             Ok(said) if !said.wsrep_on => tried.wrong_world(&format!(
-                "{place}: it is reached and is no Galera node (wsrep_on is OFF): set wsrep_on=ON there, or take it out of the configuration"
+                "{place}: it is reached and is no Galera node (wsrep_on is OFF): set wsrep_on=ON there, or take it out of the configuration, or set cluster.kind = \"replication\" for a primary and its replicas"
             )),
             Ok(said) => {
                 ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));

@@ -13,21 +13,6 @@ use crate::settings::Settings;
 /// One statement, or a connection, may take this long.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The rights that the monitor account needs anywhere, as SHOW GRANTS spells them, and what each is for.
-const RIGHTS: &[(&str, &str)] = &[
-    ("REPLICATION SLAVE ADMIN", "letting a replica follow another primary"),
-    ("REPLICATION MASTER ADMIN", "having a new primary wait for its replicas (semi-sync)"),
-    ("READ_ONLY ADMIN", "making a server read only, or writable"),
-    ("RELOAD", "letting a new primary forget its source"),
-    ("PROCESS", "finding commits that keep a server from becoming read only"),
-    ("CONNECTION ADMIN", "ending them, and logging in where clients have used up max_connections"),
-    ("TRIGGER", "knowing which tables have no transactions"),
-    ("EXECUTE", "knowing which stored functions may write"),
-];
-
-/// Of these an account needs fewer that gives no orders.
-const RIGHTS_TO_LOOK: &[&str] = &["CONNECTION ADMIN", "TRIGGER", "EXECUTE"];
-
 /// What one says.
 pub struct Server {
     /// `@@version`.
@@ -36,6 +21,10 @@ pub struct Server {
     pub role: String,
     /// What must be put right, one sentence each.
     pub wrong: Vec<String>,
+    /// What it said of itself, when it could be asked.
+    status: Option<ReplicationStatus>,
+    /// Of each source that is connected, the address by which the server knows it, and its server_id.
+    sources: Vec<(String, u32)>,
 }
 
 /// Asks every node, at the same time. `account`: what replicas log in with; `None`: no orders are given.
@@ -63,7 +52,52 @@ pub async fn all(
             Err(e) => Err(format!("the question broke off: {e}")),
         });
     }
+    tell_faults(settings, &mut answers);
     answers
+}
+
+/// What speaks against the servers together.
+fn tell_faults(settings: &Settings, answers: &mut [Result<Server, String>]) {
+    let known: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok()).collect();
+    let server_id = |server: &Server| server.status.as_ref().map(|status| status.server_id);
+    // A replica may know its source by another name: the source's server_id tells which it is.
+    let configured = |id: u32| {
+        let mut of_this_id = known
+            .iter()
+            .zip(&settings.nodes)
+            .filter(|(server, _)| server.is_some_and(|server| server_id(server) == Some(id)));
+        let (_, node) = of_this_id.next()?;
+        of_this_id.next().is_none().then(|| node.address.clone())
+    };
+    let statuses: Vec<Option<ReplicationStatus>> = known
+        .iter()
+        .map(|server| {
+            let server = server.as_ref()?;
+            let mut status = server.status.clone()?;
+            for channel in &mut status.channels {
+                let source = server.sources.iter().find(|(name, _)| *name == channel.source);
+                if let Some(address) = source.and_then(|(_, id)| configured(*id)) {
+                    channel.source = address;
+                }
+            }
+            Some(status)
+        })
+        .collect();
+    let servers: Vec<_> = settings
+        .nodes
+        .iter()
+        .zip(&statuses)
+        .map(|(node, status)| replication::setup::Server {
+            name: &node.name,
+            address: &node.address,
+            status: status.as_ref(),
+        })
+        .collect();
+    for (answer, faults) in answers.iter_mut().zip(replication::setup::faults(&servers)) {
+        if let Ok(server) = answer {
+            server.wrong.extend(faults);
+        }
+    }
 }
 
 async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result<Server, LinkError> {
@@ -71,7 +105,13 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
     if Flavor::of(&version) != Flavor::MariaDb {
         let wrong = vec!["cluster.kind = \"replication\" runs MariaDB only, and this is not".to_owned()];
-        return Ok(Server { version, role: "not asked further".into(), wrong });
+        return Ok(Server {
+            version,
+            role: "not asked further".into(),
+            wrong,
+            status: None,
+            sources: vec![],
+        });
     }
     let variables = link.query(sql::VARIABLES, DEADLINE).await?;
     let status = link.query(sql::STATUS, DEADLINE).await?;
@@ -87,9 +127,16 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         }
         Err(other) => return Err(other),
     };
-    let channels = (0..channels.len())
-        .map(|row| replication::channel(|name| channels.text(row, channels.column(name)?)))
+    let (rows, value) = (0..channels.len(), |row, name: &str| channels.text(row, channels.column(name)?));
+    let sources = rows
+        .clone()
+        .filter_map(|row| Some((row, value(row, "Master_Server_Id")?.parse().ok()?)))
+        .map(|(row, id)| (replication::channel(|name| value(row, name)), id))
+        .filter(|(channel, _)| channel.io_running)
+        .map(|(channel, id)| (channel.source, id))
         .collect();
+    let channels = rows.map(|row| replication::channel(|name| value(row, name))).collect();
+    let may_tell_sources = wrong.is_empty();
     let status =
         replication::status::read(|name| variables.value_of(name), |name| status.value_of(name), channels);
     wrong.extend(settings_wrong(&status, replicas.is_some()));
@@ -107,7 +154,8 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
             replicas.user, replicas.user, replicas.user
         ));
     }
-    Ok(Server { version, role: role(&status), wrong })
+    let role = role(&status);
+    Ok(Server { version, role, wrong, status: may_tell_sources.then_some(status), sources })
 }
 
 fn lacks(missing: &[String], monitor: &Login) -> String {
@@ -122,7 +170,7 @@ fn lacks(missing: &[String], monitor: &Login) -> String {
 fn settings_wrong(status: &ReplicationStatus, gives_orders: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     if status.galera {
-        wrong.push("it is a Galera node (wsrep_on is ON), and cluster.kind is \"replication\"".to_owned());
+        wrong.push("it is a Galera node (wsrep_on is ON), and cluster.kind is \"replication\": set \"galera\", or take it out of the configuration".to_owned());
     }
     if !gives_orders {
         return wrong;
@@ -145,19 +193,7 @@ fn settings_wrong(status: &ReplicationStatus, gives_orders: bool) -> Vec<String>
 
 /// What the monitor account lacks, one sentence each. `gives_orders`: it moves the primary.
 pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<String>, LinkError> {
-    let grants = link.query("SHOW GRANTS", DEADLINE).await?;
-    let global: Vec<String> = (0..grants.len())
-        .filter_map(|row| grants.text(row, 0))
-        .filter(|grant| grant.contains(" ON *.* "))
-        .map(str::to_ascii_uppercase)
-        .collect();
-    let may = |right: &str| global.iter().any(|grant| grant.contains(right));
-    let mut missing = Vec::new();
-    if !may("ALL PRIVILEGES") {
-        let is_needed = |right: &str| gives_orders || RIGHTS_TO_LOOK.contains(&right);
-        let lacked = RIGHTS.iter().filter(|(right, _)| is_needed(right) && !may(right));
-        missing.extend(lacked.map(|(right, why)| format!("{right} ON *.*: it is needed for {why}")));
-    }
+    let mut missing = manager::rights::lacking(link, gives_orders, DEADLINE).await?;
     match link.query("SELECT COUNT(*) FROM mysql.global_priv", DEADLINE).await {
         Ok(_) => {}
         Err(LinkError::Rejected { .. }) => {

@@ -1,0 +1,128 @@
+//! Asks the nodes what is looked at before a switchover, each on a link of its own, all at the same time, under one deadline. It only reads;
+//! what the answers mean [`topology::preflight`] says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Rows};
+use protocol::gtid::{Family, Position};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use topology::NodeId;
+use topology::kind::Kind;
+use topology::preflight::said::{self, Session};
+use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, sql};
+use topology::view::ClusterView;
+
+/// Before a switchover that was ordered, the nodes have so long to answer; who does not is told of, and the order goes on.
+pub const DEADLINE_ORDERED: Duration = Duration::from_millis(500);
+/// When somebody only wants to look.
+pub const DEADLINE_ASKED: Duration = Duration::from_secs(5);
+
+/// Looks before a switchover.
+#[derive(Clone)]
+pub struct Preflight {
+    nodes: Arc<[(String, String)]>,
+    login: Login,
+    kind: Kind,
+}
+
+/// What is to be looked at.
+pub struct Wish<'a> {
+    /// What the brain holds true.
+    pub view: &'a ClusterView,
+    /// The new writer; `None`: whom the election would choose.
+    pub to: Option<NodeId>,
+    /// How long running transactions may take to end.
+    pub budget: Duration,
+    /// Sessions that cannot move.
+    pub immovable: &'a [Immovable],
+    /// Sessions that clients have on the writer through Understudy.
+    pub sessions: u32,
+    /// How long the nodes may take to answer.
+    pub within: Duration,
+}
+
+impl Preflight {
+    pub(crate) fn new(settings: &topology::settings::Settings, login: Login) -> Self {
+        let nodes = settings.nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect();
+        Self { nodes, login, kind: settings.kind }
+    }
+
+    /// Asks, and judges.
+    pub async fn look(&self, wish: Wish<'_>) -> Report {
+        let Wish { view, to, budget, immovable, sessions, within } = wish;
+        let to_name = to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
+        let to_name = to_name.or(view.candidate.as_deref());
+        let mut tasks = JoinSet::new();
+        for (place, (name, address)) in self.nodes.iter().enumerate() {
+            // Who is known not to answer is not waited for.
+            if view.nodes.get(place).is_none_or(|node| !node.linked || node.misses > 0) {
+                continue;
+            }
+            let with_binlogs = self.kind == Kind::Replication && to_name == Some(name.as_str());
+            let (address, login) = (address.clone(), self.login.clone());
+            tasks.spawn(async move { (place, ask(&address, &login, with_binlogs, within).await) });
+        }
+        let mut said: Vec<Said> = self.nodes.iter().map(|_| Said::NotAsked).collect();
+        while let Some(done) = tasks.join_next().await {
+            if let Ok((place, answer)) = done
+                && let Some(slot) = said.get_mut(place)
+            {
+                *slot = answer;
+            }
+        }
+        preflight::judge(&Inputs { view, kind: self.kind, to, budget, said: &said, immovable, sessions })
+    }
+}
+
+async fn ask(address: &str, login: &Login, with_binlogs: bool, within: Duration) -> Said {
+    let late = || Said::Failed { why: format!("no answer within {:.1} s", within.as_secs_f64()), late: true };
+    match timeout(within, read(address, login, with_binlogs, within)).await {
+        Err(_) | Ok(Err(LinkError::TimedOut { .. })) => late(),
+        Ok(Err(error)) => Said::Failed { why: error.to_string(), late: false },
+        Ok(Ok(server)) => Said::Server(Box::new(server)),
+    }
+}
+
+async fn read(
+    address: &str,
+    login: &Login,
+    with_binlogs: bool,
+    within: Duration,
+) -> Result<Server, LinkError> {
+    let mut link = Link::connect(address, login, within).await?;
+    let variables = link.query(sql::VARIABLES, within).await?;
+    // Without PROCESS it sees its own sessions only, or is refused: what is not shown is not judged.
+    let sessions = match link.query(sql::SESSIONS, within).await {
+        Ok(rows) => sessions(&rows),
+        Err(LinkError::Rejected { .. }) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let mut server = said::read(&link.greeting.version.clone(), |name| variables.value_of(name), sessions);
+    if with_binlogs {
+        server.purged = purged(&mut link, within).await?;
+    }
+    link.quit();
+    Ok(server)
+}
+
+fn sessions(rows: &Rows) -> Vec<Session> {
+    (0..rows.len()).map(|row| said::session(|name| rows.text(row, rows.column(name)?))).collect()
+}
+
+/// Up to where its purged binlogs reach; `None` when it may not be asked.
+async fn purged(link: &mut Link, within: Duration) -> Result<Option<Position>, LinkError> {
+    let binlogs = match link.query(sql::BINLOGS, within).await {
+        Ok(binlogs) => binlogs,
+        Err(LinkError::Rejected { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(begins) = binlogs.text(0, 0).and_then(sql::begins_at) else { return Ok(None) };
+    let rows = match link.query(&begins, within).await {
+        Ok(rows) => rows,
+        Err(LinkError::Rejected { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(rows.text(0, 0).and_then(|text| Position::parse(Family::MariaDb, text).ok()))
+}

@@ -1,0 +1,214 @@
+//! What is looked at in either kind of cluster: the node itself, what runs on the writer, and who cannot leave it.
+
+use super::Verdict::{Fails, Note, Slow};
+use super::said::{Said, Session};
+use super::sight::{Found, Look, Peer, Rule, Sight, look};
+use crate::finding::Serves;
+
+/// A transaction, a lock or a change of a table that is older than this is told of.
+const OLD_S: u64 = 1;
+/// Sessions that a sentence names.
+const NAMED_MAX: usize = 3;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule { check: "writer", look: writer },
+    Rule { check: "node", look: node },
+    Rule { check: "answers", look: answers },
+    Rule { check: "transactions", look: transactions },
+    Rule { check: "locks", look: locks },
+    Rule { check: "table_changes", look: table_changes },
+    Rule { check: "sessions", look: sessions },
+    Rule { check: "connections", look: connections },
+];
+
+fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let from = sight.from;
+    let found = (!from.is_well()).then(|| {
+        from.found(Fails, format!("is not healthy: {}", from.view.reason), "see `understudy status`")
+    });
+    look(found.into_iter().collect(), from, "writes, and is healthy")
+}
+
+/// What speaks against the new writer and has no row of its own.
+fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let to = sight.to;
+    let view = to.view;
+    let has_own_row = view.problem.is_some_and(super::replication::is_word) && to.replication().is_some();
+    if has_own_row && view.doubt.is_none() && view.linked {
+        return None;
+    }
+    let is_electable = view.serves == Serves::Well && view.doubt.is_none() && view.linked && view.misses == 0;
+    let found = (!is_electable).then(|| {
+        let state = view.state.word();
+        to.found(
+            Fails,
+            format!("cannot become the writer: it is {state}: {}", view.reason),
+            "see `understudy status`",
+        )
+    });
+    look(found.into_iter().collect(), to, format!("may become the writer: {}", view.reason))
+}
+
+fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let both = [sight.from, sight.to];
+    let found = both.iter().filter_map(|peer| match peer.said {
+        Said::NotAsked | Said::Server(_) => None,
+        Said::Failed { why, late: true } => Some(peer.found(
+            Slow,
+            format!("is slow to answer a new connection: {why}"),
+            "look at the load of that server and of the network",
+        )),
+        Said::Failed { why, late: false } => Some(peer.found(
+            Fails,
+            format!("does not answer the monitor account on a new connection: {why}"),
+            "see `understudy serve --check`",
+        )),
+    });
+    let found: Vec<Found> = found.collect();
+    both.iter().any(|peer| !matches!(peer.said, Said::NotAsked)).then_some(())?;
+    look(found, sight.to, "answers on a new connection, and so does the writer")
+}
+
+/// The first of them in words, and how many more there are.
+fn named(sessions: &[&Session], what: impl Fn(&Session) -> String) -> String {
+    let mut named: Vec<String> = sessions.iter().take(NAMED_MAX).map(|session| what(session)).collect();
+    if sessions.len() > NAMED_MAX {
+        named.push(format!("{} more", sessions.len() - NAMED_MAX));
+    }
+    named.join("; ")
+}
+
+fn statement(session: &Session) -> String {
+    if session.statement.is_empty() { String::new() } else { format!(": {}", session.statement) }
+}
+
+fn transactions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let server = sight.from.server()?;
+    let open_s = |session: &&Session| session.transaction_s.unwrap_or(0);
+    let mut old: Vec<&Session> =
+        server.sessions.iter().filter(|session| !session.is_internal() && open_s(session) >= OLD_S).collect();
+    old.sort_by_key(|session| std::cmp::Reverse(open_s(session)));
+    let found = old.first().map(|oldest| {
+        let budget = sight.budget.as_secs_f64();
+        let names = named(&old, |session| {
+            format!("{}, open for {} s{}", session.who(), open_s(&session), statement(session))
+        });
+        let chance = if open_s(oldest) as f64 >= budget { ", and has been longer than that already" } else { "" };
+        let text = format!(
+            "has transactions that have been open for a while: {names}; a switchover waits for those of its own clients up to the budget \
+             ({budget:.1} s){chance}, then it is undone"
+        );
+        sight.from.found(Slow, text, format!("end them (KILL {} on {}), wait, or raise --budget-ms", oldest.id, sight.from.name()))
+    });
+    look(found.into_iter().collect(), sight.from, "has no transaction that has been open for a second")
+}
+
+/// A lock that keeps every statement that writes from going on.
+fn is_global(session: &Session) -> bool {
+    ["Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock"]
+        .iter()
+        .any(|state| session.state.starts_with(state))
+}
+
+fn locks<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let server = sight.from.server()?;
+    let waits = |session: &&Session| {
+        session.state.starts_with("Waiting for")
+            && session.state.ends_with("lock")
+            && session.state_s >= OLD_S
+    };
+    let waiting: Vec<&Session> = server.sessions.iter().filter(waits).collect();
+    let (global, others): (Vec<&Session>, Vec<&Session>) =
+        waiting.into_iter().partition(|session| is_global(session));
+    let name =
+        |session: &Session| format!("{}, for {} s{}", session.who(), session.state_s, statement(session));
+    let holder = "find who holds it: SHOW PROCESSLIST, or information_schema.METADATA_LOCK_INFO with the plugin metadata_lock_info";
+    let mut found = Vec::new();
+    if !global.is_empty() {
+        let text = format!(
+            "holds up every write: FLUSH TABLES WITH READ LOCK, or a backup; there wait {}",
+            named(&global, name)
+        );
+        found.push(sight.from.found(Fails, text, holder));
+    }
+    if !others.is_empty() {
+        let text = format!("has statements that wait for a locked table: {}", named(&others, name));
+        found.push(sight.from.found(Slow, text, holder));
+    }
+    look(found, sight.from, "has no statement that waits for a lock")
+}
+
+fn is_table_change(session: &Session) -> bool {
+    let first = session.statement.split(' ').next().unwrap_or_default();
+    ["ALTER", "CREATE", "DROP", "OPTIMIZE", "RENAME", "TRUNCATE"]
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word))
+}
+
+fn table_changes<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let mut found = Vec::new();
+    for (peer, whose) in [(sight.from, "runs"), (sight.to, "applies")] {
+        let Some(server) = peer.server() else { continue };
+        let long = |session: &&Session| is_table_change(session) && session.state_s >= OLD_S;
+        let changing: Vec<&Session> = server.sessions.iter().filter(long).collect();
+        if changing.is_empty() {
+            continue;
+        }
+        let names = named(&changing, |session| {
+            format!("{}, for {} s{}", session.who(), session.state_s, statement(session))
+        });
+        let text = format!("{whose} a change of a table: {names}; what comes after it waits");
+        found.push(peer.found(Slow, text, "wait until it has ended"));
+    }
+    sight.from.server()?;
+    look(found, sight.from, "changes no table, and neither does the new writer")
+}
+
+fn sessions<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let count = sight.immovable.len();
+    let mut named: Vec<String> = sight
+        .immovable
+        .iter()
+        .take(NAMED_MAX)
+        .map(|session| format!("{}: {}", session.who, session.why))
+        .collect();
+    if count > NAMED_MAX {
+        named.push(format!("{} more", count - NAMED_MAX));
+    }
+    let found = (count > 0).then(|| {
+        let plural = if count == 1 { "session" } else { "sessions" };
+        let text = format!(
+            "has {count} {plural} that cannot move and would end with error 9104: {}",
+            named.join("; ")
+        );
+        sight.from.found(Note, text, "have those clients let go of it, or expect that they connect anew")
+    });
+    let through = sight.sessions;
+    look(
+        found.into_iter().collect(),
+        sight.from,
+        format!("has {through} sessions through Understudy, and all can move"),
+    )
+}
+
+fn connections<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let most = sight.to.server()?.connections_max?;
+    let has = threads(sight.to)?;
+    let (carries, come) = (threads(sight.from)?, sight.sessions);
+    let to = sight.to;
+    let remedy = format!("SET GLOBAL max_connections on {}, and in its my.cnf", to.name());
+    let mut found = Vec::new();
+    if has.saturating_add(come) > most {
+        let text = format!("takes {most} connections and has {has}: the writer's {come} sessions do not fit");
+        found.push(to.found(Fails, text, remedy));
+    } else if carries > most {
+        let text = format!("takes {most} connections, and the writer carries {carries} now");
+        found.push(to.found(Fails, text, remedy));
+    }
+    look(found, to, format!("takes {most} connections and has {has}; the writer carries {carries}"))
+}
+
+fn threads(peer: Peer) -> Option<u32> {
+    let replication = peer.replication().map(|status| status.threads_connected);
+    replication.or_else(|| peer.galera().map(|status| status.threads_connected))
+}

@@ -1,0 +1,86 @@
+//! What is looked at in a Galera cluster beside what is looked at in any.
+
+use super::Verdict::{Note, Slow};
+use super::sight::{Found, Look, Rule, Sight, look};
+
+/// Writesets that are applied in a moment.
+const QUEUE_SHORT: u64 = 100;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule { check: "queue", look: queue },
+    Rule { check: "flow_control", look: flow_control },
+    Rule { check: "isolation", look: isolation },
+    Rule { check: "writesets", look: writesets },
+    Rule { check: "osu_method", look: osu_method },
+];
+
+fn queue<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let queue = sight.to.galera()?.recv_queue;
+    let found = (queue > QUEUE_SHORT).then(|| {
+        let text = format!("has {queue} writesets still to apply, which the switchover waits for");
+        sight.to.found(Slow, text, "wait until wsrep_local_recv_queue has gone down")
+    });
+    look(found.into_iter().collect(), sight.to, format!("has {queue} writesets still to apply"))
+}
+
+fn flow_control<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let peers = std::iter::once(sight.from).chain([sight.to]).chain(sight.others.iter().copied());
+    let found: Vec<Found> = peers
+        .filter(|peer| peer.galera().is_some_and(|status| status.flow_control_active))
+        .map(|peer| {
+            let text = "takes part in flow control: the whole group's writes are slowed down";
+            peer.found(Slow, text, "find the node that cannot keep up: wsrep_local_recv_queue on each")
+        })
+        .collect();
+    sight.to.galera()?;
+    look(found, sight.to, "is not under flow control, nor is any other")
+}
+
+/// Seen on MariaDB 10.11: a replicated change of a table that is stuck for minutes, while the node says Synced.
+fn isolation<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let sessions = &sight.to.server()?.sessions;
+    let stuck = sessions.iter().find(|session| session.state.starts_with("Waiting to execute in isolation"));
+    let found = stuck.map(|session| {
+        let text = format!(
+            "waits to execute a change of a table in isolation, for {} s (thread {}): nothing that comes after it is applied",
+            session.state_s, session.id
+        );
+        sight.to.found(Slow, text, "wait until it has ended, or choose another node")
+    });
+    look(found.into_iter().collect(), sight.to, "has no change of a table that waits for isolation")
+}
+
+fn writesets<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let (from, to) = (sight.from.server()?, sight.to.server()?);
+    // 0 is no limit.
+    let limit = |value: Option<u64>| value.map(|value| if value == 0 { u64::MAX } else { value });
+    let mut found = Vec::new();
+    for (name, before, after) in [
+        ("wsrep_max_ws_size", from.writeset_bytes_max, to.writeset_bytes_max),
+        ("wsrep_max_ws_rows", from.writeset_rows_max, to.writeset_rows_max),
+    ] {
+        if limit(after)? < limit(before)? {
+            let (before, after) = (before.unwrap_or(0), after.unwrap_or(0));
+            let text =
+                format!("has {name} = {after} where the writer has {before}: larger transactions fail there");
+            found.push(sight.to.found(
+                Note,
+                text,
+                format!("SET GLOBAL {name} = {before} there, and in my.cnf"),
+            ));
+        }
+    }
+    look(found, sight.to, "takes writesets as large as the writer's")
+}
+
+fn osu_method<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let before = sight.from.server()?.osu_method.as_deref()?;
+    let after = sight.to.server()?.osu_method.as_deref()?;
+    let found = (before != after).then(|| {
+        let text = format!(
+            "has wsrep_OSU_method = {after} where the writer has {before}: tables are changed otherwise"
+        );
+        sight.to.found(Note, text, format!("SET GLOBAL wsrep_OSU_method = '{before}' there"))
+    });
+    look(found.into_iter().collect(), sight.to, format!("changes tables as the writer does: {after}"))
+}

@@ -1,0 +1,183 @@
+//! What could make a switchover fail, or slow: every reason there is, as a table, before anything is changed.
+//!
+//! ```text
+//!   sql ──(the shell asks)──> said ──┐
+//!   what the brain holds true (view) ┼──> sight ──> rules of both kinds, of replication, of Galera ──> rows ──> report
+//!   sessions that cannot move ───────┘
+//! ```
+//!
+//! Enters: the brain's view, what each node said just now, and which sessions are tied to the writer. Leaves: one row for each thing that was
+//! looked at. A rule that cannot be judged, because a node did not say what it needs, gives no row; that a node did not answer is a row of
+//! its own.
+
+mod both;
+mod galera;
+mod replication;
+pub mod said;
+mod sight;
+pub mod sql;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+pub use self::said::{Said, Server};
+use self::sight::{Found, Rule, Sight};
+use crate::NodeId;
+use crate::kind::Kind;
+use crate::view::ClusterView;
+
+/// What a row comes to; the graver, the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Nothing speaks against it.
+    Ok,
+    /// It goes well, and somebody should know of something beside it.
+    Note,
+    /// It may take long, or be undone at the end of the budget.
+    Slow,
+    /// It is not tried without force.
+    Fails,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Row {
+    /// What was looked at; short and stable, for programs.
+    pub check: &'static str,
+    /// At which node.
+    pub node: String,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// What was found, to follow the node's name.
+    pub sentence: String,
+    /// What to do about it; empty when there is nothing to do.
+    pub remedy: String,
+}
+
+/// A session that is tied to its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Immovable {
+    /// Its node's name.
+    pub node: String,
+    /// Who it is, for people.
+    pub who: String,
+    /// What ties it.
+    pub why: String,
+}
+
+/// All that is known before a switchover.
+pub struct Inputs<'a> {
+    /// What the brain holds true.
+    pub view: &'a ClusterView,
+    /// What kind of cluster it is.
+    pub kind: Kind,
+    /// The new writer; `None`: whom the election would choose.
+    pub to: Option<NodeId>,
+    /// How long running transactions may take to end.
+    pub budget: Duration,
+    /// What each node said just now, in the configuration's order.
+    pub said: &'a [Said],
+    /// Sessions that cannot move.
+    pub immovable: &'a [Immovable],
+    /// Sessions that clients have on the writer through Understudy.
+    pub sessions: u32,
+}
+
+/// The table.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Report {
+    /// The writer now.
+    pub from: Option<String>,
+    /// The writer to be.
+    pub to: Option<String>,
+    /// Whether any row says that it fails.
+    pub fails: bool,
+    /// In the order in which they were looked at.
+    pub rows: Vec<Row>,
+}
+
+/// Judges.
+pub fn judge(inputs: &Inputs) -> Report {
+    let view = inputs.view;
+    let name = |id: NodeId| view.nodes.get(usize::from(id.0)).map(|node| node.name.clone());
+    let to = inputs.to.and_then(name).or_else(|| view.candidate.clone());
+    let mut rows = Vec::new();
+    match sight::of(inputs, to.as_deref()) {
+        Ok(sight) => {
+            apply(both::RULES, &sight, &mut rows);
+            match inputs.kind {
+                Kind::Replication => {
+                    replication::words(&sight, &mut rows);
+                    apply(replication::RULES, &sight, &mut rows);
+                }
+                Kind::Galera => apply(galera::RULES, &sight, &mut rows),
+            }
+        }
+        Err(row) => rows.push(row),
+    }
+    let fails = rows.iter().any(|row| row.verdict == Verdict::Fails);
+    Report { from: view.writer.clone(), to, fails, rows }
+}
+
+fn apply(rules: &[Rule], sight: &Sight, rows: &mut Vec<Row>) {
+    for rule in rules {
+        match (rule.look)(sight) {
+            None => {}
+            Some(Ok((node, sentence))) => rows.push(Row {
+                check: rule.check,
+                node: node.to_owned(),
+                verdict: Verdict::Ok,
+                sentence,
+                remedy: String::new(),
+            }),
+            Some(Err(found)) => rows.extend(found.into_iter().map(|found| found.row(rule.check))),
+        }
+    }
+}
+
+impl Verdict {
+    /// As tables show it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Slow => "slow",
+            Self::Fails => "fails",
+        }
+    }
+}
+
+impl Found {
+    fn row(self, check: &'static str) -> Row {
+        let Self { node, verdict, sentence, remedy } = self;
+        Row { check, node, verdict, sentence, remedy }
+    }
+}
+
+/// What the brain refuses by itself, in its own words.
+const REFUSED_ANYWAY: &[&str] = &["node", "writer"];
+
+impl Report {
+    /// Why an order is refused by this table, in one sentence; `None` when it is not.
+    pub fn refusal(&self) -> Option<String> {
+        let failing: Vec<&Row> = self
+            .rows
+            .iter()
+            .filter(|row| row.verdict == Verdict::Fails && !REFUSED_ANYWAY.contains(&row.check))
+            .collect();
+        let first = failing.first()?;
+        let mut text = format!("{} {}", first.node, first.sentence);
+        if !first.remedy.is_empty() {
+            let _ = write!(text, "; {}", first.remedy);
+        }
+        if failing.len() > 1 {
+            let _ = write!(text, "; and {} more", failing.len() - 1);
+        }
+        text.push_str("; see `understudy switchover --check`; nothing was changed, and --force does not ask");
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What a node says when it is asked before a switchover. A value that is not said, or not understood, stays unsaid.
+
+use protocol::gtid::{Family, Position};
+
+/// What came of asking a node.
+#[derive(Clone, Debug, Default)]
+pub enum Said {
+    /// It was not asked: the brain knows that it does not answer.
+    #[default]
+    NotAsked,
+    /// It gave no answer. `late`: none in time, which a busy machine can bring about, too.
+    Failed {
+        /// What happened.
+        why: String,
+        /// No more than that it took too long.
+        late: bool,
+    },
+    /// This.
+    Server(Box<Server>),
+}
+
+/// What a server says.
+#[derive(Clone, Debug, Default)]
+pub struct Server {
+    /// Its greeting's version, as `10.11.19-MariaDB`.
+    pub version: String,
+    /// binlog_format.
+    pub binlog_format: Option<String>,
+    /// event_scheduler is ON.
+    pub events: Option<bool>,
+    /// max_connections.
+    pub connections_max: Option<u32>,
+    /// gtid_strict_mode.
+    pub strict: Option<bool>,
+    /// gtid_current_pos.
+    pub position: Option<Position>,
+    /// Up to where its purged binlogs reach; only of the new writer. `None`: it was not asked, or may not be.
+    pub purged: Option<Position>,
+    /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements.
+    pub waits: Option<bool>,
+    /// rpl_semi_sync_slave_enabled: as a replica it acknowledges.
+    pub acknowledges: Option<bool>,
+    /// rpl_semi_sync_master_timeout, in milliseconds.
+    pub acknowledge_timeout_ms: Option<u64>,
+    /// rpl_semi_sync_master_wait_point.
+    pub wait_point: Option<String>,
+    /// wsrep_max_ws_size, in bytes.
+    pub writeset_bytes_max: Option<u64>,
+    /// wsrep_max_ws_rows; 0 is no limit.
+    pub writeset_rows_max: Option<u64>,
+    /// wsrep_OSU_method.
+    pub osu_method: Option<String>,
+    /// Sessions that have a transaction open, wait, or change a table's structure.
+    pub sessions: Vec<Session>,
+}
+
+/// A session of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// Its thread's number, as KILL takes it.
+    pub id: u64,
+    /// Who.
+    pub user: String,
+    /// From where.
+    pub host: String,
+    /// What it does.
+    pub state: String,
+    /// The beginning of its statement.
+    pub statement: String,
+    /// For how long it has done that, in seconds.
+    pub state_s: u64,
+    /// How long its transaction has been open, in seconds.
+    pub transaction_s: Option<u64>,
+}
+
+/// Reads the answers to [`super::sql::VARIABLES`], by name, and to [`super::sql::SESSIONS`].
+pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions: Vec<Session>) -> Server {
+    let on = |name: &str| value(name).map(|value| value.eq_ignore_ascii_case("ON") || value == "1");
+    let text = |name: &str| value(name).map(str::to_owned);
+    Server {
+        version: version.trim_start_matches("5.5.5-").to_owned(),
+        binlog_format: text("binlog_format"),
+        events: on("event_scheduler"),
+        connections_max: value("max_connections").and_then(|value| value.parse().ok()),
+        strict: on("gtid_strict_mode"),
+        position: value("gtid_current_pos").and_then(position),
+        purged: None,
+        waits: on("rpl_semi_sync_master_enabled"),
+        acknowledges: on("rpl_semi_sync_slave_enabled"),
+        acknowledge_timeout_ms: value("rpl_semi_sync_master_timeout").and_then(|value| value.parse().ok()),
+        wait_point: text("rpl_semi_sync_master_wait_point"),
+        writeset_bytes_max: value("wsrep_max_ws_size").and_then(|value| value.parse().ok()),
+        writeset_rows_max: value("wsrep_max_ws_rows").and_then(|value| value.parse().ok()),
+        osu_method: text("wsrep_OSU_method"),
+        sessions,
+    }
+}
+
+/// Reads one row of [`super::sql::SESSIONS`]; `value` gives the value of a column.
+pub fn session<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Session {
+    let text = |name: &str| value(name).unwrap_or_default().to_owned();
+    let number = |name: &str| value(name).and_then(|value| value.parse().ok());
+    Session {
+        id: number("id").unwrap_or(0),
+        user: text("user"),
+        host: text("host"),
+        state: text("state"),
+        statement: text("info").split_whitespace().collect::<Vec<_>>().join(" "),
+        state_s: number("state_s").unwrap_or(0),
+        transaction_s: number("transaction_s"),
+    }
+}
+
+/// A position, as MariaDB says it.
+pub fn position(text: &str) -> Option<Position> {
+    Position::parse(Family::MariaDb, text).ok()
+}
+
+impl Session {
+    /// Whose it is.
+    pub fn who(&self) -> String {
+        format!("thread {} ({} from {})", self.id, self.user, self.host)
+    }
+
+    /// It applies what comes from elsewhere, or sends what is here: no client's.
+    pub fn is_internal(&self) -> bool {
+        self.user == "system user"
+    }
+}
+
+impl Server {
+    /// Major and minor number of its version.
+    pub fn series(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.version.split(['.', '-']);
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+}

@@ -1,0 +1,136 @@
+//! What a rule looks at, and how it says what it found.
+
+use std::time::Duration;
+
+use super::said::{Said, Server};
+use super::{Immovable, Inputs, Row, Verdict};
+use crate::finding::Serves;
+use crate::galera::GaleraStatus;
+use crate::replication::ReplicationStatus;
+use crate::status::Status;
+use crate::view::NodeView;
+
+/// A node.
+#[derive(Clone, Copy)]
+pub(super) struct Peer<'a> {
+    /// What the brain holds true of it.
+    pub view: &'a NodeView,
+    /// What it said just now.
+    pub said: &'a Said,
+}
+
+/// The whole picture.
+pub(super) struct Sight<'a> {
+    /// The writer now.
+    pub from: Peer<'a>,
+    /// The writer to be.
+    pub to: Peer<'a>,
+    /// Neither.
+    pub others: Vec<Peer<'a>>,
+    pub budget: Duration,
+    /// Of the writer.
+    pub immovable: Vec<&'a Immovable>,
+    /// Sessions through Understudy on the writer.
+    pub sessions: u32,
+}
+
+/// What speaks against it.
+pub(super) struct Found {
+    pub node: String,
+    pub verdict: Verdict,
+    pub sentence: String,
+    pub remedy: String,
+}
+
+/// What came of a look: where it was looked and what is well there; or what is not.
+pub(super) type Look<'a> = Result<(&'a str, String), Vec<Found>>;
+
+/// A thing that is looked at; `None`: it cannot be told.
+pub(super) struct Rule {
+    pub check: &'static str,
+    pub look: for<'a> fn(&'a Sight<'a>) -> Option<Look<'a>>,
+}
+
+static NOT_ASKED: Said = Said::NotAsked;
+
+/// The picture of a move to the node of that name; a row instead, when there is nothing to be looked at.
+pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>, Row> {
+    let view = inputs.view;
+    let peers: Vec<Peer> = view
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(place, view)| Peer { view, said: inputs.said.get(place).unwrap_or(&NOT_ASKED) })
+        .collect();
+    let named = |name: &str| peers.iter().copied().find(|peer| peer.view.name == name);
+    let none = |node: &str, sentence: String, remedy: &str| Row {
+        check: "writer",
+        node: node.to_owned(),
+        verdict: Verdict::Fails,
+        sentence,
+        remedy: remedy.to_owned(),
+    };
+    let Some(from) = view.writer.as_deref().and_then(named) else {
+        let why = view.hold_because.as_deref().unwrap_or("all nodes write");
+        return Err(none(
+            "-",
+            format!("has no writer that could be moved: {why}"),
+            "see `understudy status`",
+        ));
+    };
+    let Some(to) = to.and_then(named) else {
+        let others = view.nodes.iter().filter(|node| !node.writer);
+        let why: Vec<String> = others.map(|node| format!("{} {}", node.name, node.reason)).collect();
+        let text = format!("has no successor that could write: {}", why.join("; "));
+        return Err(none(&from.view.name, text, "see `understudy status`"));
+    };
+    if to.view.writer {
+        let text = "is the writer already: there is nothing to move".to_owned();
+        return Err(Row { verdict: Verdict::Note, ..none(&to.view.name, text, "") });
+    }
+    let others =
+        peers.iter().copied().filter(|peer| peer.view.id != from.view.id && peer.view.id != to.view.id);
+    Ok(Sight {
+        from,
+        to,
+        others: others.collect(),
+        budget: inputs.budget,
+        immovable: inputs.immovable.iter().filter(|session| session.node == from.view.name).collect(),
+        sessions: inputs.sessions,
+    })
+}
+
+impl<'a> Peer<'a> {
+    pub fn name(&self) -> &'a str {
+        &self.view.name
+    }
+
+    pub fn server(&self) -> Option<&'a Server> {
+        match self.said {
+            Said::Server(server) => Some(server),
+            Said::NotAsked | Said::Failed { .. } => None,
+        }
+    }
+
+    /// It answers, and is not in doubt.
+    pub fn is_well(&self) -> bool {
+        self.view.serves != Serves::No && self.view.doubt.is_none() && self.view.linked
+    }
+
+    pub fn replication(&self) -> Option<&'a ReplicationStatus> {
+        self.view.facts.as_ref().and_then(Status::replication)
+    }
+
+    pub fn galera(&self) -> Option<&'a GaleraStatus> {
+        self.view.facts.as_ref().and_then(Status::galera)
+    }
+
+    pub fn found(&self, verdict: Verdict, sentence: impl Into<String>, remedy: impl Into<String>) -> Found {
+        Found { node: self.name().to_owned(), verdict, sentence: sentence.into(), remedy: remedy.into() }
+    }
+}
+
+/// What a rule found, or that all is well at `peer`.
+pub(super) fn look(found: Vec<Found>, peer: Peer<'_>, well: impl Into<String>) -> Option<Look<'_>> {
+    Some(if found.is_empty() { Ok((&peer.view.name, well.into())) } else { Err(found) })
+}

@@ -1,0 +1,41 @@
+//! What a node is asked before a switchover; it only reads. The same for both kinds of cluster: what a server does not know it leaves out.
+//!
+//! Pure text: the shell sends it, and every answer is read by name.
+
+/// Rows of name and value.
+pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format','event_scheduler','max_connections',\
+    'gtid_current_pos','gtid_strict_mode','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
+    'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_point','wsrep_max_ws_rows','wsrep_max_ws_size','wsrep_OSU_method')";
+
+/// The sessions that have a transaction open, wait for a lock, or change a table's structure; the most, as an answer has its limits.
+/// Sessions of others are shown only with PROCESS. `trx_started` has whole seconds. INNODB_TRX shows the
+/// same again as long as anybody reads it more often than every 0.1 s (seen on MariaDB 10.11).
+pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p.STATE AS state, LEFT(p.INFO, 80) AS info, \
+    ROUND(p.TIME_MS / 1000) AS state_s, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()) AS transaction_s \
+    FROM information_schema.PROCESSLIST p LEFT JOIN information_schema.INNODB_TRX t ON t.trx_mysql_thread_id = p.ID \
+    WHERE p.ID <> CONNECTION_ID() AND (t.trx_id IS NOT NULL OR p.STATE LIKE 'Waiting for%lock%' \
+    OR p.STATE LIKE 'Waiting to execute in isolation%' \
+    OR p.INFO REGEXP '^[[:space:]]*(ALTER|CREATE|DROP|OPTIMIZE|RENAME|TRUNCATE)[[:space:]]') \
+    ORDER BY GREATEST(IFNULL(transaction_s, 0), state_s) DESC LIMIT 200";
+
+/// The binlogs that are there, the oldest first. Needs BINLOG MONITOR.
+pub const BINLOGS: &str = "SHOW BINARY LOGS";
+
+/// Up to where the binlogs before that one reach: who lacks any of it cannot follow any more. `None` when it is no name of a file.
+pub fn begins_at(binlog: &str) -> Option<String> {
+    let sane = !binlog.is_empty()
+        && binlog.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+    sane.then(|| format!("SELECT BINLOG_GTID_POS('{binlog}', 4)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_name_is_asked_for() {
+        assert_eq!(begins_at("binlog.000003").as_deref(), Some("SELECT BINLOG_GTID_POS('binlog.000003', 4)"));
+        assert_eq!(begins_at("x', 4); DROP"), None);
+        assert_eq!(begins_at(""), None);
+    }
+}

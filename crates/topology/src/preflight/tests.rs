@@ -1,0 +1,378 @@
+//! One change of a healthy cluster for each rule, and what its row says.
+
+use super::said::Session;
+use super::*;
+use crate::finding::{NodeState, Serves};
+use crate::galera::GaleraStatus;
+use crate::replication::{Channel, ReplicationStatus};
+use crate::routes::LaneState;
+use crate::settings::Writers;
+use crate::status::Status;
+use crate::view::{Gate, NodeView};
+use crate::{Term, reads};
+
+/// Everything a test may change.
+struct World {
+    kind: Kind,
+    view: ClusterView,
+    said: Vec<Said>,
+    immovable: Vec<Immovable>,
+    budget: Duration,
+    to: Option<NodeId>,
+}
+
+fn node(place: u8, facts: Status) -> NodeView {
+    NodeView {
+        id: NodeId(place),
+        name: format!("db{}", place + 1),
+        address: format!("h{}:3306", place + 1),
+        state: NodeState::Synced,
+        reason: "well".into(),
+        serves: Serves::Well,
+        problem: None,
+        doubt: None,
+        others: None,
+        since_ms: 0,
+        lane: if place == 0 { LaneState::Open } else { LaneState::Shut },
+        epoch: 0,
+        links_gone: true,
+        sessions_max: None,
+        writer: place == 0,
+        priority: 0,
+        linked: true,
+        misses: 0,
+        answered_ms_ago: Some(0),
+        reads: reads::View { lane: None, epoch: 0, age_ms: None, age_max_ms: 0, why: None },
+        advice: vec![],
+        stuck: None,
+        facts: Some(facts),
+    }
+}
+
+fn server() -> Server {
+    Server {
+        version: "10.11.19-MariaDB".into(),
+        binlog_format: Some("ROW".into()),
+        events: Some(true),
+        connections_max: Some(100),
+        strict: Some(true),
+        position: said::position("0-1-50"),
+        purged: said::position("0-1-20"),
+        waits: Some(true),
+        acknowledges: Some(true),
+        acknowledge_timeout_ms: Some(3_600_000),
+        wait_point: Some("AFTER_SYNC".into()),
+        writeset_bytes_max: Some(2_147_483_647),
+        writeset_rows_max: Some(0),
+        osu_method: Some("TOI".into()),
+        sessions: vec![],
+    }
+}
+
+fn world(kind: Kind) -> World {
+    let facts = |place: u8| -> Status {
+        let channel = Channel {
+            source: "h1:3306".into(),
+            io_running: true,
+            sql_running: true,
+            by_gtid: true,
+            lag_s: Some(0),
+            ..Channel::default()
+        };
+        match kind {
+            Kind::Galera => GaleraStatus { threads_connected: 10, ..GaleraStatus::default() }.into(),
+            Kind::Replication => ReplicationStatus {
+                read_only: place > 0,
+                log_bin: true,
+                log_replica_updates: true,
+                gtid_strict_mode: true,
+                binlog_format: "ROW".into(),
+                position: said::position("0-1-50"),
+                channels: if place == 0 { vec![] } else { vec![channel] },
+                threads_connected: 10,
+                ..ReplicationStatus::default()
+            }
+            .into(),
+        }
+    };
+    World {
+        kind,
+        view: ClusterView {
+            cluster: "shop".into(),
+            writers: Writers::One,
+            term: Term(1),
+            version: 1,
+            writer: Some("db1".into()),
+            candidate: Some("db2".into()),
+            gate: Gate::Open,
+            hold_because: None,
+            order: None,
+            nodes: (0..3).map(|place| node(place, facts(place))).collect(),
+            decisions: vec![],
+            now_ms: 0,
+            started_unix_ms: 0,
+        },
+        said: (0..3).map(|_| Said::Server(Box::new(server()))).collect(),
+        immovable: vec![],
+        budget: Duration::from_secs(5),
+        to: None,
+    }
+}
+
+impl World {
+    fn judge(&self) -> Report {
+        judge(&Inputs {
+            view: &self.view,
+            kind: self.kind,
+            to: self.to,
+            budget: self.budget,
+            said: &self.said,
+            immovable: &self.immovable,
+            sessions: 7,
+        })
+    }
+
+    fn server(&mut self, place: usize) -> &mut Server {
+        match &mut self.said[place] {
+            Said::Server(server) => server,
+            _ => panic!("it said nothing"),
+        }
+    }
+
+    fn replica(&mut self, place: usize) -> &mut ReplicationStatus {
+        match &mut self.view.nodes[place].facts {
+            Some(Status::Replication(status)) => status,
+            _ => panic!("it is no replica"),
+        }
+    }
+
+    fn member(&mut self, place: usize) -> &mut GaleraStatus {
+        match &mut self.view.nodes[place].facts {
+            Some(Status::Galera(status)) => status,
+            _ => panic!("it is no member"),
+        }
+    }
+}
+
+/// The rows that are not ok after `change`: check, node, verdict.
+fn found(kind: Kind, change: impl FnOnce(&mut World)) -> Vec<(&'static str, String, Verdict)> {
+    let mut world = world(kind);
+    change(&mut world);
+    let rows = world.judge().rows.into_iter().filter(|row| row.verdict != Verdict::Ok);
+    rows.map(|row| (row.check, row.node, row.verdict)).collect()
+}
+
+fn replicates(change: impl FnOnce(&mut World)) -> Vec<(&'static str, String, Verdict)> {
+    found(Kind::Replication, change)
+}
+
+fn one(check: &'static str, node: &str, verdict: Verdict) -> Vec<(&'static str, String, Verdict)> {
+    vec![(check, node.to_owned(), verdict)]
+}
+
+fn channel(change: impl FnOnce(&mut Channel)) -> Vec<(&'static str, String, Verdict)> {
+    replicates(|world| change(&mut world.replica(1).channels[0]))
+}
+
+use Verdict::{Fails, Note, Slow};
+
+#[test]
+fn a_healthy_cluster_of_either_kind_has_nothing_but_ok() {
+    for kind in [Kind::Replication, Kind::Galera] {
+        let report = world(kind).judge();
+        assert!(report.rows.len() > 8, "{report:?}");
+        assert!(
+            report.rows.iter().all(|row| row.verdict == Verdict::Ok && !row.sentence.is_empty()),
+            "{report:#?}"
+        );
+        assert!(!report.fails && report.refusal().is_none());
+        assert_eq!((report.from.as_deref(), report.to.as_deref()), (Some("db1"), Some("db2")));
+    }
+}
+
+#[test]
+fn each_word_of_a_replica_has_its_row() {
+    assert_eq!(channel(|channel| channel.sql_running = false), one("not_applying", "db2", Fails));
+    assert_eq!(channel(|channel| channel.io_running = false), one("not_fetching", "db2", Fails));
+    assert_eq!(channel(|channel| channel.delay_s = 60), one("delayed", "db2", Fails));
+    assert_eq!(channel(|channel| channel.filtered = true), one("filtered", "db2", Fails));
+    assert_eq!(channel(|channel| channel.by_gtid = false), one("not_by_gtid", "db2", Fails));
+    assert_eq!(replicates(|world| world.replica(1).log_bin = false), one("no_binlog", "db2", Fails));
+    let errant = |world: &mut World| {
+        let node = &mut world.view.nodes[1];
+        (node.problem, node.serves) = (Some("errant"), Serves::No);
+        node.reason = "has transactions that the primary has not: 0-2-51".into();
+    };
+    assert_eq!(replicates(errant), one("errant", "db2", Fails));
+}
+
+#[test]
+fn lag_is_waited_for_within_the_budget() {
+    assert_eq!(channel(|channel| channel.lag_s = Some(3)), one("lag", "db2", Slow));
+    assert_eq!(channel(|channel| channel.lag_s = None), one("lag", "db2", Slow));
+    assert_eq!(channel(|channel| channel.lag_s = Some(6)), one("lag", "db2", Fails));
+    let longer = |world: &mut World| {
+        world.replica(1).channels[0].lag_s = Some(6);
+        world.budget = Duration::from_secs(60);
+        world.server(1).position = said::position("0-1-40");
+    };
+    assert_eq!(replicates(longer), one("lag", "db2", Slow));
+    let mut world = world(Kind::Replication);
+    longer(&mut world);
+    let report = world.judge();
+    let row = report.rows.iter().find(|row| row.check == "lag").unwrap();
+    assert_eq!(row.sentence, "is 6 s and 10 transactions behind, which the switchover waits for");
+}
+
+#[test]
+fn a_newer_server_is_not_followed_by_an_older_one() {
+    assert_eq!(
+        replicates(|world| world.server(1).version = "11.4.2-MariaDB".into()),
+        one("version", "db2", Fails)
+    );
+    assert_eq!(replicates(|world| world.server(1).version = "10.11.20-MariaDB".into()), vec![]);
+    assert_eq!(replicates(|world| world.server(1).version = "10.6.5-MariaDB".into()), vec![]);
+}
+
+#[test]
+fn a_replica_that_needs_what_was_purged_would_be_lost() {
+    let purged = |world: &mut World| world.server(2).position = said::position("0-1-19");
+    assert_eq!(replicates(purged), one("binlogs", "db3", Fails));
+    let unknown = |world: &mut World| {
+        purged(world);
+        world.server(1).purged = None;
+    };
+    assert_eq!(replicates(unknown), vec![]);
+}
+
+#[test]
+fn semi_synchronous_settings_are_compared() {
+    assert_eq!(replicates(|world| world.server(1).acknowledges = Some(false)), one("semi_sync", "db2", Note));
+    let nobody = |world: &mut World| {
+        world.server(0).acknowledges = Some(false);
+        world.server(2).acknowledges = Some(false);
+    };
+    assert_eq!(replicates(nobody), one("semi_sync", "db2", Fails));
+    let short = |world: &mut World| {
+        nobody(world);
+        for place in 0..3 {
+            world.server(place).acknowledge_timeout_ms = Some(1000);
+        }
+    };
+    assert_eq!(replicates(short), one("semi_sync", "db2", Slow));
+    let other = |world: &mut World| world.server(1).wait_point = Some("AFTER_COMMIT".into());
+    assert_eq!(replicates(other), one("semi_sync", "db2", Note));
+    let asynchronous = |world: &mut World| {
+        nobody(world);
+        world.server(0).waits = Some(false);
+    };
+    assert_eq!(replicates(asynchronous), vec![]);
+}
+
+#[test]
+fn what_is_different_afterwards_is_noted() {
+    assert_eq!(replicates(|world| world.server(1).events = Some(false)), one("events", "db2", Note));
+    let format = |world: &mut World| world.server(1).binlog_format = Some("MIXED".into());
+    assert_eq!(replicates(format), one("binlog_format", "db2", Note));
+    assert_eq!(replicates(|world| world.server(1).strict = Some(false)), one("strict", "db2", Note));
+    assert_eq!(replicates(|world| world.view.nodes[2].serves = Serves::No), one("replicas", "db3", Note));
+    let tied = |world: &mut World| {
+        let why = "temporary table".into();
+        world.immovable.push(Immovable { node: "db1".into(), who: "session 5".into(), why });
+    };
+    assert_eq!(replicates(tied), one("sessions", "db1", Note));
+}
+
+fn session(state: &str, statement: &str, state_s: u64, transaction_s: Option<u64>) -> Session {
+    let (state, statement) = (state.into(), statement.into());
+    Session { id: 30, user: "app".into(), host: "h:1".into(), state, statement, state_s, transaction_s }
+}
+
+#[test]
+fn what_runs_on_the_writer_is_told() {
+    let runs = |session: Session| replicates(move |world| world.server(0).sessions.push(session));
+    assert_eq!(runs(session("", "", 9, Some(9))), one("transactions", "db1", Slow));
+    assert_eq!(runs(session("", "", 0, Some(0))), vec![]);
+    let lock = "Waiting for backup lock";
+    assert_eq!(runs(session(lock, "INSERT INTO t VALUES (1)", 2, None)), one("locks", "db1", Fails));
+    assert_eq!(runs(session(lock, "INSERT INTO t VALUES (1)", 0, None)), vec![]);
+    let lock = "Waiting for table metadata lock";
+    assert_eq!(runs(session(lock, "SELECT 1", 2, None)), one("locks", "db1", Slow));
+    assert_eq!(
+        runs(session("copy to tmp table", "alter table t", 2, None)),
+        one("table_changes", "db1", Slow)
+    );
+    let applier = Session { user: "system user".into(), ..session("", "", 9, Some(9)) };
+    assert_eq!(runs(applier), vec![], "an applier's transaction is no client's");
+}
+
+#[test]
+fn sessions_that_do_not_fit_are_told() {
+    assert_eq!(
+        replicates(|world| world.server(1).connections_max = Some(16)),
+        one("connections", "db2", Fails)
+    );
+    assert_eq!(
+        replicates(|world| world.replica(0).threads_connected = 101),
+        one("connections", "db2", Fails)
+    );
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_told() {
+    let failed = |late| move |world: &mut World| world.said[1] = Said::Failed { why: "no".into(), late };
+    assert_eq!(replicates(failed(false)), one("answers", "db2", Fails));
+    assert_eq!(replicates(failed(true)), one("answers", "db2", Slow));
+    let dead = |world: &mut World| {
+        let node = &mut world.view.nodes[1];
+        (node.problem, node.serves, node.linked) = (Some("dead"), Serves::No, false);
+        world.said[1] = Said::NotAsked;
+    };
+    assert!(replicates(dead).contains(&("node", "db2".into(), Fails)));
+}
+
+#[test]
+fn what_the_brain_refuses_by_itself_is_not_refused_here() {
+    let mut world = world(Kind::Replication);
+    let node = &mut world.view.nodes[1];
+    (node.problem, node.serves) = (Some("drained"), Serves::Leaves);
+    let report = world.judge();
+    assert!(report.fails);
+    assert_eq!(report.refusal(), None);
+    world.replica(1).channels[0].lag_s = Some(60);
+    world.server(1).connections_max = Some(1);
+    assert_eq!(
+        world.judge().refusal().unwrap(),
+        "db2 takes 1 connections and has 10: the writer's 7 sessions do not fit; SET GLOBAL max_connections on db2, and in its my.cnf; \
+         and 1 more; see `understudy switchover --check`; nothing was changed, and --force does not ask"
+    );
+}
+
+#[test]
+fn nothing_to_move_is_one_row() {
+    assert_eq!(replicates(|world| world.view.writer = None), one("writer", "-", Fails));
+    assert_eq!(replicates(|world| world.view.candidate = None), one("writer", "db1", Fails));
+    assert_eq!(replicates(|world| world.to = Some(NodeId(0))), one("writer", "db1", Note));
+    let third = |world: &mut World| {
+        world.to = Some(NodeId(2));
+        world.replica(1).channels[0].lag_s = Some(60);
+    };
+    assert_eq!(replicates(third), vec![], "it is not asked of another than the one that was named");
+}
+
+#[test]
+fn a_galera_cluster_has_rows_of_its_own() {
+    let galera = |change: fn(&mut World)| found(Kind::Galera, change);
+    assert_eq!(galera(|world| world.member(1).recv_queue = 101), one("queue", "db2", Slow));
+    assert_eq!(galera(|world| world.member(2).flow_control_active = true), one("flow_control", "db3", Slow));
+    assert_eq!(galera(|world| world.server(1).writeset_rows_max = Some(1000)), one("writesets", "db2", Note));
+    assert_eq!(
+        galera(|world| world.server(1).osu_method = Some("RSU".into())),
+        one("osu_method", "db2", Note)
+    );
+    let stuck = |world: &mut World| {
+        let state = "Waiting to execute in isolation";
+        world.server(1).sessions.push(session(state, "update t", 90, None));
+    };
+    assert_eq!(galera(stuck), one("isolation", "db2", Slow));
+}

@@ -1,0 +1,143 @@
+//! A set of servers that is not a primary with its replicas, as `understudy serve --check` tells it before anything is begun.
+//!
+//! Enters: what each server said, with its sources called by their configured addresses. Leaves: sentences, from the same tables that the brain
+//! judges by. What Understudy puts right by itself (a replica that follows nobody, or another than the primary) is no fault of the setup.
+
+use super::status::ReplicationStatus;
+use super::words::{self, Sight};
+
+/// A server of the configuration.
+pub struct Server<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `host:port`.
+    pub address: &'a str,
+    /// What it said; `None` when it did not.
+    pub status: Option<&'a ReplicationStatus>,
+}
+
+/// What makes a setup another than it is said to be; the rest is said of a server by itself, or is put right.
+const FAULTS: &[&str] = &[
+    "several_sources",
+    "stranger",
+    "ring",
+    "not_applying",
+    "delayed",
+    "filtered",
+    "not_by_gtid",
+    "binlog_format",
+];
+
+/// What speaks against each server as a part of the whole.
+pub fn faults(servers: &[Server]) -> Vec<Vec<String>> {
+    let writes = |server: &&Server| {
+        server.status.is_some_and(|status| !status.galera && !status.read_only && status.channels.is_empty())
+    };
+    let writing: Vec<&str> = servers.iter().filter(writes).map(|server| server.name).collect();
+    let primary = servers.iter().find(writes).filter(|_| writing.len() == 1);
+    let told = |server: &Server| {
+        let Some(status) = server.status.filter(|status| !status.galera) else { return vec![] };
+        if writing.contains(&server.name) {
+            return if writing.len() > 1 { vec![words::two_primaries(&writing)] } else { vec![] };
+        }
+        let source = status.source();
+        let ours = source.and_then(|channel| servers.iter().find(|other| other.address == channel.source));
+        let ring = ring(servers, server);
+        let sight = Sight {
+            status,
+            source: match (ours, source) {
+                (Some(ours), _) => ours.name,
+                (None, Some(channel)) => &channel.source,
+                (None, None) => "",
+            },
+            primary: primary.map(|primary| (primary.name, primary.address)),
+            primary_answers: false,
+            errant: None,
+            follows_stranger: source.is_some() && ours.is_none(),
+            ring,
+            format: primary.and_then(|primary| primary.status).map_or("", |status| &status.binlog_format),
+        };
+        words::said(&sight, FAULTS)
+    };
+    servers.iter().map(told).collect()
+}
+
+/// The servers that follow each other, from one on and back to it.
+fn ring(servers: &[Server], server: &Server) -> Option<String> {
+    let mut names = server.name.to_owned();
+    let mut at = server;
+    for _ in 0..servers.len() {
+        let source = &at.status?.source()?.source;
+        at = servers.iter().find(|other| other.address == source)?;
+        names = format!("{names} follows {}", at.name);
+        if at.name == server.name {
+            return Some(names);
+        }
+        names.push_str(", which");
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Channel;
+    use super::*;
+
+    fn follows(source: &str) -> ReplicationStatus {
+        let channel = Channel {
+            source: source.into(),
+            io_running: true,
+            sql_running: true,
+            by_gtid: true,
+            ..Channel::default()
+        };
+        ReplicationStatus {
+            read_only: true,
+            log_bin: true,
+            log_replica_updates: true,
+            binlog_format: "ROW".into(),
+            position: Some(protocol::gtid::Position::MariaDb(protocol::gtid::mariadb::Position::default())),
+            channels: vec![channel],
+            ..ReplicationStatus::default()
+        }
+    }
+
+    fn primary() -> ReplicationStatus {
+        ReplicationStatus { read_only: false, channels: vec![], ..follows("") }
+    }
+
+    fn told(statuses: &[ReplicationStatus]) -> Vec<String> {
+        let names = ["db1", "db2", "db3"];
+        let addresses = ["a:1", "b:1", "c:1"];
+        let servers: Vec<Server> = statuses
+            .iter()
+            .enumerate()
+            .map(|(at, status)| Server { name: names[at], address: addresses[at], status: Some(status) })
+            .collect();
+        faults(&servers).into_iter().map(|faults| faults.join(" / ")).collect()
+    }
+
+    #[test]
+    fn a_primary_with_its_replicas_has_no_fault() {
+        assert_eq!(told(&[primary(), follows("a:1"), follows("a:1")]), ["", "", ""]);
+        let stray = ReplicationStatus { channels: vec![], ..follows("") };
+        assert_eq!(told(&[primary(), follows("a:1"), stray]), ["", "", ""]);
+    }
+
+    #[test]
+    fn each_other_setup_is_told() {
+        let two = told(&[primary(), primary(), follows("a:1")]);
+        assert!(two[0].contains("db1 and db2 are writable") && two[1] == two[0], "{two:?}");
+        let ring = told(&[follows("b:1"), follows("a:1"), follows("a:1")]);
+        assert!(ring[0].contains("db1 follows db2, which follows db1; "), "{ring:?}");
+        assert!(ring[1].contains("db2 follows db1, which follows db2; ") && ring[2].is_empty(), "{ring:?}");
+        let stranger = told(&[primary(), follows("a:1"), follows("z:9")]);
+        assert!(stranger[2].contains("follows z:9, which is no server of this cluster"), "{stranger:?}");
+        let mut by_file = follows("a:1");
+        by_file.channels[0].by_gtid = false;
+        by_file.binlog_format = "STATEMENT".into();
+        let told = told(&[primary(), by_file, follows("a:1")]);
+        assert!(told[1].contains("MASTER_USE_GTID = slave_pos"), "{told:?}");
+        assert!(told[1].contains("binlog_format = STATEMENT, and db1 has ROW"), "{told:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! `understudy switchover --check`: what could make a switchover fail, or slow, as a table; nothing is changed.
+//!
+//! Enters: the JSON of the API's preflight. Leaves: text for people, that JSON, and 1 when something fails.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::client::Server;
+use crate::commands::drain::escaped;
+use crate::exit::{Failure, Outcome};
+use crate::table::{Lean, Table};
+
+/// Asks, prints, and says by the exit code whether it would be tried.
+pub fn run(server: &Server, to: Option<&str>, budget_ms: Option<u64>, json: Option<&Path>) -> Outcome {
+    let to = to.map(|to| format!("to={}", escaped(to)));
+    let budget = budget_ms.map(|ms| format!("budget_ms={ms}"));
+    let query: Vec<String> = to.into_iter().chain(budget).collect();
+    let answer = server.client()?.get(&format!("preflight?{}", query.join("&")))?;
+    match json {
+        Some(file) if file == Path::new("-") => println!("{:#}", answer.data),
+        Some(file) => {
+            lab::command::output::write_json(file, &answer.data).map_err(|e| Failure::failed(&e))?;
+            print!("{}", screen(&answer.data));
+        }
+        None => print!("{}", screen(&answer.data)),
+    }
+    Ok(if answer.data["fails"] == Value::Bool(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The table, and what it comes to.
+fn screen(report: &Value) -> String {
+    let mut table = Table::new(&[
+        ("CHECK", Lean::Left),
+        ("NODE", Lean::Left),
+        ("VERDICT", Lean::Left),
+        ("WHAT WAS FOUND", Lean::Left),
+        ("WHAT TO DO", Lean::Left),
+    ]);
+    let rows = report["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for row in rows {
+        table.row(
+            ["check", "node", "verdict", "sentence", "remedy"]
+                .map(|cell| row[cell].as_str().unwrap_or("?").to_owned()),
+        );
+    }
+    let name = |field: &str| report[field].as_str().unwrap_or("nobody").to_owned();
+    let count = |verdict: &str| rows.iter().filter(|row| row["verdict"] == verdict).count();
+    let (fails, slow) = (count("fails"), count("slow"));
+    let comes_to = match (fails, slow) {
+        (0, 0) => "nothing speaks against it".to_owned(),
+        (0, slow) => {
+            format!("it can be tried, and may be slow or undone: {slow} of {} checks say so", rows.len())
+        }
+        (fails, _) => format!("it would be refused: {fails} of {} checks fail", rows.len()),
+    };
+    format!("{}\nfrom {} to {}: {comes_to}\n", table.text(), name("from"), name("to"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_it_comes_to() {
+        let row = |verdict: &str, remedy: &str| serde_json::json!({ "check": "lag", "node": "db2", "verdict": verdict, "sentence": "is 7 s behind", "remedy": remedy });
+        let report = |rows: Vec<Value>| serde_json::json!({ "from": "db1", "to": "db2", "rows": rows });
+        assert_eq!(
+            screen(&report(vec![row("slow", "wait"), row("ok", "")])),
+            "\
+CHECK  NODE  VERDICT  WHAT WAS FOUND  WHAT TO DO
+lag    db2   slow     is 7 s behind   wait
+lag    db2   ok       is 7 s behind
+
+from db1 to db2: it can be tried, and may be slow or undone: 1 of 2 checks say so
+"
+        );
+        assert!(
+            screen(&report(vec![row("fails", "")])).ends_with("it would be refused: 1 of 1 checks fail\n")
+        );
+        assert!(screen(&Value::Null).contains("from nobody to nobody: nothing speaks against it"));
+    }
+}
