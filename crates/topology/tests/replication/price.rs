@@ -28,6 +28,8 @@ impl World {
     }
 
     fn read_price(&self, sentence: &str) -> Option<Stated> {
+        // What stands before may speak of transactions, too.
+        let (_, sentence) = sentence.split_once(" is to write, term ")?;
         if !sentence.contains("may be lost") {
             return None;
         }
