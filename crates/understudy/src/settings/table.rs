@@ -139,7 +139,7 @@ settings! {
         "Where HAProxy's agent check is answered: a node's name in, up, down or drain out.";
 
     LISTEN_READ = "listen.read", Addresses, Toml("[]"),
-        "Where applications connect that only read: their sessions are spread over the replicas (with Galera: over the synced nodes that are not the writer). See [read].";
+        "Where applications connect that only read: their sessions are spread over the replicas (with Galera: over the synced nodes that are not the writer). See read.lag_max_ms.";
 
     HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
         "How long a statement may wait for a writer before it ends with \"hold timed out\".";
