@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::case::{Case, Scope};
 use super::front::Front;
 use super::progress::Progress;
+use super::rejoin;
 use super::result::{BySysbench, Repetition, Timeline};
 use super::understudy::Ordered;
 use super::watch::NodeWatch;
@@ -108,7 +109,7 @@ pub async fn measure(
     let healing = Instant::now();
     stage.fault(&victim, Fault::Heal).await.with_context(|| format!("cannot heal {victim}"))?;
     // Of a primary and its replicas: whoever decides there has to make the one that came back follow.
-    stage.settled(SETTLED_WITHIN).await?;
+    let undone = rejoin::whole(stage, front, &victim).await?;
     let heal_ms = ms(healing.elapsed());
     if case == Case::Graceful {
         front.restore(&victim).await.with_context(|| format!("cannot let {victim} take traffic again"))?;
@@ -140,7 +141,7 @@ pub async fn measure(
     let sysbench = sysbench.map(|text| Trace::parse(&text).map(|trace| BySysbench::of(&trace))).transpose();
     let sysbench = sysbench.context("sysbench reported nothing")?;
     let rate = rate_of_all(plan);
-    Ok(repetition_of(victim, &run, rate, fault_at, verdict, order, sysbench, heal_ms, timeline))
+    Ok(repetition_of(victim, &run, rate, fault_at, verdict, order, sysbench, heal_ms, undone, timeline))
 }
 
 /// Does to the node what the case says. Returns the graceful order, and when the server was told to stop.
@@ -322,6 +323,7 @@ fn repetition_of(
     order: Option<Ordered>,
     sysbench: Option<BySysbench>,
     heal_ms: f64,
+    undone: u64,
     timeline: Timeline,
 ) -> Repetition {
     let ops = &run.ops;
@@ -359,6 +361,7 @@ fn repetition_of(
         sysbench,
         troubles,
         heal_ms,
+        undone,
         timeline,
     }
 }

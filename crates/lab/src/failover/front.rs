@@ -57,6 +57,8 @@ pub struct Front {
     nodes: Vec<(String, String)>,
     writers: Writers,
     kind: Kind,
+    /// Of the Understudy that decides.
+    config: Option<PathBuf>,
     logs: Vec<PathBuf>,
     // In this order: the processes end before their keeper does.
     processes: Vec<Owned>,
@@ -73,8 +75,9 @@ impl Front {
         dir: &Path,
     ) -> anyhow::Result<Self> {
         let mysql = free_address()?;
-        let (api, command) = serve(cluster, nodes, writers, &mysql, None, knobs, dir)?;
+        let (api, config, command) = serve(cluster, nodes, writers, &mysql, None, knobs, dir)?;
         let mut front = Self::of(cluster, &mysql.to_string(), nodes, writers, Kind::Understudy(api))?;
+        front.config = Some(config);
         front.run(&command, &dir.join("understudy.log"))?;
         front.wait_ready("Understudy").await?;
         Ok(front)
@@ -108,13 +111,14 @@ impl Front {
         dir: &Path,
     ) -> anyhow::Result<Self> {
         let (health, agent) = (free_address()?, free_address()?);
-        let (api, command) =
+        let (api, config, command) =
             serve(cluster, nodes, writers, &free_address()?, Some((health, agent)), knobs, dir)?;
         let asked = match cluster {
             Cluster::Galera => Asked::Understudy { health, agent },
             Cluster::Replication { .. } => Asked::Primary(health),
         };
         let mut front = Self::in_front(cluster, nodes, writers, asked, Some(api), dir)?;
+        front.config = Some(config);
         front.run(&command, &dir.join("understudy.log"))?;
         front.wait_ready("HAProxy").await?;
         Ok(front)
@@ -177,6 +181,7 @@ impl Front {
             nodes: nodes.to_vec(),
             writers,
             kind,
+            config: None,
             logs: Vec::new(),
             processes: Vec::new(),
             keeper: Keeper::new()?,
@@ -211,6 +216,11 @@ impl Front {
             Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => Some(api),
             Kind::Haproxy(_, None) | Kind::External(_) => None,
         }
+    }
+
+    /// The Understudy that decides, and its configuration.
+    pub(super) fn decider(&self) -> Option<(&Api, &Path)> {
+        self.api().zip(self.config.as_deref())
     }
 
     /// Waits until it counts all nodes in and a transaction goes through it.
@@ -384,7 +394,7 @@ async fn writing_node(
     Ok(name)
 }
 
-/// Writes the files of an `understudy serve`; its API, and the command that starts it.
+/// Writes the files of an `understudy serve`; its API, its configuration, and the command that starts it.
 fn serve(
     kind: Cluster,
     nodes: &[(String, String)],
@@ -393,7 +403,7 @@ fn serve(
     health: Option<(SocketAddr, SocketAddr)>,
     knobs: &Knobs,
     dir: &Path,
-) -> anyhow::Result<(Api, Command)> {
+) -> anyhow::Result<(Api, PathBuf, Command)> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let (mysql, http) = (mysql.to_string(), free_address()?.to_string());
     let place =
@@ -401,7 +411,7 @@ fn serve(
     let (config, key) = place.write(knobs, MONITOR_PASSWORD)?;
     let mut command = Command::new(program()?);
     command.args(["serve", "--config"]).arg(&config).env("UNDERSTUDY_RUN_DIR", dir);
-    Ok((Api { address: http, key }, command))
+    Ok((Api { address: http, key }, config, command))
 }
 
 /// A port that was free a moment ago, on loopback.

@@ -15,6 +15,7 @@ pub mod haproxy;
 pub mod http;
 pub mod machine;
 pub mod progress;
+mod rejoin;
 pub mod result;
 pub mod rolling;
 pub mod run;

@@ -87,6 +87,9 @@ pub struct Repetition {
     pub troubles: Vec<Trouble>,
     /// From the heal order until the node was synced again, ms.
     pub heal_ms: f64,
+    /// Transactions that only the old primary had when it came back, and that were undone there so that it follows (`understudy errant
+    /// flashback`). None of them was acknowledged, unless the ledger says otherwise.
+    pub undone: u64,
     /// For the drawing; left out of the JSON's cells.
     #[serde(skip)]
     pub timeline: Timeline,
@@ -215,6 +218,8 @@ pub struct Summary {
     pub unknown: u64,
     /// Own writes not read.
     pub stale_reads: u64,
+    /// Transactions that only the old primary had when it came back.
+    pub undone: u64,
     /// Of so many reads.
     pub probe_reads: u64,
     /// Statements and connects of the probe that failed.
@@ -241,6 +246,7 @@ impl Summary {
             (self.probe_errors, "errors of the probe"),
             (self.errors_quiet, "errors before the fault"),
             (self.pinned_errors, "sessions ended elsewhere"),
+            (self.undone, "undone on the old primary"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
@@ -283,6 +289,7 @@ impl Cell {
             nodes_that_differ: count(&|v| v.nodes_that_differ.len()),
             unknown: add(&|r| r.unknown),
             stale_reads: add(&|r| r.stale_reads),
+            undone: add(&|r| r.undone),
             probe_reads: add(&|r| r.probe_reads),
             probe_errors: add(&|r| r.probe_errors.values().sum()),
             pinned_errors: add(&|r| r.pinned_errors_by_code.values().sum()),
@@ -469,6 +476,7 @@ pub(crate) mod tests {
             transactions: 100,
             verdict: Verdict::default(),
             stale_reads: 0,
+            undone: 0,
             probe_reads: 10,
             probe_errors: BTreeMap::new(),
             pinned_errors_by_code: BTreeMap::new(),

@@ -1,0 +1,65 @@
+//! After a fault was undone: until the cluster is whole again.
+//!
+//! A primary that vanished may have committed what it had sent to nobody. It is left alone when it comes back, and what an operator would
+//! order then is ordered here: `understudy errant flashback`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::cell::SETTLED_WITHIN;
+use super::front::Front;
+use super::understudy::{Api, program};
+use crate::stage::Stage;
+
+/// Between two looks at the status.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// For one command.
+const COMMAND_WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits for it; how many transactions of `victim` that nobody else had were undone.
+///
+/// # Errors
+/// When it is not whole in time; when they cannot be undone.
+pub(super) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow::Result<u64> {
+    let Some((api, config)) = front.decider() else {
+        return stage.settled(SETTLED_WITHIN).await.map(|()| 0);
+    };
+    tokio::select! {
+        done = stage.settled(SETTLED_WITHIN) => return done.map(|()| 0),
+        () = until_apart(api, victim) => {}
+    }
+    let list = errant(&["list", victim, "--json"], config).await?;
+    let list: Value = serde_json::from_str(&list).context("understudy errant list --json is no JSON")?;
+    let count = list["transactions"].as_array().map_or(0, Vec::len) as u64;
+    errant(&["flashback", victim], config).await?;
+    stage.settled(SETTLED_WITHIN).await?;
+    Ok(count)
+}
+
+/// Waits until Understudy holds the node back for what it has.
+async fn until_apart(api: &Api, node: &str) {
+    let is_apart = |status: &Value| {
+        let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        nodes.iter().any(|it| it["name"] == node && it["problem"] == "errant")
+    };
+    while !api.status().await.is_ok_and(|status| is_apart(&status)) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// One `understudy errant` command, to its end; what it printed.
+async fn errant(arguments: &[&str], config: &Path) -> anyhow::Result<String> {
+    let mut command = Command::new(program()?);
+    command.arg("errant").args(arguments).arg("--config").arg(config).kill_on_drop(true);
+    let done = tokio::time::timeout(COMMAND_WITHIN, command.output());
+    let done = done.await.with_context(|| format!("understudy errant {} hangs", arguments[0]))??;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        bail!("understudy errant {}: {}", arguments.join(" "), said.trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
