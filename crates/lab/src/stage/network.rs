@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use anyhow::{Context, bail};
 
@@ -175,7 +176,9 @@ pub fn may_make_namespaces() -> bool {
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    let probe = format!("us-probe-{}", std::process::id());
+    // Several stages of one process may ask at the same time.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let probe = format!("us-probe-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
     let made = ip(&format!("netns add {probe}")).is_ok();
     made && ip(&format!("netns del {probe}")).is_ok()
 }

@@ -13,8 +13,12 @@ use crate::scene::{Scene, is_well, journal, status_when, writer};
 use crate::writers::Writers;
 
 const ALL: [&str; 3] = ["db1", "db2", "db3"];
-/// Each takes the ALTER some tenths of a second, on every node.
-const SLOW_ROWS: usize = 130;
+/// Rows that the slow ALTER has to fill.
+const SLOW_ROWS: usize = 200;
+/// How long that takes on a node that has a processor to itself.
+const SLOW_S: f64 = 8.0;
+/// Below max_allowed_packet.
+const BYTES_MAX: f64 = 15e6;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_answers_and_cannot_commit_is_relieved() {
@@ -62,10 +66,16 @@ async fn altered(scene: &Scene) {
         scene.stage.run_in(&before, &statement).await.unwrap();
     }
     let began = Instant::now();
+    scene.stage.run_in(&before, "SELECT SHA2(REPEAT('7', 10000000), 512)").await.unwrap();
+    let bytes_a_second = 1e7 / began.elapsed().as_secs_f64();
+    let bytes = (bytes_a_second * SLOW_S / SLOW_ROWS as f64).min(BYTES_MAX);
+    let began = Instant::now();
     let is_over = AtomicBool::new(false);
     let altering = async {
-        let alter = "ALTER TABLE sbtest.slow ADD COLUMN sum VARCHAR(128) AS (SHA2(REPEAT(text, 5000000), 512)) PERSISTENT";
-        let altered = scene.stage.run_in(&before, alter).await;
+        let alter = format!(
+            "ALTER TABLE sbtest.slow ADD COLUMN sum VARCHAR(128) AS (SHA2(REPEAT(text, {bytes:.0}), 512)) PERSISTENT"
+        );
+        let altered = scene.stage.run_in(&before, &alter).await;
         is_over.store(true, SeqCst);
         altered
     };

@@ -206,6 +206,8 @@ fn configured(kind: &str, nodes: &[(&str, String)], host: &str) -> tempfile::Tem
     if kind == "replication" {
         config += "[cluster.replication]\nuser = \"replication\"\npassword = \"replication\"\n";
     }
+    // A heartbeat is a row on whoever writes.
+    config += "[cluster.heartbeat]\ninterval_ms = 0\n";
     config +=
         &format!("[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n");
     house(&config)
