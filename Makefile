@@ -1,12 +1,13 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test soak demo bench bench-health bench-proxy
+.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-proxy
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
 # A program that brings its C library (musl), for machines with an older one than this.
 STATIC := $(shell uname -m)-unknown-linux-musl
 BENCH := lab failover --cluster galera --repetitions 5 --baseline haproxy
+BENCH_REPLICATION := lab failover --cluster replication --repetitions 3 --baseline haproxy-agent --baseline-repetitions 1
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +31,7 @@ soak: build ## Long runs: a primary killed a hundred times under writes (REPLICA
 	REPLICATION_CRASHES=$${REPLICATION_CRASHES:-100} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test replication_faults killed_at_random -- --nocapture
 	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test restore_all
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
+	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
 bench-proxy: build ## CPU a statement through the proxy beside HAProxy, in one run
 	scripts/bench-proxy.sh target/bench-proxy
@@ -41,6 +43,13 @@ bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us; kep
 	rm -rf target/bench
 	target/release/understudy $(BENCH) --out-dir target/bench
 	scripts/kept.sh target/bench $(NAME) understudy $(BENCH)
+
+bench-replication: build ## A primary with replicas: each way to lose it, at 30 and 600 transactions a second, HAProxy beside us; kept in bench/runs
+	for rate in 30 600; do \
+	  rm -rf target/bench-replication && \
+	  target/release/understudy $(BENCH_REPLICATION) --rate $$rate --out-dir target/bench-replication && \
+	  scripts/kept.sh target/bench-replication replication-$$rate understudy $(BENCH_REPLICATION) --rate $$rate || exit 1; \
+	done
 
 bench-health: build ## The health endpoint beside nginx and HAProxy; kept in bench/runs
 	rm -rf target/bench-health
