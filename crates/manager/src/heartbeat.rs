@@ -159,7 +159,11 @@ impl Heartbeat {
                 return Err(LinkError::TimedOut { after: GIVE_UP });
             }
             let why = match self.look(&mut beside, id).await {
-                Ok(seen) => {
+                Ok(None) => {
+                    self.tell(Beat::Untold).await;
+                    return Err(LinkError::TimedOut { after: asked.elapsed() });
+                }
+                Ok(Some(seen)) => {
                     let why = stall(&seen, before.as_ref());
                     before = Some(seen);
                     match (self.kind, why) {
@@ -169,6 +173,7 @@ impl Heartbeat {
                     }
                 }
                 Err(_) => {
+                    before = None;
                     beside = None;
                     Stall::Unknown
                 }
@@ -195,8 +200,8 @@ impl Heartbeat {
         Ok(if is_writable { Done::Committed } else { Done::ReadOnly })
     }
 
-    /// What the server shows of the session, and of those that wait at a commit.
-    async fn look(&self, beside: &mut Option<Link>, id: u32) -> Result<Sessions, LinkError> {
+    /// What the server shows of the session, and of those that wait at a commit; `None` when that session does nothing.
+    async fn look(&self, beside: &mut Option<Link>, id: u32) -> Result<Option<Sessions>, LinkError> {
         let link = match beside {
             Some(link) => link,
             None => beside.insert(Link::connect(&self.address, &self.login, STEP).await?),
@@ -204,18 +209,31 @@ impl Heartbeat {
         let sessions = link.query(&sql::sessions(id), STEP).await?;
         let written = link.query(sql::WRITTEN, STEP).await?;
         let mut seen = Sessions::default();
+        let mut runs = false;
         for row in 0..sessions.len() {
             let state = sessions.text(row, 1).unwrap_or_default().to_owned();
             if sessions.text(row, 0).and_then(|text| text.parse().ok()) == Some(id) {
                 seen.own = state;
+                runs = sessions.text(row, 2) != Some("Sleep");
             } else {
                 seen.others.push(state);
             }
         }
+        if !runs {
+            // Its statement, or its answer, was lost on the way: that says nothing of the server.
+            return Ok(None);
+        }
+        if seen.waits_for_everything() {
+            seen.changes_wait = match link.query(&sql::would_change(&self.settings.schema), STEP).await {
+                Ok(_) => false,
+                Err(LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. }) => true,
+                Err(other) => return Err(other),
+            };
+        }
         seen.written = (0..written.len())
             .filter_map(|row| written.text(row, 1)?.parse::<u64>().ok())
             .fold(0, u64::wrapping_add);
-        Ok(seen)
+        Ok(Some(seen))
     }
 
     async fn forbidden(&self, errno: u16, message: &str) {
@@ -224,6 +242,9 @@ impl Heartbeat {
         let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, Some(text))).await;
     }
 }
+
+/// ER_LOCK_WAIT_TIMEOUT.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
 
 /// ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR, ER_SPECIFIC_ACCESS_DENIED_ERROR.
 fn is_forbidden(errno: u16) -> bool {

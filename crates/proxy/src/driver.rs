@@ -688,6 +688,10 @@ impl Driver {
     /// Why the port for reads does not send a command to the present node, if it does not.
     fn refused_as_write(&self, flight: &InFlight, command: AtHand) -> Option<NodeError> {
         let (reads, backend) = (self.shared.reads.as_ref()?, self.at.backend.as_ref()?);
+        let has_text = matches!(flight.command, Command::QUERY | Command::STMT_PREPARE);
+        if has_text && !command.whole {
+            return Some(reads.refuses_unread());
+        }
         let at_hand = command.len.min(self.client.buffer.len());
         let payload = self.client.buffer.bytes().get(HEADER_LEN..at_hand)?;
         let text = match flight.command {

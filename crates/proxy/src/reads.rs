@@ -89,13 +89,23 @@ impl Reads {
         } else {
             return None;
         };
-        Some(NodeError {
-            code: REFUSED,
-            state: *b"25006",
-            message: format!(
-                "Understudy: this port is for reads only, and does not take {what}; nothing was executed"
-            ),
-        })
+        Some(refused(what))
+    }
+
+    /// As above, of a text that is longer than what is kept: what it does cannot be told.
+    #[allow(clippy::unused_self)] // asked where the port is for reads
+    pub fn refuses_unread(&self) -> NodeError {
+        refused("statements that are longer than proxy.retain_bytes_max")
+    }
+}
+
+fn refused(what: &str) -> NodeError {
+    NodeError {
+        code: REFUSED,
+        state: *b"25006",
+        message: format!(
+            "Understudy: this port is for reads only, and does not take {what}; nothing was executed"
+        ),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::fact::Now;
 use crate::finding::{Finding, Serves};
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
-use crate::replication::{self, Replication};
+use crate::replication::{self, FailoverPolicy, Replication};
 use crate::status::Status;
 use crate::{NodeId, Term};
 
@@ -308,6 +308,15 @@ impl Group {
         match self {
             Self::Galera(_) => None,
             Self::Replication(group) => Some(group.ordered(core, lost, to, force)),
+        }
+    }
+
+    /// A writer that works is left for a better one, though nobody has ordered it.
+    pub fn hands_over(&self, core: &Core) -> bool {
+        let settings = &core.settings.replication;
+        match self {
+            Self::Galera(_) => true,
+            Self::Replication(_) => !settings.dry_run && settings.failover == FailoverPolicy::Automatic,
         }
     }
 

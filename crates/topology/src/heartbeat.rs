@@ -74,7 +74,7 @@ pub enum Stall {
     Stuck,
     /// Commits wait for a replica to acknowledge: it is not this server that is slow.
     Acknowledgement,
-    /// Only the heartbeat's own table is locked.
+    /// Only the heartbeat's own table cannot be locked.
     OwnTable,
     /// Commits wait, and something is being written: a large transaction, or a slow disk.
     Writing,
@@ -95,7 +95,7 @@ impl Stall {
             Self::GlobalLock => "a session holds a lock on everything (FLUSH TABLES WITH READ LOCK)",
             Self::Stuck => "its commits do not end, and nothing is written",
             Self::Acknowledgement => "its commits wait for a replica to acknowledge",
-            Self::OwnTable => "the table of the heartbeat is locked",
+            Self::OwnTable => "the table of the heartbeat cannot be locked",
             Self::Writing => "its commits wait for one that is being written",
             Self::Unknown => "it does not say why",
         }
@@ -107,10 +107,22 @@ impl Stall {
 pub struct Sessions {
     /// The state of the heartbeat's own session.
     pub own: String,
+    /// Where that waits for a lock on everything: a statement that changes rows would wait, too. Many such locks stop only table changes and
+    /// LOCK TABLES, as that of a backup does for minutes (BACKUP STAGE BLOCK_DDL).
+    pub changes_wait: bool,
     /// The states of others that wait at a commit, of any account.
     pub others: Vec<String>,
     /// Bytes that went to its logs: grows while anything is being written.
     pub written: u64,
+}
+
+impl Sessions {
+    /// The heartbeat waits for a lock on everything.
+    pub fn waits_for_everything(&self) -> bool {
+        ["Waiting for backup lock", "Waiting for global read lock"]
+            .iter()
+            .any(|text| self.own.starts_with(text))
+    }
 }
 
 /// Why a heartbeat waits; `before`: what was seen a moment ago of the same heartbeat.
@@ -121,10 +133,8 @@ pub fn stall(seen: &Sessions, before: Option<&Sessions>) -> Stall {
         Stall::Acknowledgement
     } else if says("Waiting for someone to free space") {
         Stall::Space
-    } else if seen.own.starts_with("Waiting for backup lock")
-        || seen.own.starts_with("Waiting for global read lock")
-    {
-        Stall::GlobalLock
+    } else if seen.waits_for_everything() {
+        if seen.changes_wait { Stall::GlobalLock } else { Stall::OwnTable }
     } else if seen.own.starts_with("Waiting for table") {
         Stall::OwnTable
     } else {
@@ -258,13 +268,17 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     fn seen(own: &str, others: &[&str], written: u64) -> Sessions {
-        Sessions { own: own.into(), others: others.iter().map(|&state| state.into()).collect(), written }
+        let others = others.iter().map(|&state| state.into()).collect();
+        Sessions { own: own.into(), others, written, changes_wait: false }
     }
 
     #[test]
     fn each_state_as_seen_on_mariadb_has_its_reason() {
         let of = |own, others: &[&str]| stall(&seen(own, others, 7), Some(&seen("", &[], 7)));
-        assert_eq!(of("Waiting for backup lock", &[]), Stall::GlobalLock);
+        let locked = Sessions { changes_wait: true, ..seen("Waiting for backup lock", &[], 7) };
+        assert_eq!(stall(&locked, None), Stall::GlobalLock);
+        // A backup, which lets rows be changed.
+        assert_eq!(of("Waiting for backup lock", &[]), Stall::OwnTable);
         assert_eq!(of("Commit", &["Waiting for someone to free space"]), Stall::Space);
         assert_eq!(of("Commit", &["Waiting for semi-sync ACK from slave"]), Stall::Acknowledgement);
         assert_eq!(of("Waiting for semi-sync ACK from slave", &[]), Stall::Acknowledgement);

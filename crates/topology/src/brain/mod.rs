@@ -248,7 +248,10 @@ impl Brain {
     /// Which nodes are to get heartbeats at this moment, in the configuration's order. A server that is about to become read only gets none.
     pub fn beats(&self) -> Vec<bool> {
         let core = &self.core;
-        let may = !core.settings.heartbeat.interval.is_zero() && !core.settings.replication.dry_run;
+        // Where another program moves the writer nothing is written there.
+        let may = !core.settings.heartbeat.interval.is_zero()
+            && !core.settings.replication.dry_run
+            && !self.group.follows(core);
         let writes = |id: NodeId| match &self.plan {
             Plan::One(plan) => plan.is_settled() && core.writer == Some(id),
             // One that was given up is asked until it commits again.

@@ -10,9 +10,13 @@ const WORDS: &[(&str, &str, &str)] = &[
     (
         "errant",
         "has no transactions that the primary has not",
-        "look at them (mariadb-binlog), save what must be kept, and make the server a copy of the primary",
+        "`understudy errant list` shows them, and whether they can be undone; otherwise make the server a copy of the primary",
     ),
-    ("stray", "follows a source", "START SLAVE there, or wait until Understudy has it follow"),
+    (
+        "stray",
+        "follows a source",
+        "wait until Understudy has it follow the primary; `understudy status` says what keeps it",
+    ),
     ("several_sources", "follows one source", "RESET SLAVE 'NAME' ALL there for all sources but the primary"),
     (
         "stranger",

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::sight::{answers, own};
-use super::witness::Asked;
+use super::witness::{Asked, RECEIVES_FOR};
 use super::{Action, Replication};
 use crate::NodeId;
 use crate::core::Core;
@@ -39,7 +39,7 @@ impl Replication {
             let (name, primary) = (core.name(id), core.node(lost));
             let reason = format!("{} {}", primary.name, primary.verdict.reason);
             match &self.server(id).witness {
-                Asked::Receives(at) if *at > since => {
+                Asked::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
                     let why = format!(
                         "{reason}, but {name} still receives from it: it lives, and nothing is moved"
                     );

@@ -20,7 +20,7 @@ use crate::fact::Now;
 use crate::finding::NodeState;
 
 /// That a replica receives is believed for so long.
-const RECEIVES_FOR: Duration = Duration::from_secs(2);
+pub(super) const RECEIVES_FOR: Duration = Duration::from_secs(2);
 
 /// What came of asking a replica to connect to its source anew.
 #[derive(Clone, Debug, Default)]
@@ -137,12 +137,13 @@ impl Replication {
 
     pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {
         self.note_reached(receives);
-        let is_silent =
-            core.writer.is_some_and(|primary| core.node(primary).verdict.state == NodeState::Silent);
+        let is_lost = core.writer.is_some_and(|primary| {
+            matches!(core.node(primary).verdict.state, NodeState::Silent | NodeState::Dead)
+        });
         self.server_mut(id).witness = match receives {
             false => Asked::Lost(core.now),
-            true if is_silent => Asked::Receives(core.now),
-            // What it saw before the silence says nothing of the time after.
+            true if is_lost => Asked::Receives(core.now),
+            // What it saw before the loss says nothing of the time after.
             true => Asked::Not,
         };
     }

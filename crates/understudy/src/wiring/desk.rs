@@ -37,6 +37,8 @@ pub struct Desk {
     reads: Option<proxy::StatsReader>,
     health: Answerer,
     preflight: Preflight,
+    /// Another program moves the writer: an order only tells of it.
+    is_informed: bool,
 }
 
 impl Desk {
@@ -58,6 +60,7 @@ impl Desk {
             reads,
             health,
             preflight: manager.preflight.clone(),
+            is_informed: settings.manager == topology::replication::Manager::External,
         }
     }
 
@@ -94,6 +97,7 @@ impl Desk {
         let view = self.view();
         let is_handed_over = view.nodes.iter().any(|node| node.writer && node.problem.is_none());
         let report = match is_handed_over {
+            _ if self.is_informed => return None,
             true => self.look_before(*to, *budget, DEADLINE_ORDERED).await,
             false => return None,
         };

@@ -31,6 +31,7 @@ use crate::election::{elect, elect_any, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Heir};
+use crate::problem::SHUT_OUT;
 use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::{NodeId, Term};
@@ -252,7 +253,9 @@ impl One {
                 false
             }
             // Whoever else takes over must be made writable first, and that is for another program.
-            Serves::Leaves if group.follows(core) => {
+            Serves::Leaves
+                if group.follows(core) || node.verdict.problem == SHUT_OUT && !group.hands_over(core) =>
+            {
                 self.open(core, writer);
                 false
             }

@@ -277,6 +277,8 @@ impl One {
         let to = match next {
             Ok(to) => to,
             Err(text) => {
+                // One that was given up, since another could write, has to do when no other can.
+                self.take_back(core, group);
                 core.hold(Level::Error, text);
                 // The decision stands; it is carried out as soon as anybody can.
                 self.phase = Phase::Moving(Box::new(run));

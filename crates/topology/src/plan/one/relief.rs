@@ -64,6 +64,16 @@ impl One {
     }
 }
 
+impl One {
+    /// Nobody can take over from a writer that was given up: it may go on, should it commit again.
+    pub(super) fn take_back(&mut self, core: &mut Core, group: &mut Group) {
+        if let Some(writer) = core.writer.filter(|id| core.node(*id).pulse.is_given_up()) {
+            keep(core, group, writer);
+            self.relief_after = core.now + RELIEF_RETRY;
+        }
+    }
+}
+
 /// It stays the writer.
 fn keep(core: &mut Core, group: &mut Group, writer: NodeId) {
     let node = core.node_mut(writer);

@@ -17,6 +17,7 @@ use super::log::Log;
 use super::options::{Options, Takes};
 use super::scripts::{self, Call, ONLINE_CHANGE};
 use super::site::{For, Site, ask};
+use super::workdir::Workdir;
 use super::{Failed, Outcome, dead};
 use crate::mha::conf::{Conf, Server};
 
@@ -81,6 +82,14 @@ pub fn run(log: &Log, arguments: Vec<String>) -> Outcome {
         return Ok(0);
     }
     let conf = read_conf(log, &options)?;
+    // Its manager would take the new master for a stranger, and make it read only.
+    if let Some(manager) = Workdir::of(&conf, None).health().filter(|_| !options.has("check_only")) {
+        return Err(format!(
+            "masterha_manager runs, pid {}: nothing was changed. Stop it (masterha_stop), and try again.",
+            manager.pid
+        )
+        .into());
+    }
     match options.get("master_state") {
         Some("alive") => alive(log, &conf, &options),
         Some("dead") => dead::run(log, &conf, &options),
