@@ -173,11 +173,11 @@ impl Network {
 
 /// May this process make namespaces? Found out by trying: root in a container often may not.
 pub fn may_make_namespaces() -> bool {
+    // Several stages of one process may ask at the same time.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
     if !rustix::process::geteuid().is_root() {
         return false;
     }
-    // Several stages of one process may ask at the same time.
-    static COUNT: AtomicU32 = AtomicU32::new(0);
     let probe = format!("us-probe-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
     let made = ip(&format!("netns add {probe}")).is_ok();
     made && ip(&format!("netns del {probe}")).is_ok()
