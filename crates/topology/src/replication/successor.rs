@@ -128,8 +128,8 @@ impl Replication {
 
     /// Why it is not certain that `best` has what the lost primary had when it began: no other may have received it since.
     fn is_unproven(&self, core: &Core, lost: NodeId, best: NodeId, waited: bool) -> Option<String> {
-        // What one that was given up in the middle of writing still has may come from it no more.
-        if answers(core.node(lost)) && !core.node(lost).pulse.has_broken_off() {
+        // What one that was given up in the middle of writing still has may come from it no more; where it waited for a replica, one has it.
+        if answers(core.node(lost)) && (waited || !core.node(lost).pulse.has_broken_off()) {
             return None;
         }
         let most = core.settings.replication.behind_max;

@@ -173,21 +173,33 @@ async fn large(scene: &Scene, serving: &Serving) {
 /// Somebody dumps or locks the heartbeat's table, and nothing else.
 async fn own_table(scene: &Scene, serving: &Serving) {
     let primary = writer(&serving.status());
-    let node = scene.stage.node(&primary).unwrap();
+    // A backup locks table changes, LOCK TABLES among them, and lets rows be changed.
+    let backup = ["BACKUP STAGE START", "BACKUP STAGE FLUSH", "BACKUP STAGE BLOCK_DDL"];
+    for (locks, unlocks) in
+        [(&["LOCK TABLES understudy.heartbeat READ"][..], "UNLOCK TABLES"), (&backup, "BACKUP STAGE END")]
+    {
+        let mut root = root(scene, &primary).await;
+        for lock in locks {
+            root.query_drop(*lock).await.unwrap();
+        }
+        let named = |status: &Value| {
+            let reason = scene.node(status, &primary)["reason"].as_str().unwrap_or_default();
+            reason.ends_with("the table of the heartbeat cannot be locked")
+        };
+        status_when(serving, "what keeps the heartbeat", named);
+        stays(serving, &primary).await;
+        root.query_drop(unlocks).await.unwrap();
+        goes_on(serving, &primary);
+    }
+}
+
+async fn root(scene: &Scene, node: &str) -> mysql_async::Conn {
+    let node = scene.stage.node(node).unwrap();
     let options = mysql_async::OptsBuilder::default()
         .socket(Some(node.socket.display().to_string()))
         .user(Some("root"))
         .prefer_socket(false);
-    let mut root = mysql_async::Conn::new(options).await.unwrap();
-    root.query_drop("LOCK TABLES understudy.heartbeat READ").await.unwrap();
-    let named = |status: &Value| {
-        let reason = scene.node(status, &primary)["reason"].as_str().unwrap_or_default();
-        reason.ends_with("the table of the heartbeat is locked")
-    };
-    status_when(serving, "what keeps the heartbeat", named);
-    stays(serving, &primary).await;
-    root.query_drop("UNLOCK TABLES").await.unwrap();
-    goes_on(serving, &primary);
+    mysql_async::Conn::new(options).await.unwrap()
 }
 
 /// It answers and does not commit.
