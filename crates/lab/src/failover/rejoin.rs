@@ -44,7 +44,9 @@ pub(super) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow:
 async fn until_apart(api: &Api, node: &str) {
     let is_apart = |status: &Value| {
         let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        nodes.iter().any(|it| it["name"] == node && it["problem"] == "errant")
+        // It is made read only before anything else; until then it is not touched.
+        let is_held = |it: &Value| it["problem"] == "errant" && it["facts"]["read_only"] == true;
+        nodes.iter().any(|it| it["name"] == node && is_held(it))
     };
     while !api.status().await.is_ok_and(|status| is_apart(&status)) {
         tokio::time::sleep(LOOK_EVERY).await;
