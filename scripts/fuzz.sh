@@ -14,7 +14,7 @@ case $seconds in
 esac
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog health)
+[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog slowlog health)
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 
@@ -58,6 +58,7 @@ run() {
     case $name in
         statement | command) dictionary=statement ;;
         health) dictionary=health ;;
+        slowlog) dictionary=slowlog ;;
         gtid) dictionary=gtid ;;
     esac
     mkdir -p "corpus/$name" "artifacts/$name"

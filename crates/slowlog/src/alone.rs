@@ -1,0 +1,69 @@
+//! An entry that needs nothing that stood before it: for whoever leaves some out, or begins in the middle.
+//!
+//! What other readers take from the entries before is put in: its time, its `use` (the schema may be that of an entry that was left out), and for
+//! how many it stands, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N`, which is Percona Server's way to say it.
+
+use memchr::memchr;
+
+use crate::begin::USER;
+use crate::event::{Event, Rate, RateBy};
+use crate::fields::Fields;
+use crate::head::write_use;
+use crate::time;
+
+/// Writes it behind `out`: its own bytes, with what they lack. `rate` replaces what the entry says of that.
+pub fn write(event: &Event<'_>, rate: Option<Rate>, out: &mut Vec<u8>) {
+    write_with_notes(event, rate, &[], out);
+}
+
+/// The same, with further lines of the head: each `# Name: value` and its end of line.
+pub fn write_with_notes(event: &Event<'_>, rate: Option<Rate>, notes: &[u8], out: &mut Vec<u8>) {
+    let (head, body) = event.bytes.split_at(event.head_bytes.min(event.bytes.len()));
+    if head.starts_with(USER) && event.end_us > 0 {
+        // MariaDB and MySQL before 5.7 write the server's local time, whose zone no entry tells: this is UTC.
+        out.extend_from_slice(format!("# Time: {}\n", time::short(event.end_us)).as_bytes());
+    }
+    let mut has_use = event.schema.name().is_none();
+    let mut has_notes = rate.is_none() && notes.is_empty();
+    let mut left = head;
+    while !left.is_empty() {
+        let end = memchr(b'\n', left).map_or(left.len(), |end| end + 1);
+        let (line, rest) = left.split_at(end);
+        left = rest;
+        if rate.is_some() && is_rate(line) {
+            continue;
+        }
+        if !line.starts_with(b"#") && !has_notes {
+            write_rate(rate, out);
+            out.extend_from_slice(notes);
+            has_notes = true;
+        }
+        has_use |= line.starts_with(b"use ");
+        if line.starts_with(b"SET ") && !has_use {
+            write_use(event.schema.name().unwrap_or_default(), out);
+            has_use = true;
+        }
+        out.extend_from_slice(line);
+    }
+    if !has_notes {
+        write_rate(rate, out);
+        out.extend_from_slice(notes);
+    }
+    out.extend_from_slice(body);
+}
+
+fn is_rate(line: &[u8]) -> bool {
+    line.starts_with(b"# Log_slow_rate_")
+        && Fields::new(line).all(|(key, _)| key.starts_with(b"Log_slow_rate_"))
+}
+
+pub(crate) fn write_rate(rate: Option<Rate>, out: &mut Vec<u8>) {
+    if let Some(rate) = rate {
+        let by = match rate.by {
+            RateBy::Event => "query",
+            RateBy::Session => "session",
+        };
+        let line = format!("# Log_slow_rate_type: {by}  Log_slow_rate_limit: {}\n", rate.one_in);
+        out.extend_from_slice(line.as_bytes());
+    }
+}

@@ -1,0 +1,202 @@
+//! Whether an entry, or a banner, begins at a place in a log.
+//!
+//! ```text
+//!   entry   [# Time: ...]  # User@Host: ...  # Query_time: | # Thread_id: | # Schema: ...
+//!           # Thread_id: N  Schema: ... | # Query_time: ...                     (under --log-short-format)
+//!   banner  .../mariadbd, Version: ... started with:    Tcp port: ...    Time  Id Command  Argument
+//! ```
+
+use memchr::{memchr, memmem};
+
+use crate::head::{is_query_time, user_host};
+use crate::time;
+
+pub(crate) const TIME: &[u8] = b"# Time: ";
+pub(crate) const USER: &[u8] = b"# User@Host: ";
+pub(crate) const QUERY_TIME: &[u8] = b"# Query_time: ";
+pub(crate) const THREAD: &[u8] = b"# Thread_id: ";
+pub(crate) const SCHEMA: &[u8] = b"# Schema: ";
+pub(crate) const ADMINISTRATOR: &[u8] = b"# administrator command: ";
+const STARTED: &[u8] = b"started with:";
+const VERSION: &[u8] = b", Version: ";
+
+/// Bytes that a line of a head has at most, where more of it is waited for; names have 4 bytes a character.
+pub(crate) const LINE_BYTES_MAX: usize = 4_096;
+/// Bytes in which it is decided whether a head begins: its first three lines.
+pub(crate) const BEGIN_BYTES_MAX: usize = 3 * LINE_BYTES_MAX;
+
+/// An answer about bytes of which more may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    Yes,
+    No,
+    /// What is there could be the beginning of one.
+    More,
+}
+
+/// Does an entry begin with the first of these bytes?
+pub(crate) fn entry(bytes: &[u8]) -> Begins {
+    long_form(bytes).or(|| short_form(bytes))
+}
+
+/// The same, behind a line that does not end a statement: what counts there is only what no comment looks like by chance.
+pub(crate) fn long_form(bytes: &[u8]) -> Begins {
+    match prefix(bytes, TIME) {
+        Begins::Yes => match line(bytes) {
+            Ok((text, rest)) if time::parse_line(&text[TIME.len()..]).is_some() => user_line(rest),
+            Ok(_) => Begins::No,
+            Err(undecided) => undecided,
+        },
+        Begins::More => Begins::More,
+        Begins::No => user_line(bytes),
+    }
+}
+
+fn user_line(bytes: &[u8]) -> Begins {
+    prefix(bytes, USER).and(|| match line(bytes) {
+        Ok((text, rest)) if user_host(&text[USER.len()..]).is_some() => {
+            prefix(rest, QUERY_TIME).or(|| prefix(rest, THREAD)).or(|| prefix(rest, SCHEMA))
+        }
+        Ok(_) => Begins::No,
+        Err(undecided) => undecided,
+    })
+}
+
+fn short_form(bytes: &[u8]) -> Begins {
+    let thread = || {
+        prefix(bytes, THREAD).and(|| match line(bytes) {
+            Ok((text, rest)) if memmem::find(text, b"  Schema: ").is_some() => prefix(rest, QUERY_TIME),
+            Ok(_) => Begins::No,
+            Err(undecided) => undecided,
+        })
+    };
+    let query = || {
+        prefix(bytes, QUERY_TIME).and(|| match line(bytes) {
+            Ok((text, _)) if is_query_time(text) => Begins::Yes,
+            Ok(_) => Begins::No,
+            Err(undecided) => undecided,
+        })
+    };
+    thread().or(query)
+}
+
+impl Begins {
+    fn and(self, next: impl FnOnce() -> Begins) -> Begins {
+        if self == Begins::Yes { next() } else { self }
+    }
+
+    fn or(self, next: impl FnOnce() -> Begins) -> Begins {
+        match self {
+            Begins::Yes => Begins::Yes,
+            Begins::No => next(),
+            Begins::More => {
+                if next() == Begins::Yes {
+                    Begins::Yes
+                } else {
+                    Begins::More
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn prefix(bytes: &[u8], wanted: &[u8]) -> Begins {
+    if bytes.starts_with(wanted) {
+        Begins::Yes
+    } else if wanted.starts_with(bytes) {
+        Begins::More
+    } else {
+        Begins::No
+    }
+}
+
+/// The first line and what is behind it.
+fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Begins> {
+    match memchr(b'\n', &bytes[..bytes.len().min(LINE_BYTES_MAX)]) {
+        Some(end) => Ok((&bytes[..end], &bytes[end + 1..])),
+        None if bytes.len() >= LINE_BYTES_MAX => Err(Begins::No),
+        None => Err(Begins::More),
+    }
+}
+
+/// Whether this line (without its end) is one of the three that a server writes when it opens the file.
+pub(crate) fn is_banner_line(line: &[u8]) -> bool {
+    (line.ends_with(STARTED) && memmem::find(line, VERSION).is_some())
+        || line.starts_with(b"Tcp port: ")
+        || line.starts_with(b"TCP Port: ")
+        || (line.starts_with(b"Time")
+            && line.ends_with(b"Argument")
+            && memmem::find(line, b"Id Command").is_some())
+}
+
+/// Where in a line of SQL a banner begins whose first line ends as this one does. A server that was killed within an entry writes it, at
+/// its next start, directly behind the last byte. Looked for in the last
+/// [`LINE_BYTES_MAX`] bytes.
+pub(crate) fn banner_in(line: &[u8]) -> Option<usize> {
+    if !line.ends_with(STARTED) {
+        return None;
+    }
+    let skipped = line.len().saturating_sub(LINE_BYTES_MAX);
+    let line = &line[skipped..];
+    let version = memmem::rfind(line, VERSION)?;
+    let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
+    let name = line[..version].iter().rposition(|byte| !is_path(byte)).map_or(0, |before| before + 1);
+    let root = memchr(b'/', &line[name..version]).unwrap_or(0);
+    Some(skipped + name + root)
+}
+
+/// Is what follows the first line of a banner the second?
+pub(crate) fn banner_goes_on(bytes: &[u8]) -> Begins {
+    prefix(bytes, b"Tcp port: ").or(|| prefix(bytes, b"TCP Port: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "# Time: 200102  3:04:05\n# User@Host: root[root] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n";
+
+    #[test]
+    fn an_entry_begins_with_the_head_that_a_server_writes() {
+        for text in [
+            WHOLE,
+            &WHOLE[24..],
+            "# User@Host: [] @  []  Id:     8\n# Query_time: 0.1  Lock_time: 0.2 Rows_sent: 1  Rows_examined: 0\n",
+            "# Query_time: 0.1  Lock_time: 0.2 Rows_sent: 1  Rows_examined: 0\n",
+            "# Thread_id: 5  Schema: shop  QC_hit: No\n# Query_time: ",
+        ] {
+            assert_eq!(entry(text.as_bytes()), Begins::Yes, "{text}");
+        }
+        for text in [
+            "# Time: tomorrow\n# User@Host: root[root] @ localhost []\n# Thread_id: ",
+            "# Time: 200102  3:04:05\nSELECT 1;\n",
+            "# User@Host: me\n# Thread_id: ",
+            "# User@Host: root[root] @ localhost []\nSELECT 1",
+            "# Query_time: much  Lock_time: 0\n",
+            "#",
+            "SELECT 1",
+        ] {
+            assert_eq!(entry(text.as_bytes()), if text == "#" { Begins::More } else { Begins::No }, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_is_undecided_until_enough_is_there() {
+        let enough = WHOLE.find("# Thread_id: ").unwrap() + THREAD.len();
+        for length in 0..WHOLE.len() {
+            let seen = entry(&WHOLE.as_bytes()[..length]);
+            assert_eq!(seen, if length < enough { Begins::More } else { Begins::Yes }, "{length}");
+        }
+        assert_eq!(entry(&[TIME, &[b'1'; 5_000]].concat()), Begins::No, "a line that never ends");
+    }
+
+    #[test]
+    fn a_banner_begins_behind_what_was_cut_off() {
+        let banner = "/usr/sbin/mariadbd, Version: 10.11.19-MariaDB (Debian 12). started with:";
+        for before in ["", "SELECT 'it", "SELECT a ", "SELECT 'x' = x"] {
+            let line = format!("{before}{banner}");
+            assert_eq!(banner_in(line.as_bytes()), Some(before.len()), "{line}");
+        }
+        assert_eq!(banner_in(b"the day that it started with:"), None);
+    }
+}

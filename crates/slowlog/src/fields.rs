@@ -1,0 +1,124 @@
+//! `Key: value` pairs in the lines of a head.
+
+use memchr::{memchr, memmem};
+
+/// The pairs of lines that begin with `#`, in their order. Values may be empty. What is no pair is skipped.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    line: &'a [u8],
+    lines: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(lines: &'a [u8]) -> Self {
+        Self { line: b"", lines }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            while self.line.is_empty() {
+                if self.lines.is_empty() {
+                    return None;
+                }
+                let end = memchr(b'\n', self.lines).unwrap_or(self.lines.len());
+                let (line, rest) = self.lines.split_at(end);
+                self.lines = rest.get(1..).unwrap_or_default();
+                self.line = line.strip_prefix(b"# ").unwrap_or_default();
+            }
+            let (found, rest) = pair(self.line);
+            self.line = rest;
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+}
+
+/// A key and its value.
+type Pair<'a> = (&'a [u8], &'a [u8]);
+
+/// The next pair of a line, and what is behind it.
+fn pair(line: &[u8]) -> (Option<Pair<'_>>, &[u8]) {
+    let line = trim_start(line);
+    let length = line.iter().position(|byte| !is_key(*byte)).unwrap_or(line.len());
+    let (key, behind) = line.split_at(length);
+    let Some(behind) = behind.strip_prefix(b":").filter(|_| length > 0) else {
+        // Not a key: on to the next word, if any.
+        let next = memchr(b' ', &line[length..]).map_or(line.len(), |space| length + space);
+        return (None, &line[next..]);
+    };
+    match key {
+        b"Schema" => schema(key, behind),
+        b"explain" | b"Stored_routine" => (Some((key, trim_start(behind))), b""),
+        _ => {
+            let text = trim_start(behind);
+            let length = memchr(b' ', text).unwrap_or(text.len());
+            let (value, rest) = text.split_at(length);
+            // The next key, so this one's value is empty.
+            if value.ends_with(b":") { (Some((key, b"")), text) } else { (Some((key, value)), rest) }
+        }
+    }
+}
+
+/// A name may have spaces in it, so its end is looked for: the key that servers write behind it.
+fn schema<'a>(key: &'a [u8], behind: &'a [u8]) -> (Option<Pair<'a>>, &'a [u8]) {
+    let text = behind.strip_prefix(b" ").unwrap_or(behind);
+    let end = [&b"  QC_hit: "[..], b"  Last_errno: ", b" Rows_affected: "]
+        .iter()
+        .find_map(|next| memmem::rfind(text, next))
+        .unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    (Some((key, name.trim_ascii_end())), rest)
+}
+
+fn is_key(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'@'
+}
+
+fn trim_start(text: &[u8]) -> &[u8] {
+    let spaces = text.iter().position(|byte| *byte != b' ').unwrap_or(text.len());
+    &text[spaces..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(lines: &str) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Fields::new(lines.as_bytes()).map(|(key, value)| (text(key), text(value))).collect()
+    }
+
+    fn pairs(wanted: &[(&str, &str)]) -> Vec<(String, String)> {
+        wanted.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn values_may_be_empty_or_have_spaces_in_them() {
+        assert_eq!(
+            all(
+                "# Thread_id: 5  Schema:   QC_hit: No\n# Stored_routine: a b.c\n#\n# explain: 1\tSIMPLE x: y\n"
+            ),
+            pairs(&[
+                ("Thread_id", "5"),
+                ("Schema", ""),
+                ("QC_hit", "No"),
+                ("Stored_routine", "a b.c"),
+                ("explain", "1\tSIMPLE x: y")
+            ])
+        );
+        assert_eq!(
+            all("# Schema: my db  Last_errno: 0  Killed: 0\n"),
+            pairs(&[("Schema", "my db"), ("Last_errno", "0"), ("Killed", "0")])
+        );
+        assert_eq!(
+            all("# Bytes_sent: Tmp_tables: 1 Id:     8\n"),
+            pairs(&[("Bytes_sent", ""), ("Tmp_tables", "1"), ("Id", "8")])
+        );
+        assert_eq!(all("# no pairs here\n#\n\n# : \n"), pairs(&[]));
+    }
+}

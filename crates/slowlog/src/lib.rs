@@ -1,0 +1,43 @@
+//! The slow log of MariaDB (10.x, 11.x), MySQL (5.5, 5.6, 5.7 and newer) and Percona Server: one grammar for whoever reads it.
+//!
+//! ```text
+//!   bytes, in pieces --Reader--> Item::Event     one whole entry, borrowed: its bytes, its offset, what it says
+//!                                Item::Banner    what a server writes when it opens the file
+//!                                Item::Unparsed  whatever is neither, with the reason
+//!
+//!   the bytes of all items, one behind another, are the bytes that were fed
+//!
+//!   Event --Sampling--> kept or not       --alone::write--> bytes that need nothing that stood before them
+//!   Event --Order-----> by their starts   Entry --Writer--> bytes of a log
+//! ```
+//!
+//! A core: no file, no clock. Limits on memory are in [`Limits`]; what is beyond one is an [`Item::Unparsed`] and counted in [`Counts`].
+//!
+//! # Where an entry ends
+//! Nothing in the format says how long a statement is, so an entry ends where the head of the next one begins, and the text of a statement
+//! may hold what looks like one. A head is believed where the quotes and comments of the text before it are closed, and it is complete as
+//! far as `# Query_time:`. Where quotes are open, the text goes on until they are closed before another head; only when that does not happen within
+//! [`Limits::doubt_bytes_max`] was the text itself broken (cut off in a crash, or a statement with an error), and it ends at the first head.
+//! Such entries, and those that were within reach of the other reading, say so ([`Event::is_doubtful`]). What no reader can tell: a text of several
+//! statements, of which one is a comment in the form of a head. Whoever runs what a log says must not trust it more than its clients.
+
+pub mod alone;
+mod begin;
+mod event;
+mod fields;
+mod head;
+mod order;
+mod quotes;
+mod reader;
+mod sample;
+mod scan;
+pub mod time;
+mod write;
+
+pub use event::{Clock, Command, Dialect, Event, Rate, RateBy, Rows, Schema};
+pub use fields::Fields;
+pub use order::{Order, OrderLimits, Ordered};
+pub use reader::{Counts, Item, Limits, Reader, Start};
+pub use sample::Sampling;
+pub use scan::Why;
+pub use write::{Entry, Writer};

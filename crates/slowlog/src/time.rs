@@ -1,0 +1,255 @@
+//! Times as a slow log writes them, and durations. All are microseconds; those of a day since 1970.
+
+/// In one second.
+pub const SECOND_US: u64 = 1_000_000;
+const DAY_S: i64 = 86_400;
+
+/// What a `# Time:` line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineTime {
+    /// `2020-01-02T03:04:05.678901Z` or with `+01:00`: microseconds since 1970.
+    Utc(u64),
+    /// `200102  3:04:05`, the server's local time in a zone that the log does not tell: microseconds since 1970 as if that was UTC.
+    Local(u64),
+}
+
+/// Reads what stands behind `# Time: `.
+pub fn parse_line(text: &[u8]) -> Option<LineTime> {
+    match text {
+        [_, _, _, _, b'-', ..] => parse_iso(text).map(LineTime::Utc),
+        _ => parse_local(text).map(LineTime::Local),
+    }
+}
+
+/// `2020-01-02T03:04:05.678901Z`
+pub fn parse_iso(text: &[u8]) -> Option<u64> {
+    let mut left = Digits(text);
+    let year = left.number(4)?;
+    left.skip(b'-')?;
+    let month = left.number(2)?;
+    left.skip(b'-')?;
+    let day = left.number(2)?;
+    left.skip(b'T').or_else(|| left.skip(b' '))?;
+    let second = left.time_of_day()?;
+    let micros = left.fraction()?;
+    let offset_s = left.zone()?;
+    let local = seconds(year, month, day, second)?;
+    let us = local.checked_sub(offset_s)?.checked_mul(1_000_000)?.checked_add(i64::from(micros))?;
+    u64::try_from(us).ok()
+}
+
+/// `200102  3:04:05`, of Percona Server also with a fraction.
+fn parse_local(text: &[u8]) -> Option<u64> {
+    let mut left = Digits(text);
+    let (year, month, day) = (left.number(2)?, left.number(2)?, left.number(2)?);
+    left.skip(b' ')?;
+    let _ = left.skip(b' ');
+    let second = left.time_of_day()?;
+    let micros = left.fraction()?;
+    if !left.0.is_empty() {
+        return None;
+    }
+    let century = if year < 70 { 2000 } else { 1900 };
+    let us = seconds(century + year, month, day, second)?.checked_mul(1_000_000)?;
+    u64::try_from(us.checked_add(i64::from(micros))?).ok()
+}
+
+fn seconds(year: u32, month: u32, day: u32, second: u32) -> Option<i64> {
+    let is_day = (1..=12).contains(&month) && (1..=31).contains(&day);
+    is_day.then(|| days(i64::from(year), i64::from(month), i64::from(day)) * DAY_S + i64::from(second))
+}
+
+/// Days since 1970 in the Gregorian calendar; a year begins in March here, so that the leap day is its last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + of_year - 719_468
+}
+
+/// Year, month, day.
+fn date(days: i64) -> (i64, i64, i64) {
+    let since = days + 719_468;
+    let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + later, month, day)
+}
+
+/// As MySQL 5.7 and newer write it.
+pub fn iso(us: u64) -> String {
+    let (year, month, day, hour, minute, second) = parts(us);
+    let micros = us % SECOND_US;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// As MariaDB and MySQL before 5.7 write it, in UTC.
+pub fn short(us: u64) -> String {
+    let (year, month, day, hour, minute, second) = parts(us);
+    format!("{:02}{month:02}{day:02} {hour:2}:{minute:02}:{second:02}", year.rem_euclid(100))
+}
+
+fn parts(us: u64) -> (i64, i64, i64, i64, i64, i64) {
+    let second = i64::try_from(us / SECOND_US).unwrap_or(i64::MAX);
+    let (year, month, day) = date(second.div_euclid(DAY_S));
+    let of_day = second.rem_euclid(DAY_S);
+    (year, month, day, of_day / 3_600, of_day / 60 % 60, of_day % 60)
+}
+
+/// Seconds with a fraction, as microseconds; digits beyond the sixth are dropped.
+pub fn duration_us(text: &[u8]) -> Option<u64> {
+    let mut left = Digits(text);
+    let whole = left.any()?;
+    let micros = left.fraction()?;
+    if !left.0.is_empty() {
+        return None;
+    }
+    whole.checked_mul(SECOND_US)?.checked_add(u64::from(micros))
+}
+
+/// A whole number and nothing else.
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
+    let mut left = Digits(text);
+    let number = left.any()?;
+    left.0.is_empty().then_some(number)
+}
+
+/// A text that is read from its front.
+struct Digits<'a>(&'a [u8]);
+
+impl Digits<'_> {
+    fn skip(&mut self, byte: u8) -> Option<()> {
+        let (first, rest) = self.0.split_first()?;
+        (*first == byte).then(|| self.0 = rest)
+    }
+
+    fn digit(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first()?;
+        let digit = first.wrapping_sub(b'0');
+        (digit < 10).then(|| {
+            self.0 = rest;
+            u32::from(digit)
+        })
+    }
+
+    fn number(&mut self, digits: u8) -> Option<u32> {
+        let mut number = 0;
+        for _ in 0..digits {
+            number = number * 10 + self.digit()?;
+        }
+        Some(number)
+    }
+
+    /// One digit at the least.
+    fn any(&mut self) -> Option<u64> {
+        let mut number = u64::from(self.digit()?);
+        while let Some(digit) = self.digit() {
+            number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+        }
+        Some(number)
+    }
+
+    /// Seconds of the day; the hour may have one digit. A leap second is the second before it.
+    fn time_of_day(&mut self) -> Option<u32> {
+        let mut hour = self.digit()?;
+        if let Some(second) = self.digit() {
+            hour = hour * 10 + second;
+        }
+        self.skip(b':')?;
+        let minute = self.number(2)?;
+        self.skip(b':')?;
+        let second = self.number(2)?;
+        (hour < 24 && minute < 60 && second < 61).then(|| hour * 3_600 + minute * 60 + second.min(59))
+    }
+
+    /// Microseconds behind a dot, or 0 where there is none.
+    fn fraction(&mut self) -> Option<u32> {
+        if self.skip(b'.').is_none() {
+            return Some(0);
+        }
+        let (mut micros, mut digits) = (self.digit()?, 1);
+        while let Some(digit) = self.digit() {
+            if digits < 6 {
+                micros = micros * 10 + digit;
+                digits += 1;
+            }
+        }
+        Some(micros * 10u32.pow(6 - digits))
+    }
+
+    /// `Z` or `+01:00`, to the end: seconds east of UTC.
+    fn zone(&mut self) -> Option<i64> {
+        if self.0 == b"Z" {
+            return Some(0);
+        }
+        let (sign, rest) = self.0.split_first()?;
+        let sign = match sign {
+            b'+' => 1,
+            b'-' => -1,
+            _ => return None,
+        };
+        self.0 = rest;
+        let hours = self.number(2)?;
+        self.skip(b':')?;
+        let minutes = self.number(2)?;
+        self.0.is_empty().then(|| sign * (i64::from(hours) * 3_600 + i64::from(minutes) * 60))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_time_are_read() {
+        assert_eq!(
+            parse_line(b"2020-01-02T03:04:05.678901Z"),
+            Some(LineTime::Utc(1_577_934_245_678_901)),
+            "MySQL 5.7"
+        );
+        assert_eq!(
+            parse_line(b"2020-01-02T05:04:05.6+02:00"),
+            Some(LineTime::Utc(1_577_934_245_600_000)),
+            "log_timestamps = SYSTEM"
+        );
+        assert_eq!(parse_line(b"200102  3:04:05"), Some(LineTime::Local(1_577_934_245_000_000)));
+        assert_eq!(parse_line(b"200102 13:04:05.5"), Some(LineTime::Local(1_577_970_245_500_000)));
+        for wrong in [
+            "",
+            "2",
+            "200102",
+            "200102  3:04:0",
+            "201302  3:04:05",
+            "2020-01-02T03:04:05.678901",
+            "200102  3:04:05 x",
+        ] {
+            assert_eq!(parse_line(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for us in [0, 951_782_400_000_000, 951_868_799_999_999, 1_577_934_245_678_901, 4_102_444_799_000_000]
+        {
+            assert_eq!(parse_iso(iso(us).as_bytes()), Some(us), "{}", iso(us));
+            let second = us / SECOND_US * SECOND_US;
+            let year = &iso(us)[..4];
+            if ("1970".."2070").contains(&year) {
+                assert_eq!(parse_line(short(us).as_bytes()), Some(LineTime::Local(second)), "{}", short(us));
+            }
+        }
+    }
+
+    #[test]
+    fn a_duration_is_seconds_with_a_fraction() {
+        assert_eq!(duration_us(b"0.000187"), Some(187));
+        assert_eq!(duration_us(b"12"), Some(12_000_000));
+        assert_eq!(duration_us(b"1.5"), Some(1_500_000));
+        assert_eq!(duration_us(b"1.12345678"), Some(1_123_456));
+        for wrong in ["", ".5", "1.", "-1", "1s", "99999999999999999999"] {
+            assert_eq!(duration_us(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

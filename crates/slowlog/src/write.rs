@@ -1,0 +1,207 @@
+//! Entries written as a server writes them: logs for tests, and for a source that is no server.
+
+use crate::alone::write_rate;
+use crate::event::{Command, Dialect, Event, Rate, Rows};
+use crate::head::write_use;
+use crate::time::{SECOND_US, iso, short};
+
+/// What one entry is to say. What its dialect has no place for is left out.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// When it ended; microseconds since 1970.
+    pub end_us: u64,
+    /// How long it took.
+    pub query_time_us: u64,
+    /// How long it waited for locks.
+    pub lock_time_us: u64,
+    /// As it was said at login.
+    pub user: &'a [u8],
+    /// The account that it came to.
+    pub account: &'a [u8],
+    /// The client's name.
+    pub host: &'a [u8],
+    /// The client's address.
+    pub address: &'a [u8],
+    /// The connection's number.
+    pub connection: u64,
+    /// Empty: none.
+    pub schema: &'a [u8],
+    /// Counts of rows; what is not known is written as 0.
+    pub rows: Rows,
+    /// What LAST_INSERT_ID() gave in it.
+    pub last_insert_id: Option<u64>,
+    /// The first number that it gave to a row.
+    pub insert_id: Option<u64>,
+    /// For how many it stands.
+    pub rate: Option<Rate>,
+    /// What was run.
+    pub command: Command<'a>,
+}
+
+impl<'a> From<&Event<'a>> for Entry<'a> {
+    fn from(event: &Event<'a>) -> Self {
+        Self {
+            end_us: event.end_us,
+            query_time_us: event.query_time_us,
+            lock_time_us: event.lock_time_us,
+            user: event.user,
+            account: event.account,
+            host: event.host,
+            address: event.address,
+            connection: event.connection.unwrap_or(0),
+            schema: event.schema.name().unwrap_or_default(),
+            rows: event.rows,
+            last_insert_id: event.last_insert_id,
+            insert_id: event.insert_id,
+            rate: event.rate,
+            command: event.command,
+        }
+    }
+}
+
+/// Writes a log.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    dialect: Dialect,
+    /// The second of the last `# Time:`.
+    second: Option<u64>,
+    /// The schema of the last `use`.
+    schema: Vec<u8>,
+}
+
+impl Writer {
+    /// A log that is empty so far.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, second: None, schema: Vec::new() }
+    }
+
+    /// What a server writes when it opens the file.
+    pub fn banner(&mut self, out: &mut Vec<u8>) {
+        let (server, title) = match self.dialect {
+            Dialect::MariaDb => (
+                "/usr/sbin/mariadbd, Version: 10.11.19-MariaDB-log (Debian 12)",
+                "Time\t\t    Id Command\tArgument",
+            ),
+            _ => (
+                "/usr/sbin/mysqld, Version: 8.0.36 (MySQL Community Server - GPL)",
+                "Time                 Id Command    Argument",
+            ),
+        };
+        let text = format!(
+            "{server}. started with:\nTcp port: 3306  Unix socket: /run/mysqld/mysqld.sock\n{title}\n"
+        );
+        out.extend_from_slice(text.as_bytes());
+        self.second = None;
+        self.schema.clear();
+    }
+
+    /// Writes one entry behind `out`. Ends of lines in names become `?`.
+    pub fn write(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+        self.time(entry, out);
+        self.user(entry, out);
+        self.fields(entry, out);
+        write_rate(entry.rate, out);
+        if !entry.schema.is_empty() && entry.schema != self.schema {
+            self.schema.clear();
+            self.schema.extend_from_slice(entry.schema);
+            write_use(entry.schema, out);
+        }
+        self.set(entry, out);
+        match entry.command {
+            Command::Statement(sql) => {
+                out.extend_from_slice(sql);
+                out.extend_from_slice(b";\n");
+            }
+            Command::Administrator(word) => {
+                out.extend_from_slice(crate::begin::ADMINISTRATOR);
+                name(word, out);
+                out.extend_from_slice(b";\n");
+            }
+            Command::Nothing => {}
+        }
+    }
+
+    fn is_exact(&self) -> bool {
+        matches!(self.dialect, Dialect::MySql57 | Dialect::Percona)
+    }
+
+    fn time(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+        let second = entry.end_us / SECOND_US;
+        let text = if self.is_exact() {
+            iso(entry.end_us)
+        } else if self.second == Some(second) {
+            return;
+        } else {
+            short(entry.end_us)
+        };
+        self.second = Some(second);
+        out.extend_from_slice(format!("# Time: {text}\n").as_bytes());
+    }
+
+    fn user(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(crate::begin::USER);
+        name(entry.account, out);
+        out.push(b'[');
+        name(entry.user, out);
+        out.extend_from_slice(b"] @ ");
+        name(entry.host, out);
+        out.extend_from_slice(b" [");
+        name(entry.address, out);
+        out.push(b']');
+        if matches!(self.dialect, Dialect::MySql56 | Dialect::MySql57 | Dialect::Percona) {
+            out.extend_from_slice(format!("  Id: {:5}", entry.connection).as_bytes());
+        }
+        out.push(b'\n');
+    }
+
+    fn fields(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+        let seconds = |us: u64| format!("{}.{:06}", us / SECOND_US, us % SECOND_US);
+        let count = |rows: Option<u64>| rows.unwrap_or(0);
+        let (query, lock) = (seconds(entry.query_time_us), seconds(entry.lock_time_us));
+        let Rows { sent, examined, affected } = entry.rows;
+        let (sent, examined, affected) = (count(sent), count(examined), count(affected));
+        let schema = |prefix: String, suffix: &str, out: &mut Vec<u8>| {
+            out.extend_from_slice(prefix.as_bytes());
+            name(entry.schema, out);
+            out.extend_from_slice(suffix.as_bytes());
+        };
+        let text = match self.dialect {
+            Dialect::MariaDb => {
+                schema(format!("# Thread_id: {}  Schema: ", entry.connection), "  QC_hit: No\n", out);
+                format!(
+                    "# Query_time: {query}  Lock_time: {lock}  Rows_sent: {sent}  Rows_examined: {examined}\n\
+                     # Rows_affected: {affected}  Bytes_sent: 0\n"
+                )
+            }
+            Dialect::Percona => {
+                schema("# Schema: ".to_owned(), "  Last_errno: 0  Killed: 0\n", out);
+                format!(
+                    "# Query_time: {query}  Lock_time: {lock}  Rows_sent: {sent}  Rows_examined: {examined}  \
+                     Rows_affected: {affected}  Bytes_sent: 0\n"
+                )
+            }
+            _ => format!(
+                "# Query_time: {query}  Lock_time: {lock} Rows_sent: {sent}  Rows_examined: {examined}\n"
+            ),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn set(&self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+        let mut text = String::from("SET ");
+        for (name, value) in [("last_insert_id", entry.last_insert_id), ("insert_id", entry.insert_id)] {
+            if let Some(value) = value {
+                text += &format!("{name}={value},");
+            }
+        }
+        let at_us =
+            if self.is_exact() { entry.end_us.saturating_sub(entry.query_time_us) } else { entry.end_us };
+        text += &format!("timestamp={};\n", at_us / SECOND_US);
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// A name, on one line.
+fn name(text: &[u8], out: &mut Vec<u8>) {
+    out.extend(text.iter().map(|byte| if *byte == b'\n' { b'?' } else { *byte }));
+}

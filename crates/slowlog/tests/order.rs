@@ -1,0 +1,197 @@
+//! Entries by their starts, and entries that are left out.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+use proptest::prelude::*;
+use slowlog::{
+    Command, Dialect, Entry, Item, Limits, Order, OrderLimits, RateBy, Reader, Rows, Sampling, Start, Writer,
+    alone,
+};
+
+const NOW_US: u64 = 1_577_934_245_000_000;
+const SECOND_US: u64 = 1_000_000;
+
+fn entry(end_us: u64, query_time_us: u64, connection: u64, sql: &[u8]) -> Entry<'_> {
+    Entry {
+        end_us,
+        query_time_us,
+        lock_time_us: 0,
+        user: b"app",
+        account: b"app",
+        host: b"localhost",
+        address: b"",
+        connection,
+        schema: b"shop",
+        rows: Rows::default(),
+        last_insert_id: None,
+        insert_id: None,
+        rate: None,
+        command: Command::Statement(sql),
+    }
+}
+
+/// Entries of (end in ms from now, duration in ms, connection), in the order of the log; what comes out, by their numbers.
+fn ordered(dialect: Dialect, limits: OrderLimits, entries: &[(u64, u64, u64)]) -> (Vec<usize>, u64, u64) {
+    let mut writer = Writer::new(dialect);
+    let mut log = Vec::new();
+    for (number, (end_ms, took_ms, connection)) in entries.iter().enumerate() {
+        let sql = format!("SELECT {number}");
+        writer.write(&entry(NOW_US + end_ms * 1_000, took_ms * 1_000, *connection, sql.as_bytes()), &mut log);
+    }
+    let mut reader = Reader::new(Limits::default(), Start::Whole);
+    reader.feed(&log);
+    reader.finish();
+    let mut order = Order::new(limits);
+    let mut given = Vec::new();
+    let mut number = 0;
+    while let Some(item) = reader.next() {
+        let Item::Event(event) = item else { panic!("{item:?}") };
+        order.push(&event, number);
+        number += 1;
+        while let Some(next) = order.next() {
+            given.push(next.what);
+        }
+        assert!(order.held().0 <= limits.events_max && order.held().1 <= limits.bytes_max);
+    }
+    order.finish();
+    while let Some(next) = order.next() {
+        given.push(next.what);
+    }
+    assert_eq!(given.len(), entries.len());
+    (given, order.late(), order.hurried())
+}
+
+#[test]
+fn a_long_statement_comes_before_those_that_began_after_it() {
+    // It began at 0 and ended at 5 s; the others ran meanwhile.
+    let log = [(1_000, 1, 1), (2_000, 1, 2), (3_000, 1, 1), (5_000, 5_000, 3), (6_000, 1, 1)];
+    let (given, late, hurried) = ordered(Dialect::MySql57, OrderLimits::default(), &log);
+    assert_eq!((given, late, hurried), (vec![3, 0, 1, 2, 4], 0, 0));
+    let (given, ..) = ordered(Dialect::MariaDb, OrderLimits::default(), &log);
+    assert_eq!(given, [3, 0, 1, 2, 4], "with whole seconds, too");
+}
+
+#[test]
+fn with_whole_seconds_short_statements_keep_the_order_of_their_ends() {
+    // The first ended before the second, which took longer, began.
+    let log = [(100, 1, 1), (700, 500, 2), (900, 10, 1)];
+    let (given, ..) = ordered(Dialect::MariaDb, OrderLimits::default(), &log);
+    assert_eq!(given, [0, 1, 2]);
+}
+
+#[test]
+fn what_took_longer_than_the_window_is_late_and_counted() {
+    let limits = OrderLimits { window_us: SECOND_US, ..OrderLimits::default() };
+    let log = [(1_000, 1, 1), (2_000, 1, 1), (3_000, 1, 1), (4_000, 1, 1), (4_500, 4_500, 3), (6_000, 1, 1)];
+    let (given, late, _) = ordered(Dialect::MySql57, limits, &log);
+    assert_eq!(late, 1);
+    assert!(given.iter().position(|number| *number == 4) > given.iter().position(|number| *number == 0));
+}
+
+#[test]
+fn an_entry_with_a_time_of_its_own_changes_nothing_for_the_others() {
+    // SET timestamp in a session: MariaDB logs its statements under that time.
+    let (past, future) = (0, 4_000_000_000);
+    let log = [
+        (50_000, 1, 1),
+        (past, 1, 9),
+        (50_100, 1, 1),
+        (future, 1, 9),
+        (52_000, 1_500, 2),
+        (52_100, 1, 1),
+        (53_000, 1, 1),
+    ];
+    let (given, ..) = ordered(Dialect::MySql57, OrderLimits::default(), &log);
+    let place = |number| given.iter().position(|given| *given == number).unwrap();
+    assert!(
+        place(0) < place(2) && place(2) < place(4) && place(4) < place(5) && place(5) < place(6),
+        "{given:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn what_fits_into_the_window_is_in_order_and_each_session_always_is(
+        statements in proptest::collection::vec((0u64..4, 0u64..900, 0u64..3_000), 1..80),
+        dialect in proptest::sample::select(&[Dialect::MariaDb, Dialect::MySql56, Dialect::MySql57][..]),
+        is_bounded in any::<bool>(),
+    ) {
+        // Four sessions, each of which runs one statement after another.
+        let mut free = [0u64; 4];
+        let mut log = Vec::new();
+        for (session, pause_ms, took_ms) in statements {
+            let start = free[session as usize] + pause_ms;
+            free[session as usize] = start + took_ms;
+            log.push((start + took_ms, took_ms, session));
+        }
+        log.sort_by_key(|(end, ..)| *end);
+        let limits = OrderLimits { events_max: if is_bounded { 5 } else { 100_000 }, ..OrderLimits::default() };
+        let (given, late, hurried) = ordered(dialect, limits, &log);
+        let start = |number: &usize| log[*number].0 - log[*number].1;
+        for session in 0..4 {
+            let own: Vec<u64> = given.iter().filter(|number| log[**number].2 == session).map(start).collect();
+            prop_assert!(own.is_sorted(), "{own:?}");
+        }
+        if !is_bounded {
+            prop_assert_eq!((late, hurried), (0, 0));
+            if dialect == Dialect::MySql57 {
+                let starts: Vec<u64> = given.iter().map(start).collect();
+                prop_assert!(starts.is_sorted(), "{starts:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sample_says_for_how_many_each_stands_and_a_session_is_whole() {
+    let mut writer = Writer::new(Dialect::MariaDb);
+    let mut log = Vec::new();
+    for number in 0..4_000u64 {
+        let schema: &[u8] = if number % 3 == 0 { b"shop" } else { b"store" };
+        writer.write(
+            &Entry { schema, ..entry(NOW_US + number * 1_000, 10, number % 400, b"SELECT 1") },
+            &mut log,
+        );
+    }
+    for by in [RateBy::Event, RateBy::Session] {
+        let sample = sampled(&log, by, 10);
+        let mut reader = Reader::new(Limits::default(), Start::Whole);
+        reader.feed(&sample);
+        reader.finish();
+        let (mut stands_for, mut connections) = (0, std::collections::BTreeMap::new());
+        while let Some(item) = reader.next() {
+            let Item::Event(event) = item else { panic!("{item:?}") };
+            let rate = event.rate.unwrap();
+            assert_eq!(rate.by, by);
+            stands_for += rate.one_in;
+            *connections.entry(event.connection.unwrap()).or_insert(0) += 1;
+            assert_eq!(event.end_us / SECOND_US * SECOND_US, event.end_us);
+        }
+        match by {
+            RateBy::Event => assert_eq!(stands_for, 4_000),
+            RateBy::Session => {
+                assert!(connections.values().all(|count| *count == 10), "each session is whole");
+                assert!((2_000..6_000).contains(&stands_for), "{stands_for}");
+            }
+        }
+        // A sample of a sample.
+        let again = sampled(&sample, by, 2);
+        let mut reader = Reader::new(Limits::default(), Start::Whole);
+        reader.feed(&again);
+        assert!(matches!(reader.next(), Some(Item::Event(event)) if event.rate.unwrap().one_in == 20));
+    }
+}
+
+fn sampled(log: &[u8], by: RateBy, one_in: u64) -> Vec<u8> {
+    let mut sampling = Sampling::new(by, one_in);
+    let mut reader = Reader::new(Limits::default(), Start::Whole);
+    reader.feed(log);
+    reader.finish();
+    let mut out = Vec::new();
+    while let Some(item) = reader.next() {
+        let Item::Event(event) = item else { panic!("{item:?}") };
+        if sampling.keeps(&event) {
+            alone::write(&event, sampling.rate(&event), &mut out);
+        }
+    }
+    out
+}

@@ -1,0 +1,201 @@
+//! `understudy replay`: the reads of a slow log, run on another server.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tokio::io::AsyncRead;
+use warmup::replay::figures::Figures;
+use warmup::replay::guard::Verdict;
+use warmup::replay::target::{Refused, Target};
+use warmup::replay::{self, Sessions, Settings, Speed};
+
+use super::account::Account;
+use super::foreground::Signals;
+use crate::exit::{Failure, Outcome};
+
+/// For `--help`.
+const MORE: &str = "\
+Nothing is written: only statements that surely change nothing are sent, each session is READ ONLY, and an account that may write is refused.
+
+Exit codes: 0 the source ended; 1 the server or the source cannot be used, or statements had errors; 2 wrong usage.";
+
+/// Replays a slow log's reads on a server, to warm it, with the parallelism in which they were recorded.
+#[derive(Args)]
+#[command(after_help = MORE)]
+pub struct Replay {
+    /// The slow log; - is standard input, which may be a stream that goes on
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    account: Account,
+    /// The schema that sessions begin in, where the log tells none
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
+    /// Run by each session before anything else; may be given several times
+    #[arg(long, value_name = "SQL")]
+    session_init: Vec<String>,
+    /// A pool of so many sessions instead of one for each recorded connection
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pool: Option<u32>,
+    /// A recorded connection's session ends when it ran nothing for so long
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    idle_max_s: u64,
+    /// Keep recorded times, so many times as fast; without it, as fast as the server is
+    #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1", value_parser = speed)]
+    recorded: Option<f64>,
+    /// Put statements into the order of their starts, as far as they are no further apart
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=3_600_000))]
+    order_window_ms: u64,
+    /// Leave out statements that are so far behind what is read [default: none]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    lag_max_s: Option<u64>,
+    /// Statements that wait take so much memory at most
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=2_047))]
+    waiting_max_mb: u64,
+    /// Leave out what this account ran; may be given several times
+    #[arg(long, value_name = "NAME")]
+    skip_user: Vec<String>,
+    /// Use an account that may write
+    #[arg(long)]
+    writable_account: bool,
+}
+
+impl Replay {
+    /// Runs it.
+    pub fn run(self) -> Outcome {
+        let (place, mut login) = self.account.login()?;
+        login.database = self.schema.map(String::into_bytes);
+        let target = Target { place, login, session_init: self.session_init };
+        let settings = Settings {
+            sessions: match self.pool {
+                Some(sessions) => Sessions::Pool(sessions as usize),
+                None => Sessions::PerConnection { idle_max: Duration::from_secs(self.idle_max_s) },
+            },
+            speed: self.recorded.map_or(Speed::AtOnce, Speed::Recorded),
+            order_window: Duration::from_millis(self.order_window_ms),
+            lag_max: self.lag_max_s.map(Duration::from_secs),
+            waiting_bytes_max: (self.waiting_max_mb << 20) as usize,
+            skipped_users: self.skip_user,
+            ..Settings::default()
+        };
+        let source = if self.file.as_os_str() == "-" { Source::Stdin } else { Source::File(self.file) };
+        let played = play(source, target, settings, self.writable_account)?;
+        print!("{}", played.summary());
+        Ok(if played.figures.errors().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Where a log comes from.
+pub enum Source {
+    /// Standard input.
+    Stdin,
+    /// A file, from its beginning to its end.
+    File(PathBuf),
+}
+
+/// A replay that has ended.
+pub struct Played {
+    /// What came of it.
+    pub figures: Arc<Figures>,
+    /// How long it took.
+    pub spent: Duration,
+}
+
+/// Replays `source` on `target` until it ends or a signal comes.
+pub fn play(source: Source, target: Target, settings: Settings, may_write: bool) -> Result<Played, Failure> {
+    crate::runtime::start()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let reader: Pin<Box<dyn AsyncRead>> = match &source {
+            Source::Stdin => Box::pin(tokio::io::stdin()),
+            Source::File(path) => Box::pin(tokio::fs::File::open(path).await.map_err(|e| {
+                Failure::usage(format!("the slow log {} cannot be read: {e}", path.display()))
+            })?),
+        };
+        target.check(may_write).await.map_err(|refused| match refused {
+            Refused::Link { .. } => Failure::Failed(refused.to_string()),
+            Refused::Writable { .. } => Failure::usage(refused),
+        })?;
+        let figures = Arc::new(Figures::default());
+        let begin = Instant::now();
+        let stop = async {
+            signals.next().await;
+        };
+        let replay = replay::replay(reader, Arc::new(target), settings, Arc::clone(&figures), stop);
+        let ended = tokio::select! {
+            ended = replay => ended,
+            never = tell(Arc::clone(&figures)) => match never {},
+        };
+        ended.map_err(|e| Failure::Failed(format!("the slow log could not be read any further: {e}")))?;
+        Ok(Played { figures, spent: begin.elapsed() })
+    })
+}
+
+/// A line each second, for a person.
+async fn tell(figures: Arc<Figures>) -> std::convert::Infallible {
+    if !std::io::stderr().is_terminal() {
+        return std::future::pending().await;
+    }
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let executed = figures.executed.load(Relaxed);
+        let errors: u64 = figures.errors().values().sum();
+        eprint!(
+            "\r{executed} run, {}/s, {} sessions, {} waiting, lag {:.1} s, {errors} errors \x1b[K",
+            executed - before,
+            figures.sessions.load(Relaxed),
+            figures.waiting.load(Relaxed),
+            figures.lag().as_secs_f64(),
+        );
+        before = executed;
+    }
+}
+
+impl Played {
+    fn summary(&self) -> String {
+        let mut lines = vec![format!(
+            "{} statements in {:.1} s, {:.0} a second",
+            self.figures.executed.load(Relaxed),
+            self.spent.as_secs_f64(),
+            self.figures.executed.load(Relaxed) as f64 / self.spent.as_secs_f64().max(0.001)
+        )];
+        let left_out = [
+            (self.figures.of(Verdict::Writing), Verdict::Writing.words()),
+            (self.figures.of(Verdict::SessionOnly), Verdict::SessionOnly.words()),
+            (self.figures.of(Verdict::SkippedUser), Verdict::SkippedUser.words()),
+            (self.figures.of(Verdict::NoSql), Verdict::NoSql.words()),
+            (self.figures.of(Verdict::Uncertain), Verdict::Uncertain.words()),
+            (self.figures.late.load(Relaxed), "too late"),
+        ];
+        for (count, words) in left_out {
+            if count > 0 {
+                lines.push(format!("{count} left out: {words}"));
+            }
+        }
+        for (bytes, words) in [
+            (self.figures.unparsed_bytes.load(Relaxed), "of the log are no event"),
+            (self.figures.dropped_bytes.load(Relaxed), "were left out by the streamer"),
+        ] {
+            if bytes > 0 {
+                lines.push(format!("{bytes} bytes {words}"));
+            }
+        }
+        for (class, count) in self.figures.errors() {
+            lines.push(format!("{count} failed: {class}"));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|factor: &f64| factor.is_finite() && *factor > 0.0)
+        .ok_or_else(|| "it must be a number above 0, such as 1 or 2.5".into())
+}

@@ -1,0 +1,95 @@
+//! `mysql_slowlogd`: Groupon's streamer of slow logs, with its options, port and routes.
+//!
+//! Without `-x` the program goes to the background, as the original does: it starts itself again in a session of its own, and ends
+//! when that one listens, with 0, or does not, with 1. Source: the tool as described in seed-tools.md, section 5.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Parser;
+use warmup::stream::Settings;
+
+use crate::commands::{foreground, slowlog};
+use crate::exit::{Failure, Outcome};
+
+/// A reader that is more bytes behind goes on at the log's end.
+const BEHIND_BYTES_MAX: u64 = 1 << 30;
+/// Set for the process in the background: it tells the one in the foreground that it listens.
+const BACKGROUND: &str = "UNDERSTUDY_SLOWLOGD_BACKGROUND";
+/// What it says then.
+const LISTENS: &str = "listens";
+
+/// Serves a slow log over HTTP: GET /slow[?rate_limit=N]
+#[derive(Parser)]
+#[command(name = "mysql_slowlogd", version)]
+struct MysqlSlowlogd {
+    /// The slow log
+    #[arg(short = 'f', long = "slowlog", value_name = "PATH")]
+    slowlog: Option<PathBuf>,
+    /// Port to listen on, at all addresses
+    #[arg(short, long, value_name = "N", default_value_t = 3307)]
+    port: u16,
+    /// Stay in the foreground
+    #[arg(short = 'x', long)]
+    no_daemon: bool,
+}
+
+/// Runs it.
+pub fn run() -> ExitCode {
+    let arguments = match MysqlSlowlogd::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            // The original's code for wrong usage.
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let Some(file) = arguments.slowlog.clone() else {
+        eprintln!(
+            "usage: mysql_slowlogd -f PATH [-p PORT] [-x]\n-f (--slowlog) says which slow log is streamed"
+        );
+        return ExitCode::FAILURE;
+    };
+    let ran = match (arguments.no_daemon, std::env::var_os(BACKGROUND)) {
+        (false, None) => to_background(),
+        (_, background) => serve(file, arguments.port, background.is_some()),
+    };
+    ran.unwrap_or_else(|failure| failure.tell())
+}
+
+fn serve(file: PathBuf, port: u16, is_background: bool) -> Outcome {
+    foreground::log();
+    if is_background {
+        rustix::process::setsid()
+            .map_err(|e| Failure::Failed(format!("no session of its own can be had: {e}")))?;
+    }
+    let settings = Settings { log: file, behind_bytes_max: BEHIND_BYTES_MAX };
+    slowlog::serve(settings, &[format!("[::]:{port}")], |_| {
+        println!("{}", if is_background { LISTENS.to_owned() } else { format!("listening on port {port}") });
+        let _ = std::io::stdout().flush();
+    })
+}
+
+fn to_background() -> Outcome {
+    let failed = |what: &str, e: std::io::Error| Failure::Failed(format!("{what}: {e}"));
+    let program = std::env::current_exe().map_err(|e| failed("where this program is cannot be told", e))?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(program);
+    if let Some(name) = arguments.next() {
+        std::os::unix::process::CommandExt::arg0(&mut command, name);
+    }
+    let mut child = command
+        .args(arguments)
+        .env(BACKGROUND, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| failed("the process in the background cannot be started", e))?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        // It ends without a line when it cannot listen; it has said why.
+        let _ = BufReader::new(out).read_line(&mut line);
+    }
+    Ok(if line.trim() == LISTENS { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,130 @@
+//! What the replayer runs, and what it never does.
+
+use std::fs;
+
+use super::{called, checksum, logging, prepare};
+use fixture::Server;
+
+/// Statements that read, each once.
+const READS: &[&str] = &[
+    "SELECT COUNT(*) FROM t",
+    "SELECT a, COUNT(*) FROM t GROUP BY a",
+    "SELECT b FROM t WHERE id = 5",
+    "(SELECT id FROM t WHERE id < 3) UNION (SELECT id FROM u WHERE id < 3)",
+    "WITH x AS (SELECT id FROM t WHERE id < 5) SELECT COUNT(*) FROM x",
+];
+
+/// It quotes a log: where its event ends cannot be told for certain, so it is left out.
+const QUOTING: &str =
+    "SELECT '# Time: 261122 12:00:00\n# User@Host: a[a] @  []\n# Query_time: 1' FROM t WHERE id = 1";
+
+/// Statements that write, or could, in every disguise.
+const WRITES: &[&str] = &[
+    "INSERT INTO t VALUES (5000, 1, 'a')",
+    "SELECT f(1)",
+    "SELECT shop.f(2) FROM t WHERE id = 1",
+    "SELECT `f`(3)",
+    "SELECT x FROM v",
+    "SELECT NEXTVAL(s)",
+    "SELECT NEXT VALUE FOR s",
+    "SELECT a FROM t WHERE id = 1 FOR UPDATE",
+    "SELECT a FROM t WHERE id = 1 LOCK IN SHARE MODE",
+    "SELECT a INTO @x FROM t WHERE id = 1",
+    "SELECT @x := a FROM t WHERE id = 1",
+    "CALL p()",
+    "WITH x AS (SELECT 1 AS i) SELECT f(i + 3) FROM x",
+    "/*! DELETE FROM t WHERE id = 2 */",
+    "/*M!100100 UPDATE t SET a = 100 WHERE id = 3 */",
+    "SELECT 1 /*! INTO @y */",
+    "PREPARE q FROM 'DELETE FROM t WHERE id = 4'",
+    "EXECUTE q",
+    "BEGIN NOT ATOMIC DELETE FROM t WHERE id = 6; END",
+    "REPLACE INTO t VALUES (7, 7, 'seven')",
+    "DELETE t FROM t JOIN u USING (id) WHERE t.id = 8",
+    "CREATE TABLE w AS SELECT * FROM t",
+    "DROP TABLE w",
+    "SELECT GET_LOCK('x', 1)",
+    "DO f(9)",
+    "SET @z = f(10)",
+    "TRUNCATE TABLE u",
+];
+
+#[test]
+fn reads_of_a_log_are_run_and_not_one_row_changes_whoever_replays() {
+    let (active, log) = logging();
+    let standby = Server::start(&["--log-output=TABLE", "--general-log=1"]);
+    prepare(&[&active, &standby]);
+    for sql in READS.iter().chain([&QUOTING]).chain(WRITES) {
+        // One client for all would share the prepared statement, and does.
+        if sql.starts_with("EXECUTE") {
+            continue;
+        }
+        let sql = if sql.starts_with("PREPARE") { format!("{sql}$$ EXECUTE q") } else { (*sql).to_owned() };
+        active.sql(&format!("USE shop; \nDELIMITER $$\n{sql}$$"));
+    }
+    let before = checksum(&standby);
+    let port = standby.address().port().to_string();
+    for (user, further) in [("warm", &[][..]), ("app", &["--writable-account"])] {
+        standby.sql("TRUNCATE TABLE mysql.general_log");
+        let ran = called("understudy")
+            .args(["replay", &log, "--host", "127.0.0.1", "--port", &port, "--user", user])
+            .args(further)
+            .env("UNDERSTUDY_PASSWORD", "secret")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(checksum(&standby), before, "{user}: {said}");
+        let heard = standby.sql(&format!(
+            "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE '{user}%'"
+        ));
+        for sql in READS {
+            assert_eq!(heard.lines().filter(|line| line == sql).count(), 1, "{user}: {sql}\n{heard}\n{said}");
+        }
+        assert!(
+            !heard.contains("# User@Host") && said.contains("1 left out: cut off or doubtful"),
+            "{user}: {said}"
+        );
+        // Of the writing ones only the view looks like a read: the server itself refuses that (1792).
+        for sql in WRITES.iter().filter(|sql| !sql.contains(" v")) {
+            assert!(!heard.contains(sql), "{user}: {sql} was sent\n{heard}");
+        }
+        assert!(said.contains("1 failed: error 1792"), "{user}: {said}");
+    }
+}
+
+#[test]
+fn an_account_that_may_write_is_refused_before_anything_is_sent() {
+    let standby = Server::start(&[]);
+    prepare(&[&standby]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let ran = called("understudy")
+        .args(["replay", &file.path().display().to_string(), "--host", "127.0.0.1"])
+        .args(["--port", &standby.address().port().to_string(), "--user", "app"])
+        .env("UNDERSTUDY_PASSWORD", "secret")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("may do more than read: ALL PRIVILEGES") && said.contains("--writable-account"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_text_that_is_no_slow_log_is_counted_and_said() {
+    let standby = Server::start(&[]);
+    prepare(&[&standby]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "DROP TABLE shop.t;\n".repeat(1000)).unwrap();
+    let before = checksum(&standby);
+    let ran = called("understudy")
+        .args(["replay", &file.path().display().to_string(), "--host", "127.0.0.1"])
+        .args(["--port", &standby.address().port().to_string(), "--user", "warm"])
+        .env("UNDERSTUDY_PASSWORD", "secret")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("19000 bytes of the log are no event"), "{said}");
+    assert_eq!(checksum(&standby), before);
+}

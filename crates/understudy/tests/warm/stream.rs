@@ -1,0 +1,165 @@
+//! A log that is streamed while it grows and is rotated, also by the seed's own command line.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use fixture::Server;
+
+use super::{Ends, Streamer, called, checksum, logging, prepare, until};
+
+/// Numbers of the statements `SELECT N FROM t LIMIT 1` in a text, in their order.
+fn numbers(text: &str) -> Vec<u64> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("SELECT ")?.strip_suffix(" AS n FROM t LIMIT 1;")?.parse().ok())
+        .collect()
+}
+
+fn run_numbers(server: &Server, range: std::ops::Range<u64>) {
+    let sql: Vec<String> = range.map(|n| format!("SELECT {n} AS n FROM t LIMIT 1")).collect();
+    server.sql(&format!("USE shop; {};", sql.join("; ")));
+}
+
+#[test]
+fn events_streamed_are_events_written_through_rotations() {
+    let (active, log) = logging();
+    prepare(&[&active]);
+    let streamer = Streamer::start(&log, "127.0.0.1:0");
+    let mut curl = Command::new("curl").args(["-sSN", &streamer.url]).stdout(Stdio::piped()).spawn().unwrap();
+    until("a reader", || streamer.metric("readers") == 1);
+    for round in 0..10 {
+        run_numbers(&active, round * 100..round * 100 + 100);
+        for older in (1..10).rev() {
+            let _ = fs::rename(format!("{log}.{older}"), format!("{log}.{}", older + 1));
+        }
+        fs::rename(&log, format!("{log}.1")).unwrap();
+        if round % 2 == 0 {
+            run_numbers(&active, 10_000 + round * 100..10_000 + round * 100 + 100);
+        }
+        active.sql("FLUSH SLOW LOGS");
+    }
+    run_numbers(&active, 1000..1001);
+    let mut expected: Vec<u64> = Vec::new();
+    for round in 0..10 {
+        expected.extend(round * 100..round * 100 + 100);
+        if round % 2 == 0 {
+            expected.extend(10_000 + round * 100..10_000 + round * 100 + 100);
+        }
+    }
+    expected.push(1000);
+    let mut out = curl.stdout.take().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let mut part = vec![0; 65536];
+        loop {
+            let read = out.read(&mut part).unwrap();
+            text.extend_from_slice(&part[..read]);
+            if read == 0 || text.ends_with(b"SELECT 1000 AS n FROM t LIMIT 1;\n") {
+                return String::from_utf8(text).unwrap();
+            }
+        }
+    });
+    until("the last event", || reading.is_finished());
+    let text = reading.join().unwrap();
+    assert_eq!(numbers(&text), expected);
+    assert_eq!((streamer.metric("dropped_bytes_total"), streamer.metric("unparsed_bytes_total")), (0, 0));
+    curl.kill().unwrap();
+    curl.wait().unwrap();
+    until("the reader has left", || streamer.metric("readers") == 0);
+}
+
+#[test]
+fn a_stream_can_be_sampled_and_resumed() {
+    let (active, log) = logging();
+    prepare(&[&active]);
+    let streamer = Streamer::start(&log, "127.0.0.1:0");
+    run_numbers(&active, 0..100);
+    let get = |query: &str| {
+        let url = format!("{}{query}", streamer.url);
+        let out = Command::new("curl").args(["-sSN", "--max-time", "3", &url]).output().unwrap().stdout;
+        String::from_utf8(out).unwrap()
+    };
+    let whole = get("?from=start");
+    assert_eq!(numbers(&whole), (0..100).collect::<Vec<u64>>());
+    let sampled = get("?from=start&rate_limit=10");
+    let kept = numbers(&sampled);
+    assert!((9..=11).contains(&kept.len()), "{kept:?}");
+    assert!(sampled.contains("# Log_slow_rate_type: query  Log_slow_rate_limit: 10\n"), "{sampled}");
+    assert!(get("?rate_limit=0").contains("rate_limit=0 is not a number from 1 on."));
+    assert!(get("?resume=1-2").contains("No file has this place any more"));
+    assert_eq!(get("/../nowhere"), "Resource not found.\n");
+}
+
+#[test]
+fn the_seeds_own_command_line_warms_a_standby() {
+    let (active, log) = logging();
+    let standby = Server::start(&["--log-output=TABLE", "--general-log=1"]);
+    prepare(&[&active, &standby]);
+    let before = checksum(&standby);
+    let links = tempfile::tempdir().unwrap();
+    for name in ["mysql_slowlogd", "percona-playback"] {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_understudy"), links.path().join(name)).unwrap();
+    }
+    let port = fixture::free_port();
+    let streamer = called("mysql_slowlogd")
+        .args(["-f", &log, "-p", &port.to_string(), "-x"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let streamer = Ends(streamer);
+    let url = format!("http://127.0.0.1:{port}/slow");
+    until("mysql_slowlogd listens", || {
+        Command::new("curl")
+            .args(["-s", "-o", "/dev/null", &format!("http://127.0.0.1:{port}/metrics")])
+            .status()
+            .unwrap()
+            .success()
+    });
+    let pipe = format!(
+        "wget -q -O - {url} | percona-playback --mysql-host 127.0.0.1 --mysql-port {} --mysql-username warm --mysql-schema shop \
+         --query-log-stdin --dispatcher-plugin thread-pool --thread-pool-threads-count 100 --session-init-query \"set innodb_fake_changes=1\"",
+        standby.address().port()
+    );
+    let path = format!("{}:{}", links.path().display(), std::env::var("PATH").unwrap());
+    let playback = Command::new("bash")
+        .args(["-c", &pipe])
+        .env("PATH", path)
+        .env("UNDERSTUDY_PASSWORD", "secret")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let readers = || {
+        let text = Command::new("curl")
+            .args(["-s", &format!("http://127.0.0.1:{port}/metrics")])
+            .output()
+            .unwrap()
+            .stdout;
+        String::from_utf8(text).unwrap().contains("understudy_slowlog_readers 1\n")
+    };
+    until("wget reads", readers);
+    run_numbers(&active, 0..500);
+    active.sql("USE shop; INSERT INTO t VALUES (9999, 1, 'a')");
+    let replayed = || {
+        let heard = standby.sql(
+            "SELECT argument FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE 'warm%'",
+        );
+        let mut numbers = numbers(&heard.replace("LIMIT 1", "LIMIT 1;"));
+        numbers.sort_unstable();
+        numbers
+    };
+    let all: Vec<u64> = (0..500).collect();
+    let begin = std::time::Instant::now();
+    while replayed() != all && begin.elapsed() < super::DEADLINE {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // The source ends, so wget does, so the replay does.
+    drop(streamer);
+    let ended = playback.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success() && out.contains("A total of 0 queries had errors."), "{out}{err}");
+    assert_eq!(replayed(), all, "{out}{err}");
+    assert!(err.contains("Sessions are READ ONLY in its place."), "{err}");
+    assert_eq!(checksum(&standby), before);
+}

@@ -1,0 +1,210 @@
+//! Reads a log that a server goes on writing: each byte once and in order, through every kind of rotation.
+//!
+//! A log's life is a chain of generations. Renaming and `FLUSH SLOW LOGS` begin a new file; copytruncate empties the same file. One task
+//! (`watch`) notices both and adds generations; every reader has a [`Cursor`] of its own in the chain, so a slow reader holds nobody up and
+//! the files that it has not read yet stay open for it, whatever they are called by then.
+//!
+//! ```text
+//!   slow.log.2          slow.log.1          slow.log
+//!   generation 0  ───>  generation 1  ───>  generation 2  (grows)
+//!        ^ a slow reader                         ^ the others
+//! ```
+//!
+//! What nobody can read: with copytruncate, bytes that the server wrote after the copy was taken and before the file was emptied, when no
+//! reader has come to see them in between. That is copytruncate's own loss; renaming has none.
+
+mod cursor;
+mod generation;
+mod siblings;
+mod watch;
+
+pub use cursor::{Cursor, Read};
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use generation::Generation;
+use tokio::sync::watch as signal;
+use tokio::task::AbortHandle;
+
+/// Why a log cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The file cannot be opened now; it may come later.
+    #[error("the log {path} cannot be read: {source}")]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Changes cannot be noticed.
+    #[error(
+        "changes of {path} cannot be watched (inotify): {source}; is fs.inotify.max_user_watches or max_user_instances used up?"
+    )]
+    Unwatchable {
+        /// The log's directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+/// A log that is watched, as long as this lives.
+pub struct Log {
+    shared: Arc<Shared>,
+    watcher: AbortHandle,
+}
+
+/// What the watching task and the readers share.
+struct Shared {
+    path: PathBuf,
+    /// The generation that the server writes, as far as is known; none before the file was there.
+    newest: Mutex<Option<Arc<Generation>>>,
+    /// Counts looks at which something had changed.
+    changed: signal::Sender<u64>,
+}
+
+impl Log {
+    /// Begins to watch the log at `path`, which need not be there yet; its directory must be. To be called within a runtime.
+    pub fn watch(path: &Path) -> Result<Log, FollowError> {
+        let (changed, _) = signal::channel(0);
+        let shared = Arc::new(Shared { path: path.to_owned(), newest: Mutex::new(None), changed });
+        let watcher = watch::begin(Arc::clone(&shared))?;
+        Ok(Log { shared, watcher })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// A reader that begins behind the last byte there is now.
+    pub fn at_end(&self) -> Result<Cursor, FollowError> {
+        let generation = self.newest()?;
+        let length = generation.length().map_err(|source| self.unreadable(source))?;
+        Ok(Cursor::new(generation, length, self.shared.changed.subscribe()))
+    }
+
+    /// A reader that begins at the first byte of the present file.
+    pub fn at_start(&self) -> Result<Cursor, FollowError> {
+        Ok(Cursor::new(self.newest()?, 0, self.shared.changed.subscribe()))
+    }
+
+    /// A reader that goes on behind `place`, which an earlier reader gave: in the present file or in a rotated one beside it. Nothing when no
+    /// file there has those bytes at that place (any more).
+    pub fn at_place(&self, place: Place) -> Result<Option<Cursor>, FollowError> {
+        let newest = self.newest()?;
+        if newest.has(place) {
+            return Ok(Some(Cursor::new(newest, place.offset, self.shared.changed.subscribe())));
+        }
+        let rotated = siblings::rotated(&self.shared.path);
+        let Some(first) = rotated.iter().position(|rotated| place.is_in(&rotated.file)) else {
+            return Ok(None);
+        };
+        let mut chain = newest;
+        for rotated in rotated.into_iter().skip(first).rev() {
+            let generation = Generation::new(rotated.file, rotated.id);
+            generation.seal(chain);
+            chain = Arc::new(generation);
+        }
+        Ok(Some(Cursor::new(chain, place.offset, self.shared.changed.subscribe())))
+    }
+
+    fn newest(&self) -> Result<Arc<Generation>, FollowError> {
+        if let Some(generation) = self.shared.newest() {
+            return Ok(generation);
+        }
+        // The watching task has not looked yet, or the file is not there.
+        self.shared.open().map_err(|source| self.unreadable(source))
+    }
+
+    fn unreadable(&self, source: io::Error) -> FollowError {
+        FollowError::Unreadable { path: self.shared.path.clone(), source }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+impl Shared {
+    fn newest(&self) -> Option<Arc<Generation>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The first generation: the file as it is now.
+    fn open(&self) -> io::Result<Arc<Generation>> {
+        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(generation) = &*newest {
+            return Ok(Arc::clone(generation));
+        }
+        let generation = Arc::new(Generation::of(File::open(&self.path)?)?);
+        *newest = Some(Arc::clone(&generation));
+        Ok(generation)
+    }
+
+    fn replace(&self, generation: Arc<Generation>) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(generation);
+    }
+}
+
+/// How many bytes before a place are compared to know it again.
+const KNOWN_BY_BYTES: u64 = 256;
+
+/// A place in a log that can be found again, also after rotations and in another process: its distance from the file's beginning, and a
+/// checksum of the bytes before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes from the file's beginning.
+    pub offset: u64,
+    /// Of up to 256 bytes before it (FNV-1a, 64 bits).
+    pub checksum: u64,
+}
+
+impl Place {
+    fn before(file: &File, offset: u64) -> io::Result<Place> {
+        let mut bytes = [0; KNOWN_BY_BYTES as usize];
+        let known = KNOWN_BY_BYTES.min(offset);
+        let bytes = &mut bytes[..known as usize];
+        std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset - known)?;
+        Ok(Place { offset, checksum: fnv1a(bytes) })
+    }
+
+    /// `file` has these bytes at this place.
+    fn is_in(self, file: &File) -> bool {
+        Place::before(file, self.offset).is_ok_and(|found| found == self)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:016x}", self.offset, self.checksum)
+    }
+}
+
+impl FromStr for Place {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Place, ()> {
+        let (offset, checksum) = text.split_once('-').ok_or(())?;
+        let offset = offset.parse().map_err(|_| ())?;
+        Ok(Place { offset, checksum: u64::from_str_radix(checksum, 16).map_err(|_| ())? })
+    }
+}
+
+/// FNV-1a of 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. To know bytes again, not to protect them.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Rotated files of a log: those beside it whose names differ from its own in digits and signs alone.
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::generation::FileId;
+
+/// From `asm-generic/fcntl.h`: a name that leads to a pipe must not stop whoever opens it.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// A rotated file.
+pub(super) struct Rotated {
+    pub(super) file: File,
+    pub(super) id: FileId,
+    pub(super) length: u64,
+    /// Since when there is this file, and when it was last written.
+    times: (Option<SystemTime>, SystemTime),
+}
+
+/// The rotated files beside `log`, those written first before the others. What cannot be read is left out.
+pub(super) fn rotated(log: &Path) -> Vec<Rotated> {
+    let (Some(directory), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let mut rotated: Vec<Rotated> = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(|other| is_rotated(name, other)))
+        .filter_map(|entry| {
+            let file = File::options().read(true).custom_flags(O_NONBLOCK).open(entry.path()).ok()?;
+            let metadata = file.metadata().ok()?;
+            let times = (metadata.created().ok(), metadata.modified().ok()?);
+            metadata.is_file().then(|| Rotated {
+                id: FileId::of(&metadata),
+                length: metadata.len(),
+                times,
+                file,
+            })
+        })
+        .collect();
+    rotated.sort_by_key(|rotated| rotated.times);
+    rotated
+}
+
+/// `slow.log.1`, `slow.log-20261122`, `slow-20261122.log` and `slow.1.log` are rotated files of `slow.log`; `slow.log.1.gz` and `slow.log.swp`
+/// are not.
+fn is_rotated(log: &str, other: &str) -> bool {
+    let stem = log.rsplit_once('.').map_or(log, |(stem, _)| stem);
+    let extension = &log[stem.len()..];
+    let Some(rest) = other.strip_prefix(stem) else { return false };
+    let rest = rest.strip_prefix(extension).unwrap_or(rest);
+    let rest = rest.strip_suffix(extension).unwrap_or(rest);
+    rest.bytes().any(|byte| byte.is_ascii_digit())
+        && rest.bytes().all(|byte| byte.is_ascii_digit() || b".-_:T".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_rotated;
+
+    #[test]
+    fn names_that_differ_in_digits_are_rotated_files() {
+        for other in ["slow.log.1", "slow.log.12", "slow.log-20261122", "slow-20261122.log", "slow.1.log"] {
+            assert!(is_rotated("slow.log", other), "{other}");
+        }
+        for other in
+            ["slow.log", "slow.log.1.gz", "slow.log.swp", "slow.log.old", "slower.log.1", "error.log.1"]
+        {
+            assert!(!is_rotated("slow.log", other), "{other}");
+        }
+        assert!(is_rotated("slowlog", "slowlog.1") && !is_rotated("slowlog", "slowlog"));
+    }
+}

@@ -1,0 +1,279 @@
+//! Real files, written by a thread of their own and rotated beneath it in each way.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{Cursor, Log, Read};
+
+/// Longer than anything here takes on an overloaded machine.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A server's way to write: appends numbered lines, and begins each new file with a line of its own.
+struct Writer {
+    path: PathBuf,
+    file: Mutex<File>,
+    next: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Writer {
+    fn new(path: &Path) -> Arc<Writer> {
+        let file = Mutex::new(append(path));
+        Arc::new(Writer {
+            path: path.to_owned(),
+            file,
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    fn line(&self) {
+        let mut file = self.file.lock().unwrap();
+        let number = self.next.fetch_add(1, SeqCst);
+        file.write_all(format!("line {number}\n").as_bytes()).unwrap();
+    }
+
+    /// FLUSH SLOW LOGS.
+    fn flush(&self) {
+        let mut file = self.file.lock().unwrap();
+        *file = append(&self.path);
+        file.write_all(b"started\n").unwrap();
+    }
+
+    /// Waits until 100 lines more are written, and as long as two looks at the log take: rotations follow one another no faster.
+    fn wait(&self) {
+        let enough = self.written() + 100;
+        let begin = Instant::now();
+        while (self.written() < enough || begin.elapsed() < Duration::from_millis(40))
+            && !self.stop.load(SeqCst)
+        {
+            std::thread::yield_now();
+        }
+    }
+
+    fn written(&self) -> u64 {
+        self.next.load(SeqCst)
+    }
+
+    fn run(self: &Arc<Writer>) -> std::thread::JoinHandle<()> {
+        let writer = Arc::clone(self);
+        std::thread::spawn(move || {
+            let begin = Instant::now();
+            while !writer.stop.load(SeqCst) && begin.elapsed() < DEADLINE {
+                for _ in 0..20 {
+                    writer.line();
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        })
+    }
+}
+
+fn append(path: &Path) -> File {
+    OpenOptions::new().create(true).append(true).open(path).unwrap()
+}
+
+/// Reads until line `last` was there; gives the numbers in the order read, and the bytes that were said to be lost.
+async fn numbers(cursor: &mut Cursor, until: impl Fn(&[u64]) -> bool) -> (Vec<u64>, u64) {
+    let (mut numbers, mut lost, mut text) = (Vec::new(), 0, Vec::new());
+    let mut bytes = vec![0; 1000];
+    let begin = Instant::now();
+    loop {
+        assert!(begin.elapsed() < DEADLINE, "read {} lines, the last {:?}", numbers.len(), numbers.last());
+        match cursor.read(&mut bytes).unwrap() {
+            Read::Bytes(read) => {
+                text.extend_from_slice(&bytes[..read]);
+                while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = text.drain(..=end).collect();
+                    let line = String::from_utf8(line).unwrap();
+                    match line.trim_end().strip_prefix("line ") {
+                        Some(number) => numbers.push(number.parse().unwrap()),
+                        None => assert_eq!(line, "started\n"),
+                    }
+                }
+            }
+            Read::Rotated { lost_bytes } => {
+                lost += lost_bytes;
+                assert!(text.is_empty() || lost > 0, "a file ended within a line: {text:?}");
+                text.clear();
+            }
+            Read::End if until(&numbers) => return (numbers, lost),
+            Read::End => {
+                let _ = tokio::time::timeout(Duration::from_millis(100), cursor.changed()).await;
+            }
+        }
+    }
+}
+
+fn rename_all(path: &Path) {
+    for number in (1..60).rev() {
+        let _ =
+            fs::rename(format!("{}.{number}", path.display()), format!("{}.{}", path.display(), number + 1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_line_is_read_once_and_in_order_through_renames() {
+    let house = tempfile::tempdir().unwrap();
+    let path = house.path().join("slow.log");
+    let writer = Writer::new(&path);
+    let log = Log::watch(&path).unwrap();
+    let mut cursor = log.at_start().unwrap();
+    let thread = writer.run();
+    let rotating = {
+        let writer = Arc::clone(&writer);
+        tokio::task::spawn_blocking(move || {
+            for round in 0..30_u64 {
+                writer.wait();
+                rename_all(&writer.path);
+                fs::rename(&writer.path, format!("{}.1", writer.path.display())).unwrap();
+                if round % 3 == 0 {
+                    // logrotate's `create`: the new file is there before the server writes it
+                    append(&writer.path);
+                    writer.line();
+                }
+                writer.flush();
+            }
+            writer.stop.store(true, SeqCst);
+        })
+    };
+    let (read, lost) = numbers(&mut cursor, |read| {
+        writer.stop.load(SeqCst) && thread.is_finished() && read.len() as u64 == writer.written()
+    })
+    .await;
+    rotating.await.unwrap();
+    assert_eq!(lost, 0);
+    let wrong = read.iter().zip(0..).find(|(read, expected)| **read != *expected);
+    assert_eq!((wrong, read.len() as u64), (None, writer.written()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_copytruncate_leaves_in_any_file_is_read_once() {
+    let house = tempfile::tempdir().unwrap();
+    let path = house.path().join("slow.log");
+    let writer = Writer::new(&path);
+    let log = Log::watch(&path).unwrap();
+    let mut cursor = log.at_start().unwrap();
+    let thread = writer.run();
+    let rotating = {
+        let writer = Arc::clone(&writer);
+        tokio::task::spawn_blocking(move || {
+            for _ in 0..30 {
+                writer.wait();
+                rename_all(&writer.path);
+                fs::copy(&writer.path, format!("{}.1", writer.path.display())).unwrap();
+                OpenOptions::new().write(true).open(&writer.path).unwrap().set_len(0).unwrap();
+            }
+            writer.stop.store(true, SeqCst);
+        })
+    };
+    let (read, _) = numbers(&mut cursor, |read| {
+        writer.stop.load(SeqCst) && thread.is_finished() && read.last() == Some(&(writer.written() - 1))
+    })
+    .await;
+    rotating.await.unwrap();
+    let mut kept = BTreeSet::new();
+    for entry in fs::read_dir(house.path()).unwrap() {
+        for line in fs::read_to_string(entry.unwrap().path()).unwrap().lines() {
+            // A copy may end within a line; the number is then another.
+            kept.extend(line.strip_prefix("line ").and_then(|number| number.parse::<u64>().ok()));
+        }
+    }
+    assert!(
+        read.is_sorted() && read.iter().collect::<BTreeSet<_>>().len() == read.len(),
+        "read twice, or out of order"
+    );
+    let missed: Vec<&u64> = kept.iter().filter(|number| read.binary_search(number).is_err()).collect();
+    assert!(missed.is_empty(), "in a file and not read: {missed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader_reads_all_the_same_and_says_how_far_it_is_behind() {
+    let house = tempfile::tempdir().unwrap();
+    let path = house.path().join("slow.log");
+    let writer = Writer::new(&path);
+    let log = Log::watch(&path).unwrap();
+    let (mut slow, mut fast) = (log.at_end().unwrap(), log.at_end().unwrap());
+    let mut bytes = 0;
+    for _ in 0..5 {
+        for _ in 0..10 {
+            writer.line();
+        }
+        let (read, _) = numbers(&mut fast, |read| read.len() == 10).await;
+        bytes += 10 * "line N\n".len() as u64 + if read[0] >= 10 { 10 } else { 0 };
+        rename_all(&path);
+        fs::rename(&path, path.with_extension("log.1")).unwrap();
+        writer.flush();
+        bytes += "started\n".len() as u64;
+        // Removed files are read by whoever has not read them yet.
+        let _ = fs::remove_file(path.with_extension("log.2"));
+    }
+    writer.line();
+    bytes += "line NN\n".len() as u64;
+    let _ = numbers(&mut fast, |read| read.len() == 1).await;
+    assert_eq!((slow.behind_bytes(), fast.behind_bytes()), (bytes, 0));
+    let (read, lost) = numbers(&mut slow, |read| read.len() == 51).await;
+    assert_eq!((read, lost), ((0..51).collect(), 0));
+    writer.line();
+    assert_eq!(slow.skip_to_end(), "line NN\n".len() as u64);
+    assert_eq!(slow.read(&mut [0; 10]).unwrap(), Read::End);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_found_again_after_rotations_of_both_kinds() {
+    let house = tempfile::tempdir().unwrap();
+    let path = house.path().join("slow.log");
+    let writer = Writer::new(&path);
+    for _ in 0..100 {
+        writer.line();
+    }
+    let place = {
+        let log = Log::watch(&path).unwrap();
+        let mut cursor = log.at_start().unwrap();
+        let _ = numbers(&mut cursor, |read| read.len() == 100).await;
+        cursor.place()
+    };
+    for _ in 0..100 {
+        writer.line();
+    }
+    fs::rename(&path, path.with_extension("log.1")).unwrap();
+    writer.flush();
+    for _ in 0..100 {
+        writer.line();
+    }
+    // Both files are as old as the file system's clock can tell, so this one is written later for sure.
+    let later = std::time::SystemTime::now() + Duration::from_secs(2);
+    rename_all(&path);
+    fs::copy(&path, path.with_extension("log.1")).unwrap();
+    File::open(path.with_extension("log.1")).unwrap().set_modified(later).unwrap();
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    for _ in 0..100 {
+        writer.line();
+    }
+    let log = Log::watch(&path).unwrap();
+    let mut cursor = log.at_place(place).unwrap().expect("the place is in slow.log.2");
+    let (read, lost) = numbers(&mut cursor, |read| read.len() == 300).await;
+    assert_eq!((read, lost), ((100..400).collect(), 0));
+    let nowhere = super::Place { offset: 50, checksum: 1 };
+    assert!(log.at_place(nowhere).unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_not_there_yet_is_read_from_its_first_byte() {
+    let house = tempfile::tempdir().unwrap();
+    let path = house.path().join("slow.log");
+    let log = Log::watch(&path).unwrap();
+    let refused = log.at_end().err().expect("it is not there").to_string();
+    assert!(refused.contains("slow.log cannot be read: No such file"), "{refused}");
+    let writer = Writer::new(&path);
+    let mut cursor = log.at_end().unwrap();
+    writer.line();
+    let (read, _) = numbers(&mut cursor, |read| read.len() == 1).await;
+    assert_eq!(read, [0]);
+    assert!(Log::watch(Path::new("/nowhere/slow.log")).is_err());
+}

@@ -1,0 +1,224 @@
+//! The task that looks at the log whenever the operating system says that something changed, and adds generations to the chain.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
+use tokio::task::AbortHandle;
+
+use super::generation::{Cut, FileId, Generation};
+use super::siblings::{self, Rotated};
+use super::{FollowError, Place, Shared};
+
+/// A busy log changes thousands of times a second: so long a pause between two looks, and readers are behind by no more.
+const PAUSE: Duration = Duration::from_millis(10);
+/// File systems that other machines write (NFS) say nothing: so often it is looked at all the same.
+const UNASKED: Duration = Duration::from_millis(500);
+
+/// Begins to watch; ends when aborted.
+pub(super) fn begin(shared: Arc<Shared>) -> Result<AbortHandle, FollowError> {
+    let directory = match shared.path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let unwatchable = |source| FollowError::Unwatchable { path: directory.clone(), source };
+    let inotify = Inotify::init().map_err(unwatchable)?;
+    inotify
+        .watches()
+        .add(&directory, WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::MOVED_FROM | WatchMask::DELETE)
+        .map_err(unwatchable)?;
+    let events = inotify.into_event_stream([0; 4096]).map_err(unwatchable)?;
+    let watch = Watch { looked: Looked { shared, known: HashSet::new(), seen: None }, events, file: None };
+    Ok(tokio::spawn(watch.run()).abort_handle())
+}
+
+/// So often the directory is read anew when the log was rotated meanwhile.
+const TRIES: usize = 10;
+
+struct Watch {
+    looked: Looked,
+    events: EventStream<[u8; 4096]>,
+    /// inotify's watch of the newest generation's file.
+    file: Option<(FileId, WatchDescriptor)>,
+}
+
+impl Watch {
+    async fn run(mut self) {
+        loop {
+            let mut looked = self.looked;
+            let Ok(back) = tokio::task::spawn_blocking(move || {
+                looked.look();
+                looked
+            })
+            .await
+            else {
+                return; // the runtime ends
+            };
+            self.looked = back;
+            self.follow_file();
+            tokio::time::sleep(PAUSE).await;
+            // What happened in the pause is told at once.
+            let _ = tokio::time::timeout(UNASKED, self.events.next()).await;
+        }
+    }
+
+    /// Writes to the newest file wake this task. A file that was written before its watch was set is seen by the look that follows.
+    fn follow_file(&mut self) {
+        let Some(newest) = self.looked.shared.newest() else { return };
+        if self.file.as_ref().is_some_and(|(id, _)| *id == newest.id) {
+            return;
+        }
+        let mut watches = self.events.watches();
+        if let Some((_, old)) = self.file.take() {
+            // It is gone by itself when its file is.
+            let _ = watches.remove(old);
+        }
+        match watches.add(&self.looked.shared.path, WatchMask::MODIFY) {
+            Ok(descriptor) => self.file = Some((newest.id, descriptor)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::debug!(path = %self.looked.shared.path.display(), %error, "writes to the log are not told; it is looked at every 0.5 s")
+            }
+        }
+    }
+}
+
+/// What was seen at the last look.
+struct Looked {
+    shared: Arc<Shared>,
+    /// Rotated files that were there: they are no news.
+    known: HashSet<FileId>,
+    /// Where the newest generation ended.
+    seen: Option<Place>,
+}
+
+impl Looked {
+    /// One look: whether the file was begun, grew, was emptied or replaced.
+    fn look(&mut self) {
+        let newest = match self.shared.newest() {
+            Some(newest) => newest,
+            None => match self.shared.open() {
+                Ok(newest) => newest,
+                Err(_) => return, // it is not there yet; who wants to read it is told why
+            },
+        };
+        if self.seen.is_none() {
+            self.known = siblings::rotated(&self.shared.path).into_iter().map(|rotated| rotated.id).collect();
+        }
+        let changed = match self.emptied(&newest) {
+            true => self.cut(&newest),
+            false => self.replaced(&newest),
+        };
+        if changed {
+            self.shared.changed.send_modify(|looks| *looks += 1);
+        }
+    }
+
+    /// The bytes that it had are not there any more.
+    fn emptied(&self, newest: &Generation) -> bool {
+        self.seen.is_some_and(|seen| !seen.is_in(&newest.file))
+    }
+
+    /// copytruncate: the same file begins anew, and what it had is in its copy.
+    fn cut(&mut self, newest: &Arc<Generation>) -> bool {
+        let Some(seen) = self.seen.take() else { return false };
+        let Ok(file) = newest.file.try_clone() else { return false };
+        let rotated = siblings::rotated(&self.shared.path);
+        let copy = rotated.into_iter().rev().find(|rotated| seen.is_in(&rotated.file));
+        let copy_id = copy.as_ref().map(|copy| copy.id);
+        let copy = copy.map(|rotated| rotated.file);
+        if copy.is_none() {
+            tracing::warn!(
+                path = %self.shared.path.display(),
+                "the log was emptied in place and no copy of it is beside it: what was written last may be lost to readers; rotate by renaming and FLUSH SLOW LOGS"
+            );
+        }
+        let again = Arc::new(Generation::new(file, newest.id));
+        self.known.extend(copy_id);
+        newest.cut(Cut { copy, length: seen.offset }, Arc::clone(&again));
+        self.begin(again);
+        true
+    }
+
+    /// Renamed: the server writes, or will write, another file.
+    fn replaced(&mut self, newest: &Arc<Generation>) -> bool {
+        let grown = self.grown(newest);
+        let Some((present, mut between)) = self.snapshot() else { return grown };
+        if present.id == newest.id {
+            return grown;
+        }
+        // Others may have come and gone between two looks: those beside it that were not there before, and are no copy of what was read.
+        let there: HashSet<FileId> = between.iter().map(|rotated| rotated.id).collect();
+        between.retain(|rotated| {
+            rotated.id != newest.id
+                && !self.known.contains(&rotated.id)
+                && !is_copy(&rotated.file, &newest.file)
+        });
+        let mut chain: Vec<(Generation, u64)> = between
+            .into_iter()
+            .map(|rotated| (Generation::new(rotated.file, rotated.id), rotated.length))
+            .collect();
+        let length = present.length().unwrap_or(0);
+        chain.push((present, length));
+        // A server begins each file with a line of its own. As long as a new one is empty, the server may still write the one before.
+        while chain.last().is_some_and(|(_, length)| *length == 0) {
+            chain.pop();
+        }
+        let Some((last, _)) = chain.pop() else { return grown };
+        let last = Arc::new(last);
+        let mut next = Arc::clone(&last);
+        for (generation, _) in chain.into_iter().rev() {
+            generation.seal(next);
+            next = Arc::new(generation);
+        }
+        newest.seal(next);
+        self.known = there;
+        self.begin(last);
+        true
+    }
+
+    /// The file that has the log's name, and those that were rotated before it; nothing while there is none of that name.
+    fn snapshot(&self) -> Option<(Generation, Vec<Rotated>)> {
+        for _ in 0..TRIES {
+            let present = Generation::of(File::open(&self.shared.path).ok()?).ok()?;
+            let rotated = siblings::rotated(&self.shared.path);
+            let still = std::fs::metadata(&self.shared.path).is_ok_and(|now| FileId::of(&now) == present.id);
+            if still {
+                return Some((present, rotated));
+            }
+        }
+        None
+    }
+
+    fn grown(&mut self, newest: &Generation) -> bool {
+        let now = newest.length().and_then(|length| Place::before(&newest.file, length)).ok();
+        let grown = now.is_some() && now != self.seen;
+        if grown {
+            self.seen = now;
+        }
+        grown
+    }
+
+    fn begin(&mut self, newest: Arc<Generation>) {
+        self.seen = newest.length().and_then(|length| Place::before(&newest.file, length)).ok();
+        self.shared.replace(newest);
+    }
+}
+
+/// Bytes at a file's beginning that two different logs do not share: more than the lines that a server begins each log with.
+const HEAD_BYTES: usize = 4096;
+
+/// `file` begins as `other` does.
+fn is_copy(file: &File, other: &File) -> bool {
+    let (mut one, mut two) = (vec![0; HEAD_BYTES], vec![0; HEAD_BYTES]);
+    match (file.read_at(&mut one, 0), other.read_at(&mut two, 0)) {
+        (Ok(read), Ok(other)) => read > 0 && read == other && one[..read] == two[..other],
+        _ => false,
+    }
+}

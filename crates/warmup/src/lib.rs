@@ -1,0 +1,16 @@
+//! Keeps a standby's buffer pool warm: a slow log is followed on the active node, streamed, and replayed read-only on the standby.
+//!
+//! ```text
+//!   active node                                                                        standby
+//!   slow log ──> follow: bytes, in order, through every rotation ──> stream ──> HTTP ──> source ──> replay: its reads, and nothing else
+//!                                                                 whole events       warmer: who is replayed what, and until when
+//! ```
+//!
+//! What an event is says the grammar's crate; who is active and who stands by says the manager. This crate reads files, speaks HTTP and runs
+//! the replay's sessions.
+
+pub mod follow;
+pub mod replay;
+pub mod source;
+pub mod stream;
+pub mod warmer;

@@ -1,0 +1,198 @@
+//! What a replay has done so far: read by progress lines, metrics and reports while it runs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use link::LinkError;
+use slowlog::{Counts, Event};
+
+use super::guard::Verdict;
+
+/// The figures; all counts are since the replay began.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// Events by what became of them, in the order of [`Verdict::ALL`].
+    verdicts: [AtomicU64; Verdict::ALL.len()],
+    /// Statements that ended well.
+    pub executed: AtomicU64,
+    /// Statements left out, since they waited longer than the lag allowed.
+    pub late: AtomicU64,
+    /// Statements that wait.
+    pub waiting: AtomicI64,
+    /// Sessions there are.
+    pub sessions: AtomicI64,
+    /// Sessions that were begun for recorded connections.
+    pub sessions_begun: AtomicU64,
+    /// Bytes that the streamer did not give us, as it says.
+    pub dropped_bytes: AtomicU64,
+    /// Bytes of the source that are no event.
+    pub unparsed_bytes: AtomicU64,
+    /// The newest end of an event that was read; microseconds since 1970.
+    read_us: AtomicU64,
+    /// The newest start of a statement that was run.
+    done_us: AtomicU64,
+    quicker: AtomicU64,
+    slower: AtomicU64,
+    took_us: AtomicU64,
+    expected_us: AtomicU64,
+    rows: AtomicU64,
+    rows_expected: AtomicU64,
+    rows_differ: AtomicU64,
+    errors: Mutex<BTreeMap<String, u64>>,
+    /// The place in the streamer's log that it told last.
+    place: Mutex<Option<String>>,
+}
+
+impl Figures {
+    pub(super) fn saw(&self, event: &Event<'_>) {
+        self.read_us.fetch_max(event.end_us, Relaxed);
+        let dropped = event
+            .field("Understudy_dropped_bytes")
+            .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        self.dropped_bytes.fetch_add(dropped.unwrap_or(0), Relaxed);
+        if let Some(place) = event.field("Understudy_place").and_then(|text| std::str::from_utf8(text).ok()) {
+            *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.to_owned());
+        }
+    }
+
+    pub(super) fn judged(&self, verdict: Verdict) {
+        self.verdicts[verdict.index()].fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn read(&self, counts: Counts) {
+        self.unparsed_bytes.store(counts.unparsed_bytes, Relaxed);
+    }
+
+    pub(super) fn executed(&self, took: Duration, expected: Duration, rows: u64, rows_expected: Option<u64>) {
+        self.executed.fetch_add(1, Relaxed);
+        let side = if took <= expected { &self.quicker } else { &self.slower };
+        side.fetch_add(1, Relaxed);
+        self.took_us.fetch_add(took.as_micros() as u64, Relaxed);
+        self.expected_us.fetch_add(expected.as_micros() as u64, Relaxed);
+        self.rows.fetch_add(rows, Relaxed);
+        if let Some(rows_expected) = rows_expected {
+            self.rows_expected.fetch_add(rows_expected, Relaxed);
+            self.rows_differ.fetch_add(u64::from(rows != rows_expected), Relaxed);
+        }
+    }
+
+    pub(super) fn failed(&self, error: &LinkError) {
+        let class = match error {
+            // The server's sentence names tables; its number is the class.
+            LinkError::Rejected { errno, .. } => format!("error {errno}"),
+            LinkError::TimedOut { .. } => "no answer in time".to_owned(),
+            other => other.to_string(),
+        };
+        *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(class).or_default() += 1;
+    }
+
+    pub(super) fn done(&self, order_us: u64) {
+        self.done_us.fetch_max(order_us, Relaxed);
+    }
+
+    /// How far what was begun then is behind what was read.
+    pub(super) fn behind(&self, order_us: u64) -> Duration {
+        Duration::from_micros(self.read_us.load(Relaxed).saturating_sub(order_us))
+    }
+
+    /// How far the replay is behind what was read, in recorded time; nothing when no statement waits.
+    pub fn lag(&self) -> Duration {
+        if self.waiting.load(Relaxed) <= 0 {
+            return Duration::ZERO;
+        }
+        self.behind(self.done_us.load(Relaxed).max(1))
+    }
+
+    /// How many events had this verdict.
+    pub fn of(&self, verdict: Verdict) -> u64 {
+        self.verdicts[verdict.index()].load(Relaxed)
+    }
+
+    /// Where a broken stream may be gone on with.
+    pub fn place(&self) -> Option<String> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The newest end of an event that was read; microseconds since 1970.
+    pub(super) fn read_us(&self) -> u64 {
+        self.read_us.load(Relaxed)
+    }
+
+    /// Errors by class.
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The report that percona-playback prints when it has ended, line by line as it does.
+    pub fn report(&self, spent: Duration) -> String {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let errors: u64 = self.errors().values().sum();
+        let executed = count(&self.executed) + errors;
+        let (rows, expected) = (count(&self.rows), count(&self.rows_expected));
+        let connections = count(&self.sessions_begun);
+        let mut text = String::from("Report\n------\n");
+        let expected_time = Duration::from_micros(count(&self.expected_us));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "Executed {executed} queries");
+        let _ = writeln!(
+            text,
+            "Spent {} executing queries versus an expected {} time.",
+            clock(spent),
+            clock(expected_time)
+        );
+        let _ = writeln!(
+            text,
+            "{} queries were quicker than expected, {} were slower",
+            count(&self.quicker),
+            count(&self.slower)
+        );
+        let _ = writeln!(text, "A total of {errors} queries had errors.");
+        let _ = writeln!(
+            text,
+            "Expected {expected} rows, got {rows} (a difference of {})",
+            expected.abs_diff(rows)
+        );
+        let _ = writeln!(
+            text,
+            "Number of queries where number of rows differed: {}.\n",
+            count(&self.rows_differ)
+        );
+        let average = executed as f64 / connections.max(1) as f64;
+        let _ = writeln!(text, "Average of {average:.2} queries per connection ({connections} connections).");
+        text
+    }
+}
+
+/// `HH:MM:SS.ffffff`
+fn clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{hours:02}:{minutes:02}:{rest:02}.{:06}", duration.subsec_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_is_percona_playbacks() {
+        let figures = Figures::default();
+        figures.sessions_begun.fetch_add(2, Relaxed);
+        let ms = Duration::from_millis;
+        figures.executed(ms(1), ms(2), 5, Some(5));
+        figures.executed(ms(3), ms(2), 5, Some(6));
+        figures.failed(&LinkError::Rejected { errno: 1146, state: *b"42S02", message: String::new() });
+        assert_eq!(
+            figures.report(ms(3_723_004)),
+            "Report\n------\nExecuted 3 queries\n\
+             Spent 01:02:03.004000 executing queries versus an expected 00:00:00.004000 time.\n\
+             1 queries were quicker than expected, 1 were slower\nA total of 1 queries had errors.\n\
+             Expected 11 rows, got 10 (a difference of 1)\nNumber of queries where number of rows differed: 1.\n\n\
+             Average of 1.50 queries per connection (2 connections).\n"
+        );
+        assert_eq!(figures.errors(), BTreeMap::from([("error 1146".to_owned(), 1)]));
+    }
+}

@@ -1,0 +1,174 @@
+//! The first of the three guards: which statements are sent at all.
+//!
+//! A statement is replayed when the proxy's own look at it says that it surely changes nothing, it stands alone in its text, it waits for
+//! nobody, and it reads: that look knows the functions that lock, sleep, write or export, and takes whatever it does not know for a write.
+
+use protocol::statement::{Kind, Pins, Statement, queries_without_locking};
+use slowlog::{Command, Event};
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It is sent.
+    Replayed,
+    /// A command without SQL: Quit, Ping, Prepare, ...
+    NoSql,
+    /// It was cut off, or may end elsewhere: it is not certain what was run.
+    Uncertain,
+    /// It only sets something in its session, or begins or ends a transaction.
+    SessionOnly,
+    /// Its account is one that is left out.
+    SkippedUser,
+    /// It writes, locks, waits or exports, or could: whatever is not understood is one of these.
+    Writing,
+}
+
+impl Verdict {
+    /// In words, for reports.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Replayed => "replayed",
+            Verdict::NoSql => "without SQL",
+            Verdict::Uncertain => "cut off or doubtful",
+            Verdict::SessionOnly => "session only",
+            Verdict::SkippedUser => "of accounts that are left out",
+            Verdict::Writing => "writing, locking or not understood",
+        }
+    }
+
+    /// Its place among the verdicts.
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// All of them.
+    pub const ALL: [Verdict; 6] = [
+        Verdict::Replayed,
+        Verdict::NoSql,
+        Verdict::Uncertain,
+        Verdict::SessionOnly,
+        Verdict::SkippedUser,
+        Verdict::Writing,
+    ];
+}
+
+/// Looks at one event; what `skipped` accounts ran is left out.
+pub fn judge(event: &Event<'_>, skipped: &[String]) -> Verdict {
+    if skipped.iter().any(|user| user.as_bytes() == event.user) {
+        return Verdict::SkippedUser;
+    }
+    match event.command {
+        Command::Administrator(_) | Command::Nothing => Verdict::NoSql,
+        Command::Statement(_) if event.is_cut || event.is_doubtful => Verdict::Uncertain,
+        Command::Statement(sql) => judge_sql(sql),
+    }
+}
+
+/// Looks at one text.
+pub fn judge_sql(sql: &[u8]) -> Verdict {
+    let statement = Statement::of(sql);
+    match statement.kind {
+        // SHOW, EXPLAIN, CHECKSUM and the like warm nothing, or everything.
+        Kind::Read
+            if statement.alone
+                && !statement.calls_stored
+                && statement.pins == Pins(0)
+                && queries_without_locking(sql, 0) =>
+        {
+            Verdict::Replayed
+        }
+        Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint
+            if statement.alone =>
+        {
+            Verdict::SessionOnly
+        }
+        _ => Verdict::Writing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, judge_sql};
+
+    #[test]
+    fn reads_are_replayed() {
+        for sql in [
+            "SELECT 1",
+            "select a from t where id = 5",
+            "(SELECT a FROM t) UNION (SELECT b FROM u)",
+            "WITH x AS (SELECT 1 AS a) SELECT a FROM x",
+            "/* from the shop */ SELECT a FROM t WHERE b < NOW()",
+            "SELECT COUNT(*), SUM(a) FROM t GROUP BY b",
+            "SELECT 'INSERT INTO t VALUES (1)' FROM t",
+            "SELECT a FROM information_schema.tables",
+        ] {
+            assert_eq!(judge_sql(sql.as_bytes()), Verdict::Replayed, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_sets_or_ends_something_in_its_session_is_left_out() {
+        for sql in ["SET NAMES utf8mb4", "USE shop", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a"] {
+            assert_eq!(judge_sql(sql.as_bytes()), Verdict::SessionOnly, "{sql}");
+        }
+    }
+
+    #[test]
+    fn whatever_could_write_lock_wait_or_export_is_not_sent() {
+        for sql in [
+            "INSERT INTO t VALUES (1)",
+            "WITH x AS (SELECT 1) DELETE FROM t",
+            "WITH x AS (SELECT 1) UPDATE t SET a = 1",
+            "SELECT a FROM t FOR UPDATE",
+            "SELECT a FROM t FOR SHARE",
+            "SELECT a FROM t LOCK IN SHARE MODE",
+            "SELECT a INTO OUTFILE '/tmp/x' FROM t",
+            "SELECT a INTO DUMPFILE '/tmp/x' FROM t",
+            "SELECT a INTO @x FROM t",
+            "SELECT @x := 1",
+            "SELECT f(a) FROM t",
+            "SELECT shop.f(a) FROM t",
+            "SELECT `f`(a) FROM t",
+            "SELECT GET_LOCK('x', 10)",
+            "SELECT RELEASE_LOCK('x')",
+            "SELECT SLEEP(1)",
+            "SELECT BENCHMARK(1000000, MD5('a'))",
+            "SELECT NEXTVAL(s)",
+            "SELECT NEXT VALUE FOR s",
+            "SELECT SETVAL(s, 1)",
+            "SELECT LOAD_FILE('/etc/passwd')",
+            "SELECT MASTER_POS_WAIT('a', 1)",
+            "SELECT MASTER_GTID_WAIT('0-1-1')",
+            "SELECT LAST_INSERT_ID(5)",
+            "CALL p()",
+            "DO SLEEP(1)",
+            "EXECUTE s",
+            "PREPARE s FROM 'DELETE FROM t'",
+            "/*! INSERT INTO t VALUES (1) */",
+            "/*!50000 DELETE FROM t */",
+            "/*M! UPDATE t SET a = 1 */",
+            "SELECT 1 /*! INTO OUTFILE '/tmp/x' */",
+            "SELECT 1; DELETE FROM t",
+            "SELECT 1;\nDROP TABLE t;",
+            "BEGIN NOT ATOMIC DELETE FROM t; END",
+            "EXPLAIN SELECT 1",
+            "ANALYZE SELECT a FROM t",
+            "SHOW TABLES",
+            "CHECKSUM TABLE t",
+            "LOAD DATA INFILE 'x' INTO TABLE t",
+            "HANDLER t OPEN",
+            "LOCK TABLES t WRITE",
+            "FLUSH TABLES",
+            "SET GLOBAL read_only = 0",
+            "KILL 5",
+            "SHUTDOWN",
+            "SELECT a FROM t PROCEDURE ANALYSE()",
+            "XA BEGIN 'a'",
+            "",
+            "# nothing",
+            "\u{0}\u{1}",
+        ] {
+            assert_ne!(judge_sql(sql.as_bytes()), Verdict::Replayed, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Replays the reads of a slow log on another server, with the parallelism in which they were recorded.
+//!
+//! ```text
+//!   bytes ──> slowlog::Reader ──> slowlog::Order ──> guard: only what surely changes nothing
+//!                                                      │
+//!                             pace: at once, or as recorded
+//!                                                      │ by recorded connection, or spread over a pool
+//!                                     ┌────────────────┼────────────────┐
+//!                                  session          session          session ──> the server, each READ ONLY
+//! ```
+//!
+//! Nothing is written, for three reasons that do not rest on one another: [`guard`] sends nothing that could; each session has run `SET SESSION
+//! TRANSACTION READ ONLY`; and [`target`] refuses an account that may write.
+//!
+//! Memory is bounded by [`Settings::waiting_bytes_max`]: when so much waits to be run, no more is read, and it is up to the source what
+//! becomes of that. With [`Settings::lag_max`], statements that wait for longer than that are left out instead, oldest first.
+
+pub mod figures;
+pub mod guard;
+mod job;
+mod pace;
+mod session;
+pub mod target;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use slowlog::{Item, Limits, Order, OrderLimits, Reader, Start};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::error::SendError;
+use tokio::time::Instant;
+
+use figures::Figures;
+use guard::Verdict;
+use job::Job;
+use pace::Pace;
+use target::Target;
+
+/// Which recorded connections share a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sessions {
+    /// None do: a session for each recorded connection, with what that had set.
+    PerConnection {
+        /// A session that ran nothing for so long is ended; it begins again with the next statement.
+        idle_max: Duration,
+    },
+    /// All share so many; a connection's statements stay in one of them, in their order.
+    Pool(usize),
+}
+
+/// How fast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// As fast as the server runs them.
+    AtOnce,
+    /// In recorded times, so many times as fast.
+    Recorded(f64),
+}
+
+/// How to replay.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which connections share a session.
+    pub sessions: Sessions,
+    /// How fast.
+    pub speed: Speed,
+    /// Statements are put into the order of their starts as far as they are no further apart than this: as long as the longest statement takes
+    /// that matters. Where times are exact; a live stream is behind by as much.
+    pub order_window: Duration,
+    /// Statements that were recorded so much earlier than what is being read are left out. None: all are run, however late.
+    pub lag_max: Option<Duration>,
+    /// Bytes of statements that may wait.
+    pub waiting_bytes_max: usize,
+    /// The longest that one statement may take.
+    pub statement_max: Duration,
+    /// What these accounts ran is left out.
+    pub skipped_users: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            sessions: Sessions::PerConnection { idle_max: Duration::from_secs(60) },
+            speed: Speed::AtOnce,
+            order_window: Duration::from_secs(1),
+            lag_max: None,
+            waiting_bytes_max: 64 << 20,
+            statement_max: Duration::from_secs(300),
+            skipped_users: Vec::new(),
+        }
+    }
+}
+
+/// Statements of one session that may wait, besides what [`Settings::waiting_bytes_max`] says.
+const QUEUE_MAX: usize = 4096;
+/// As much is read at once.
+const READ_BYTES: usize = 256 << 10;
+/// A source that is quiet for so long has written the last event to its end.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Replays all of `source`, until it ends or `stop` is done; what was begun is run to its end in both cases. An error is the source's.
+pub async fn replay(
+    mut source: impl AsyncRead + Unpin,
+    target: Arc<Target>,
+    settings: Settings,
+    figures: Arc<Figures>,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let mut replay = Replay::new(target, settings, figures);
+    let mut buffer = vec![0; READ_BYTES];
+    tokio::pin!(stop);
+    let ended = loop {
+        let read = tokio::select! {
+            read = tokio::time::timeout(QUIET, source.read(&mut buffer)) => read,
+            () = &mut stop => break Ok(()),
+        };
+        match read {
+            Ok(Ok(0)) => break Ok(()),
+            Ok(Ok(read)) => {
+                replay.reader.feed(&buffer[..read]);
+                replay.fed = Instant::now();
+            }
+            Ok(Err(error)) => break Err(error),
+            Err(_) => {
+                replay.reader.settle();
+                replay.take();
+                // The log's clock goes on while it is quiet.
+                replay
+                    .order
+                    .passed(replay.figures.read_us().saturating_add(replay.fed.elapsed().as_micros() as u64));
+            }
+        }
+        replay.take();
+        replay.run_ordered().await;
+    };
+    replay.reader.finish();
+    replay.take();
+    replay.order.finish();
+    replay.run_ordered().await;
+    replay.end().await;
+    ended
+}
+
+/// A replay on its way.
+struct Replay {
+    reader: Reader,
+    /// Events that are not replayed are in it, too: they move its clock.
+    order: Order<Option<Job>>,
+    /// When the source gave something last.
+    fed: Instant,
+    pace: Pace,
+    sessions: HashMap<u64, Sender<Job>>,
+    tasks: tokio::task::JoinSet<()>,
+    waiting: Arc<Semaphore>,
+    target: Arc<Target>,
+    settings: Settings,
+    figures: Arc<Figures>,
+}
+
+impl Replay {
+    fn new(target: Arc<Target>, settings: Settings, figures: Arc<Figures>) -> Replay {
+        let order = OrderLimits {
+            window_us: settings.order_window.as_micros() as u64,
+            bytes_max: settings.waiting_bytes_max,
+            ..OrderLimits::default()
+        };
+        Replay {
+            // A file begins with an event, a stream with a whole one; anything else is counted, and shown.
+            reader: Reader::new(Limits::default(), Start::Whole),
+            order: Order::new(order),
+            fed: Instant::now(),
+            pace: Pace::new(settings.speed),
+            sessions: HashMap::new(),
+            tasks: tokio::task::JoinSet::new(),
+            waiting: Arc::new(Semaphore::new(settings.waiting_bytes_max.max(1))),
+            target,
+            settings,
+            figures,
+        }
+    }
+
+    /// Takes what the reader has: what may be replayed waits for its turn.
+    fn take(&mut self) {
+        while let Some(item) = self.reader.next() {
+            let Item::Event(event) = item else { continue };
+            self.figures.saw(&event);
+            let verdict = guard::judge(&event, &self.settings.skipped_users);
+            self.figures.judged(verdict);
+            let job = if verdict == Verdict::Replayed { Job::of(&event) } else { None };
+            self.order.push(&event, job);
+        }
+        self.figures.read(self.reader.counts());
+    }
+
+    /// Gives statements to their sessions, as far as their order is certain.
+    async fn run_ordered(&mut self) {
+        while let Some(ordered) = self.order.next() {
+            let Some(mut job) = ordered.what else { continue };
+            self.pace.wait(job.order_us).await;
+            let bytes = job.bytes().min(self.settings.waiting_bytes_max) as u32;
+            // The semaphore is never closed.
+            if let Ok(permit) = Arc::clone(&self.waiting).acquire_many_owned(bytes).await {
+                job.permit = Some(permit);
+            }
+            self.figures.waiting.fetch_add(1, Relaxed);
+            self.send(job).await;
+        }
+    }
+
+    async fn send(&mut self, mut job: Job) {
+        let key = match self.settings.sessions {
+            Sessions::PerConnection { .. } => job.connection,
+            Sessions::Pool(sessions) => job.connection % sessions.max(1) as u64,
+        };
+        // A session that was idle has ended, or is about to.
+        loop {
+            let sender = self.sessions.entry(key).or_insert_with(|| {
+                let (sender, receiver) = tokio::sync::mpsc::channel(QUEUE_MAX);
+                let session = session::Session::new(
+                    Arc::clone(&self.target),
+                    self.settings.clone(),
+                    Arc::clone(&self.figures),
+                    receiver,
+                );
+                self.tasks.spawn(session.run());
+                sender
+            });
+            match sender.send(job).await {
+                Ok(()) => break,
+                Err(SendError(back)) => {
+                    job = back;
+                    self.sessions.remove(&key);
+                }
+            }
+        }
+        // Those that ended are forgotten.
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    /// Waits until each session has run what it was given.
+    async fn end(mut self) {
+        self.sessions.clear();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,179 @@
+//! The server that is warmed: how to log in there, and the third guard, an account that cannot write.
+
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Place};
+
+/// Where statements are replayed.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server.
+    pub place: Place,
+    /// The account; with the schema that sessions begin in.
+    pub login: Login,
+    /// Run by each session after [`READ_ONLY`], in this order.
+    pub session_init: Vec<String>,
+}
+
+/// Connecting and preparing a session may take so long.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The second guard. The server itself then refuses to write (1792), also in functions that a SELECT calls.
+pub const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
+
+/// What an account may have and still not write. Those that only see something are not dangerous; whatever is not here is taken to be.
+const HARMLESS: &[&str] = &[
+    "USAGE",
+    "SELECT",
+    "SHOW VIEW",
+    "SHOW DATABASES",
+    "PROCESS",
+    "REPLICATION CLIENT",
+    "BINLOG MONITOR",
+    "SLAVE MONITOR",
+    "REPLICA MONITOR",
+    "REPLICATION SLAVE",
+];
+
+/// Why nothing is replayed there.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// It cannot be asked.
+    #[error("{address}: {source}")]
+    Link {
+        /// Which server.
+        address: String,
+        /// Why.
+        source: LinkError,
+    },
+    /// The account may write.
+    #[error(
+        "the account {user} on {address} may do more than read: {rights}. Replay with an account that has SELECT and nothing else \
+         (CREATE USER warm ...; GRANT SELECT ON shop.* TO warm), or allow this one (--writable-account): statements are filtered, and sessions \
+         are read only, all the same"
+    )]
+    Writable {
+        /// Which server.
+        address: String,
+        /// Which account.
+        user: String,
+        /// What it may.
+        rights: String,
+    },
+}
+
+impl Target {
+    /// A new session, with everything in it that keeps it from writing.
+    pub async fn connect(&self) -> Result<Link, LinkError> {
+        let mut link = Link::connect_to(&self.place, &self.login, CONNECT_MAX).await?;
+        link.query(READ_ONLY, CONNECT_MAX).await?;
+        // What is replayed there must not be taken for traffic of its own. MySQL has no such variable for a session: there it is the server's.
+        match link.query("SET SESSION slow_query_log = 0", CONNECT_MAX).await {
+            Ok(_) | Err(LinkError::Rejected { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        for statement in &self.session_init {
+            link.query(statement, CONNECT_MAX).await?;
+        }
+        Ok(link)
+    }
+
+    /// Whether the server is there, and the account cannot write.
+    pub async fn check(&self, may_be_writable: bool) -> Result<(), Refused> {
+        let refused = |source| Refused::Link { address: self.address(), source };
+        let mut link = self.connect().await.map_err(refused)?;
+        let grants = link.query("SHOW GRANTS", CONNECT_MAX).await.map_err(refused)?;
+        link.quit();
+        let mut rights: Vec<String> =
+            (0..grants.len()).filter_map(|row| grants.text(row, 0)).flat_map(dangerous).collect();
+        rights.sort();
+        rights.dedup();
+        if rights.is_empty() || may_be_writable {
+            return Ok(());
+        }
+        Err(Refused::Writable {
+            address: self.address(),
+            user: self.login.user.clone(),
+            rights: rights.join(", "),
+        })
+    }
+
+    /// Where, in words.
+    pub fn address(&self) -> String {
+        match &self.place {
+            Place::Tcp(address) => address.clone(),
+            Place::Unix(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// What a line of SHOW GRANTS allows beyond reading.
+fn dangerous(grant: &str) -> Vec<String> {
+    let Some(rest) = grant.strip_prefix("GRANT ") else {
+        // "SET DEFAULT ROLE ..." says which of the roles it is; each has a line of its own.
+        return if grant.starts_with("SET DEFAULT ROLE ") { Vec::new() } else { vec![grant.to_owned()] };
+    };
+    let Some((rights, _)) = rest.split_once(" ON ") else {
+        // A role: the lines that follow are what it gives, where it is the account's default.
+        return Vec::new();
+    };
+    let mut dangerous: Vec<String> = split_rights(rights)
+        .filter(|right| !HARMLESS.contains(&right.split(" (").next().unwrap_or(right)))
+        .map(str::to_owned)
+        .collect();
+    if rest.ends_with(" WITH GRANT OPTION") {
+        dangerous.push("GRANT OPTION".to_owned());
+    }
+    dangerous
+}
+
+/// `SELECT, INSERT (a, b), UPDATE`: commas within parentheses part columns.
+fn split_rights(rights: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    rights
+        .split(move |letter| {
+            match letter {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            letter == ',' && depth == 0
+        })
+        .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dangerous;
+
+    #[test]
+    fn an_account_that_only_reads_has_nothing_dangerous() {
+        for grant in [
+            "GRANT USAGE ON *.* TO `warm`@`%` IDENTIFIED BY PASSWORD '*0'",
+            "GRANT SELECT, SHOW VIEW ON `shop`.* TO `warm`@`%`",
+            "GRANT SELECT (a, b), PROCESS, BINLOG MONITOR ON *.* TO `warm`@`%`",
+            "GRANT `reader` TO `warm`@`%`",
+            "SET DEFAULT ROLE `reader` FOR `warm`@`%`",
+        ] {
+            assert_eq!(dangerous(grant), Vec::<String>::new(), "{grant}");
+        }
+    }
+
+    #[test]
+    fn whatever_may_write_is_named() {
+        for (grant, right) in [
+            (
+                "GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost` WITH GRANT OPTION",
+                "ALL PRIVILEGES,GRANT OPTION",
+            ),
+            ("GRANT SELECT, INSERT ON `shop`.* TO `app`@`%`", "INSERT"),
+            ("GRANT SELECT (a, b), UPDATE (a, b) ON `shop`.`t` TO `app`@`%`", "UPDATE (a, b)"),
+            ("GRANT FILE ON *.* TO `app`@`%`", "FILE"),
+            ("GRANT EXECUTE ON PROCEDURE `shop`.`p` TO `app`@`%`", "EXECUTE"),
+            ("GRANT READ_ONLY ADMIN ON *.* TO `app`@`%`", "READ_ONLY ADMIN"),
+            ("something new", "something new"),
+        ] {
+            assert_eq!(dangerous(grant).join(","), right, "{grant}");
+        }
+    }
+}
