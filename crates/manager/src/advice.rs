@@ -37,6 +37,33 @@ pub fn grants_for(kind: Kind, user: &str) -> String {
     format!("GRANT {global} ON *.* TO {account}; GRANT SELECT ON mysql.global_priv TO {account};")
 }
 
+/// What lets the monitor account in where it is refused with `errno`; whoever logs in as root needs another account.
+pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
+    let make = |user: &str| {
+        let name = user.replace('\'', "''");
+        format!("CREATE USER '{name}'@'%' IDENTIFIED BY '...'; {}", grants_for(kind, user))
+    };
+    if user == "root" {
+        // Debian's root has no password: it logs in by unix_socket, on the server's own machine only (1698, 1130).
+        let text = "root logs in on that machine only, most often without a password: give Understudy an account of its own, and name it in \
+                    [cluster.monitor]; run there:";
+        return format!("{text} {}", make("understudy"));
+    }
+    match errno {
+        // The account is there, or one of that name for another host: making it again fails.
+        1045 => {
+            format!("put its password right, or make it there, if there is no such account: {}", make(user))
+        }
+        1698 => format!(
+            "it logs in without a password, as a user of that machine: run there: ALTER USER '{}'@'%' IDENTIFIED BY '...'; or, if there is no such \
+             account: {}",
+            user.replace('\'', "''"),
+            make(user)
+        ),
+        _ => format!("run there: {}", make(user)),
+    }
+}
+
 /// What the trouble is about; a node has at most one sentence for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
@@ -49,6 +76,7 @@ pub(crate) enum Topic {
     Orders,
     Heartbeat,
     Rights,
+    Rival,
 }
 
 pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
@@ -59,14 +87,12 @@ pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &st
         ),
         ER_NOT_SUPPORTED_YET => format!("{node}: {message}"),
         1045 | 1698 => format!(
-            "{node} refuses the monitor account {user:?} ({errno}): check [cluster.monitor], or run there: CREATE USER '{user}'@'%' \
-             IDENTIFIED BY '...'; {}",
-            grants_for(kind, user)
+            "{node} refuses the monitor account {user:?} ({errno}): {}",
+            account_for(kind, user, errno)
         ),
-        1130 => format!(
-            "{node} lets nobody in from this host ({errno}): run there: CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {}",
-            grants_for(kind, user)
-        ),
+        1130 => {
+            format!("{node} lets nobody in from this host ({errno}): {}", account_for(kind, user, errno))
+        }
         1129 => format!(
             "{node} has blocked this host after too many broken connections ({errno}): run there: FLUSH HOSTS"
         ),
@@ -148,6 +174,15 @@ pub(crate) fn rights(kind: Kind, node: &str, user: &str, lacking: &[String]) -> 
     })
 }
 
+/// `from`: where the others are connected from.
+pub(crate) fn rival(node: &str, from: &[String]) -> String {
+    format!(
+        "{node} is managed by another Understudy, too (another_manager), connected from {}: when the primary is lost both decide, and may promote \
+         different servers; stop one of them, or set cluster.manager = \"external\" there",
+        from.join(", ")
+    )
+}
+
 /// `errno`: what an order failed with; nothing to say when it is not for a lack of rights.
 pub(crate) fn order(kind: Kind, node: &str, user: &str, errno: u16) -> Option<String> {
     (errno == SPECIFIC_ACCESS_DENIED).then(|| {
@@ -161,6 +196,16 @@ pub(crate) fn order(kind: Kind, node: &str, user: &str, errno: u16) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_is_no_account_to_be_made() {
+        for errno in [1045, 1698, 1130] {
+            let text = login(Kind::Replication, "db1", "root", errno, "Access denied");
+            assert!(text.contains("CREATE USER 'understudy'@'%'") && !text.contains("'root'@"), "{text}");
+        }
+        let text = login(Kind::Galera, "db1", "monitor", 1698, "Access denied");
+        assert!(text.contains("ALTER USER 'monitor'@'%' IDENTIFIED BY '...'"), "{text}");
+    }
 
     #[test]
     fn the_grants_name_the_user() {

@@ -45,6 +45,10 @@ impl Aliases {
         reading.status
     }
 
+    fn meet(&mut self, node: NodeId, server_id: u32) {
+        self.server_ids.insert(node, server_id);
+    }
+
     /// What a server said, with its sources as they are configured. Who a source is, its server_id tells while they are connected; that is
     /// remembered.
     pub fn server(
@@ -54,7 +58,7 @@ impl Aliases {
         address: impl Fn(NodeId) -> String,
     ) -> ReplicationStatus {
         let Standing { mut status, sources } = standing;
-        self.server_ids.insert(node, status.server_id);
+        self.meet(node, status.server_id);
         for (name, id) in sources {
             let mut of_this_id = self.server_ids.iter().filter(|(_, known)| **known == id);
             if let (Some((node, _)), None) = (of_this_id.next(), of_this_id.next()) {
@@ -68,6 +72,21 @@ impl Aliases {
         }
         status
     }
+}
+
+/// What servers said at one time, with their sources as they are configured; `addresses`: theirs, in the same order.
+pub fn as_configured(standings: Vec<Option<Standing>>, addresses: &[&str]) -> Vec<Option<ReplicationStatus>> {
+    let mut aliases = Aliases::default();
+    let ids = || (0..=u8::MAX).map(NodeId);
+    for (node, standing) in ids().zip(&standings) {
+        if let Some(standing) = standing {
+            aliases.meet(node, standing.status.server_id);
+        }
+    }
+    let address =
+        |node: NodeId| addresses.get(usize::from(node.0)).map_or_else(String::new, ToString::to_string);
+    let named = ids().zip(standings).map(|(node, standing)| Some(aliases.server(node, standing?, address)));
+    named.collect()
 }
 
 /// Whether the names of the members can be told apart, and are addresses. A server that was not told its own address says AUTO,
@@ -105,5 +124,14 @@ mod tests {
         // Two servers of one id cannot be told apart.
         source(3, says(12, "elsewhere:3306", None));
         assert_eq!(source(1, says(11, "other:3306", Some(12))), "other:3306");
+    }
+
+    #[test]
+    fn whoever_spoke_later_is_known_as_well() {
+        let standings =
+            vec![Some(says(2, "db.example:3306", Some(1))), None, Some(says(1, "other:3306", None))];
+        let statuses = as_configured(standings, &["a:1", "b:1", "c:1"]);
+        let source = |at: usize| statuses[at].as_ref().map(|status| status.channels[0].source.clone());
+        assert_eq!([source(0), source(1), source(2)], [Some("c:1".into()), None, Some("other:3306".into())]);
     }
 }

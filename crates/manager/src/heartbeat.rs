@@ -21,7 +21,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use topology::NodeId;
 use topology::fact::Fact;
-use topology::heartbeat::{Beat, Sessions, Stall, sql, stall};
+use topology::flavor::Flavor;
+use topology::heartbeat::{Beat, Sessions, Stall, sql, stall, stall_of_member};
 use topology::kind::Kind;
 
 use crate::advice::{self, Topic};
@@ -32,10 +33,19 @@ const LATE: Duration = Duration::from_secs(1);
 const LOOK_GAP: Duration = Duration::from_millis(500);
 /// For a look, a connection, and a KILL.
 const STEP: Duration = Duration::from_secs(1);
-/// After so long a heartbeat is ended on the server, and the next one is tried.
+/// After so long a heartbeat that, by two looks in a row, waits for what counts against nobody is ended on the server, and the next one is tried. One that waits for
+/// what counts is left to end by itself: on a full disk a session that is killed leaves half an event in the binlog, behind which nothing can
+/// be written any more (MDEV-27803).
 const GIVE_UP: Duration = Duration::from_secs(20);
-/// The server ends a statement itself that waits for a lock so long, and a session that says nothing.
-const SERVER_LIMIT_S: u64 = 30;
+/// The longest that one is waited for.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// The server ends a statement itself that waits for a lock so long: later than [`GIVE_UP`].
+const LOCK_LIMIT_S: u64 = 30;
+/// So much longer than an interval the server waits for the next word. When this process vanishes between two statements, with its host or its
+/// network, the table stays locked, and the server cannot be made read only, for as long.
+const IDLE_SLACK: Duration = Duration::from_secs(4);
+/// To make the table.
+const CREATE_LIMIT_S: u64 = 5;
 /// After an error, and after the account was found not to have the rights.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_FORBIDDEN: Duration = Duration::from_secs(30);
@@ -87,8 +97,13 @@ impl Heartbeat {
     }
 
     async fn beat(&mut self) -> std::convert::Infallible {
+        let mut unanswered = Unanswered::default();
         loop {
-            let again = match self.on_one_link().await {
+            let ended = self.on_one_link(&mut unanswered).await;
+            if let Err(error) = &ended {
+                unanswered.failed(error);
+            }
+            let again = match ended {
                 Ok(never) => match never {},
                 Err(LinkError::Rejected { errno, message, .. }) if is_forbidden(errno) => {
                     self.forbidden(errno, &message).await;
@@ -100,7 +115,9 @@ impl Heartbeat {
                     RETRY
                 }
                 // It still does not commit, as far as is known.
-                Err(LinkError::TimedOut { .. }) => RETRY,
+                Err(LinkError::TimedOut { .. } | LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. }) => {
+                    RETRY
+                }
                 Err(error) => {
                     tracing::debug!("the heartbeat of {} ended: {error}", self.name);
                     self.tell(Beat::Untold).await;
@@ -112,14 +129,24 @@ impl Heartbeat {
     }
 
     /// One heartbeat after the other, until one fails.
-    async fn on_one_link(&self) -> Result<std::convert::Infallible, LinkError> {
+    async fn on_one_link(&self, unanswered: &mut Unanswered) -> Result<std::convert::Infallible, LinkError> {
         let mut link = Link::connect(&self.address, &self.login, STEP).await?;
-        for statement in sql::session(SERVER_LIMIT_S) {
+        if Flavor::of(&link.greeting.version) == Flavor::MySql && self.kind == Kind::Replication {
+            // It has no statement that makes the table only where the server is writable.
+            drop(link);
+            return std::future::pending().await;
+        }
+        let idle_s = (self.settings.interval + IDLE_SLACK).as_secs() + 1;
+        for statement in sql::session(idle_s, LOCK_LIMIT_S) {
             link.query(&statement, STEP).await?;
         }
         loop {
             let asked = Instant::now();
-            match self.watched(&mut link, asked).await {
+            let came = self.watched(&mut link, asked, unanswered.since(asked)).await;
+            if came.is_ok() {
+                *unanswered = Unanswered::default();
+            }
+            match came {
                 Ok(Done::Committed) => {
                     let asked = asked.duration_since(self.started);
                     self.tell(Beat::Committed { asked }).await;
@@ -127,7 +154,9 @@ impl Heartbeat {
                 }
                 Ok(Done::ReadOnly) => self.tell(Beat::Untold).await,
                 Err(LinkError::Rejected { errno, .. }) if is_missing(errno) => {
-                    for statement in sql::create(&self.settings.schema) {
+                    let [limit, no_limit] = [CREATE_LIMIT_S, 0].map(sql::limit);
+                    let [schema, table] = sql::create(&self.settings.schema);
+                    for statement in [limit, schema, table, no_limit] {
                         link.query(&statement, GIVE_UP).await?;
                     }
                     continue;
@@ -138,20 +167,29 @@ impl Heartbeat {
         }
     }
 
-    /// One heartbeat. While it is not answered, what it waits for is told.
-    async fn watched(&self, link: &mut Link, asked: Instant) -> Result<Done, LinkError> {
+    /// One heartbeat; none was answered since `first`. While it is not answered, what it waits for is told.
+    async fn watched(&self, link: &mut Link, asked: Instant, first: Instant) -> Result<Done, LinkError> {
         let id = link.greeting.connection_id;
         let mut work = pin!(self.once(link));
         let mut beside: Option<Link> = None;
         let mut before: Option<Sessions> = None;
+        let mut looks = Looks::default();
         let mut next = asked + LATE;
         loop {
             tokio::select! {
                 biased;
-                done = &mut work => return done,
+                // After a second it was only a row, and then nothing is known.
+                done = &mut work => return match done {
+                    Err(LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. })
+                        if asked.elapsed().as_secs() >= LOCK_LIMIT_S =>
+                    {
+                        Err(LinkError::TimedOut { after: asked.elapsed() })
+                    }
+                    done => done,
+                },
                 () = sleep_until(next) => {}
             }
-            if asked.elapsed() >= GIVE_UP {
+            if asked.elapsed() >= GIVE_UP && looks.are_harmless() {
                 // Its session may hang in its commit for ever; the link is cut by its end here.
                 if let Some(beside) = &mut beside {
                     let _ = beside.query(&sql::kill(id), STEP).await;
@@ -164,17 +202,18 @@ impl Heartbeat {
                     return Err(LinkError::TimedOut { after: asked.elapsed() });
                 }
                 Ok(Some(seen)) => {
-                    let why = stall(&seen, before.as_ref());
+                    let why = match self.kind {
+                        Kind::Galera => stall_of_member(&seen, before.as_ref(), first.elapsed()),
+                        Kind::Replication => stall(&seen, before.as_ref()),
+                    };
                     before = Some(seen);
-                    match (self.kind, why) {
-                        // Whether it is the whole group that waits, another member's commit will show.
-                        (Kind::Galera, Stall::Unknown | Stall::Writing) => Stall::Stuck,
-                        _ => why,
-                    }
+                    looks.saw(why);
+                    why
                 }
                 Err(_) => {
                     before = None;
                     beside = None;
+                    looks.failed();
                     Stall::Unknown
                 }
             };
@@ -187,16 +226,16 @@ impl Heartbeat {
     async fn once(&self, link: &mut Link) -> Result<Done, LinkError> {
         let schema = &self.settings.schema;
         if self.kind == Kind::Galera {
-            link.query(&sql::write(schema, &self.name), GIVE_UP * 2).await?;
+            link.query(&sql::write(schema, &self.name), LONGEST).await?;
             return Ok(Done::Committed);
         }
-        link.query(&sql::lock(schema), GIVE_UP * 2).await?;
-        let standing = link.query(sql::IS_READ_ONLY, GIVE_UP).await?;
+        link.query(&sql::lock(schema), LONGEST).await?;
+        let standing = link.query(sql::IS_READ_ONLY, LONGEST).await?;
         let is_writable = standing.text(0, 0) == Some("0");
         if is_writable {
-            link.query(&sql::write(schema, &self.name), GIVE_UP * 2).await?;
+            link.query(&sql::write(schema, &self.name), LONGEST).await?;
         }
-        link.query(sql::UNLOCK, GIVE_UP).await?;
+        link.query(sql::UNLOCK, LONGEST).await?;
         Ok(if is_writable { Done::Committed } else { Done::ReadOnly })
     }
 
@@ -230,6 +269,14 @@ impl Heartbeat {
                 Err(other) => return Err(other),
             };
         }
+        if self.kind == Kind::Galera {
+            seen.is_large = match link.query(sql::LARGE, STEP).await {
+                Ok(count) => count.text(0, 0) != Some("0"),
+                // It may not be asked.
+                Err(LinkError::Rejected { .. }) => false,
+                Err(other) => return Err(other),
+            };
+        }
         seen.written = (0..written.len())
             .filter_map(|row| written.text(row, 1)?.parse::<u64>().ok())
             .fold(0, u64::wrapping_add);
@@ -240,6 +287,53 @@ impl Heartbeat {
         self.tell(Beat::Untold).await;
         let text = advice::heartbeat(&self.name, &self.login.user, &self.settings.schema, errno, message);
         let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, Some(text))).await;
+    }
+}
+
+/// Since when no heartbeat has been answered, of however many.
+#[derive(Default)]
+struct Unanswered {
+    since: Option<Instant>,
+}
+
+impl Unanswered {
+    /// Since when, with one that was sent at `asked`.
+    fn since(&mut self, asked: Instant) -> Instant {
+        *self.since.get_or_insert(asked)
+    }
+
+    /// The last one has ended so. It was not answered either when its time was over; nor when the row is still locked, be it by the one before.
+    fn failed(&mut self, error: &LinkError) {
+        let is_late = matches!(
+            error,
+            LinkError::TimedOut { .. } | LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. }
+        );
+        if !is_late {
+            self.since = None;
+        }
+    }
+}
+
+/// What was seen of a heartbeat that waits.
+#[derive(Default)]
+struct Looks {
+    /// So many in a row saw a reason that does not count.
+    harmless: u32,
+}
+
+impl Looks {
+    fn saw(&mut self, stall: Stall) {
+        self.harmless = if stall.counts() { 0 } else { self.harmless.saturating_add(1) };
+    }
+
+    /// Nothing was seen: what was before may be so still.
+    fn failed(&mut self) {
+        self.harmless = 0;
+    }
+
+    /// It certainly waits for what counts against nobody. The first look after one that failed cannot tell whether anything is written.
+    fn are_harmless(&self) -> bool {
+        self.harmless >= 2
     }
 }
 
@@ -259,4 +353,47 @@ fn is_missing(errno: u16) -> bool {
 /// ER_DISK_FULL, ER_ERROR_ON_WRITE and ER_RECORD_FILE_FULL, and whatever else says that it is for a lack of space.
 fn is_full(errno: u16, message: &str) -> bool {
     matches!(errno, 1021 | 1114) || message.contains("No space left")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_transaction_is_waited_for_over_several_heartbeats_and_not_for_ever() {
+        let begin = Instant::now();
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        let large =
+            Sessions { own: "Waiting for certification".into(), is_large: true, ..Sessions::default() };
+        let late = LinkError::TimedOut { after: GIVE_UP };
+        let mut unanswered = Unanswered::default();
+        let mut seen = |asked: u64, now: u64| {
+            let since = unanswered.since(at(asked));
+            let why = stall_of_member(&large, Some(&large), at(now).duration_since(since));
+            unanswered.failed(&late);
+            why
+        };
+        assert_eq!(seen(0, GIVE_UP.as_secs()), Stall::Writing);
+        assert_eq!(seen(22, 29), Stall::Writing);
+        assert_eq!(seen(22, 30), Stall::Stuck);
+        unanswered.failed(&LinkError::Reset);
+        assert_eq!(unanswered.since(at(40)), at(40), "it began again");
+    }
+
+    #[test]
+    fn a_look_that_failed_lets_nobody_end_a_session_on_a_hung_disk() {
+        let mut looks = Looks::default();
+        let mut harmless = |stall: Option<Stall>| {
+            match stall {
+                Some(stall) => looks.saw(stall),
+                None => looks.failed(),
+            }
+            looks.are_harmless()
+        };
+        let own = Some(Stall::OwnTable);
+        assert_eq!([own, own].map(&mut harmless), [false, true]);
+        let hung = [Some(Stall::Stuck), None, Some(Stall::Unknown), Some(Stall::Stuck), None, own];
+        assert_eq!(hung.map(&mut harmless), [false; 6]);
+        assert!(harmless(own));
+    }
 }

@@ -12,7 +12,10 @@ use topology::NodeId;
 use topology::kind::Kind;
 use topology::preflight::said::{self, Session};
 use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, sql};
+use topology::replication::Manager;
 use topology::view::ClusterView;
+
+use crate::rights;
 
 /// Before a switchover that was ordered, the nodes have so long to answer; who does not is told of, and the order goes on.
 pub const DEADLINE_ORDERED: Duration = Duration::from_millis(500);
@@ -25,6 +28,8 @@ pub struct Preflight {
     nodes: Arc<[(String, String)]>,
     login: Login,
     kind: Kind,
+    /// This program moves the primary of a primary and its replicas.
+    gives_orders: bool,
 }
 
 /// What is to be looked at.
@@ -46,7 +51,9 @@ pub struct Wish<'a> {
 impl Preflight {
     pub(crate) fn new(settings: &topology::settings::Settings, login: Login) -> Self {
         let nodes = settings.nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect();
-        Self { nodes, login, kind: settings.kind }
+        let gives_orders =
+            settings.kind == Kind::Replication && settings.replication.manager == Manager::Understudy;
+        Self { nodes, login, kind: settings.kind, gives_orders }
     }
 
     /// Asks, and judges.
@@ -60,9 +67,12 @@ impl Preflight {
             if view.nodes.get(place).is_none_or(|node| !node.linked || node.misses > 0) {
                 continue;
             }
-            let with_binlogs = self.kind == Kind::Replication && to_name == Some(name.as_str());
+            let wanted = Wanted {
+                binlogs: self.kind == Kind::Replication && to_name == Some(name.as_str()),
+                rights: self.gives_orders,
+            };
             let (address, login) = (address.clone(), self.login.clone());
-            tasks.spawn(async move { (place, ask(&address, &login, with_binlogs, within).await) });
+            tasks.spawn(async move { (place, ask(&address, &login, wanted, within).await) });
         }
         let mut said: Vec<Said> = self.nodes.iter().map(|_| Said::NotAsked).collect();
         while let Some(done) = tasks.join_next().await {
@@ -76,21 +86,25 @@ impl Preflight {
     }
 }
 
-async fn ask(address: &str, login: &Login, with_binlogs: bool, within: Duration) -> Said {
+/// What a node is asked beside what every node is.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Up to where its purged binlogs reach.
+    binlogs: bool,
+    /// What the monitor account may not do, where that is known.
+    rights: bool,
+}
+
+async fn ask(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Said {
     let late = || Said::Failed { why: format!("no answer within {:.1} s", within.as_secs_f64()), late: true };
-    match timeout(within, read(address, login, with_binlogs, within)).await {
+    match timeout(within, read(address, login, wanted, within)).await {
         Err(_) | Ok(Err(LinkError::TimedOut { .. })) => late(),
         Ok(Err(error)) => Said::Failed { why: error.to_string(), late: false },
         Ok(Ok(server)) => Said::Server(Box::new(server)),
     }
 }
 
-async fn read(
-    address: &str,
-    login: &Login,
-    with_binlogs: bool,
-    within: Duration,
-) -> Result<Server, LinkError> {
+async fn read(address: &str, login: &Login, wanted: Wanted, within: Duration) -> Result<Server, LinkError> {
     let mut link = Link::connect(address, login, within).await?;
     let variables = link.query(sql::VARIABLES, within).await?;
     // Without PROCESS it sees its own sessions only, or is refused: what is not shown is not judged.
@@ -100,8 +114,11 @@ async fn read(
         Err(error) => return Err(error),
     };
     let mut server = said::read(&link.greeting.version.clone(), |name| variables.value_of(name), sessions);
-    if with_binlogs {
+    if wanted.binlogs {
         server.purged = purged(&mut link, within).await?;
+    }
+    if wanted.rights {
+        server.rights = rights::held(&mut link, within).await?.lacks();
     }
     link.quit();
     Ok(server)

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Rows};
-use topology::flavor::Flavor;
+use topology::flavor::Dialect;
 use topology::galera;
 use topology::kind::Kind;
 use topology::replication::{self, Channel, ReplicationStatus};
@@ -18,11 +18,27 @@ pub(crate) enum Reading {
 }
 
 /// What a server of a primary-replica setup said.
-#[derive(Debug)]
-pub(crate) struct Standing {
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Its own words, with its sources as it calls them.
     pub status: ReplicationStatus,
     /// Of each source that is connected, the address by which the server knows it, and its server_id.
-    pub sources: Vec<(String, u32)>,
+    pub(crate) sources: Vec<(String, u32)>,
+}
+
+impl Standing {
+    /// Reads the answers to [`replication::sql::variables`], [`replication::sql::positions`] (of MySQL, which tells them apart from the variables;
+    /// else nothing) and [`replication::sql::status`], and a row for each source.
+    pub fn read(variables: &Rows, positions: &Rows, status: &Rows, channel_rows: &Rows) -> Self {
+        let channels = channels(channel_rows);
+        let sources = sources(channel_rows, &channels);
+        let status = replication::status::read(
+            |name| variables.value_of(name).or_else(|| positions.text(0, positions.column(name)?)),
+            |name| status.value_of(name),
+            channels,
+        );
+        Self { status, sources }
+    }
 }
 
 /// Before a fresh link is told of: what must be possible on it.
@@ -33,14 +49,8 @@ pub(crate) async fn admit(kind: Kind, link: &mut Link, deadline: Duration) -> Re
     if kind == Kind::Galera {
         return Ok(());
     }
-    let version = &link.greeting.version;
-    if Flavor::of(version) != Flavor::MariaDb {
-        return Err(LinkError::Rejected {
-            errno: ER_NOT_SUPPORTED_YET,
-            state: *b"42000",
-            message: format!("{version} is not MariaDB, and cluster.kind = \"replication\" runs no other"),
-        });
-    }
+    let rejected = |message| LinkError::Rejected { errno: ER_NOT_SUPPORTED_YET, state: *b"42000", message };
+    Dialect::admit(&link.greeting.version).map_err(rejected)?;
     channel_rows(link, deadline).await.map(drop)
 }
 
@@ -57,25 +67,23 @@ pub(crate) async fn ask(kind: Kind, link: &mut Link, deadline: Duration) -> Resu
             Ok(Reading::Galera(reading))
         }
         Kind::Replication => {
-            let variables = link.query(replication::sql::VARIABLES, deadline).await?;
-            let status = link.query(replication::sql::STATUS, deadline).await?;
+            let dialect = Dialect::of(&link.greeting.version);
+            let variables = link.query(replication::sql::variables(dialect), deadline).await?;
+            let positions = match replication::sql::positions(dialect) {
+                Some(statement) => link.query(statement, deadline).await?,
+                None => Rows::default(),
+            };
+            let status = link.query(replication::sql::status(dialect), deadline).await?;
             let rows = channel_rows(link, deadline).await?;
-            let channels = channels(&rows);
-            let sources = sources(&rows, &channels);
-            let status = replication::status::read(
-                |name| variables.value_of(name),
-                |name| status.value_of(name),
-                channels,
-            );
-            Ok(Reading::Replication(Standing { status, sources }))
+            Ok(Reading::Replication(Standing::read(&variables, &positions, &status, &rows)))
         }
     }
 }
 
 /// One row for each source.
 pub(crate) async fn channel_rows(link: &mut Link, deadline: Duration) -> Result<Rows, LinkError> {
-    let [statement, ..] = Flavor::MariaDb.replication() else { return Ok(Rows::default()) };
-    link.query(statement, deadline).await
+    let dialect = Dialect::of(&link.greeting.version);
+    link.query(replication::sql::channels(dialect), deadline).await
 }
 
 /// The sources that those rows tell of. An IPv6 address is in brackets, as configurations have it.
@@ -95,7 +103,8 @@ pub(crate) fn channels(rows: &Rows) -> Vec<Channel> {
 }
 
 fn sources(rows: &Rows, channels: &[Channel]) -> Vec<(String, u32)> {
-    let server = |row| rows.text(row, rows.column("Master_Server_Id")?)?.parse().ok();
+    let column = || rows.column("Source_Server_Id").or_else(|| rows.column("Master_Server_Id"));
+    let server = |row| rows.text(row, column()?)?.parse().ok();
     let connected = channels.iter().enumerate().filter(|(_, channel)| channel.io_running);
     connected.filter_map(|(row, channel)| Some((channel.source.clone(), server(row)?))).collect()
 }

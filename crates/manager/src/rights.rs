@@ -1,9 +1,11 @@
 //! What the monitor account of a primary and its replicas may do, by its own SHOW GRANTS, and what it lacks: told before the first order fails
-//! for want of it.
+//! for want of it. Of MariaDB only: MySQL's rights have other names, and nothing is said of them.
 
 use std::time::Duration;
 
 use link::{Link, LinkError, Login};
+use topology::flavor::Flavor;
+use topology::preflight::said::Rights;
 
 /// What is asked; the account sees its own without any privilege.
 const GRANTS: &str = "SHOW GRANTS";
@@ -23,7 +25,7 @@ const NEEDED: &[(&str, &str)] = &[
 /// Of these an account needs fewer that gives no orders: another manager moves the primary.
 const NEEDED_TO_LOOK: &[&str] = &["CONNECTION ADMIN", "TRIGGER", "EXECUTE"];
 
-/// The rights that it lacks anywhere, each with what it is needed for. `gives_orders`: it moves the primary.
+/// The rights that it lacks anywhere, each with what it is needed for; none on MySQL. `gives_orders`: it moves the primary.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -32,23 +34,61 @@ pub async fn lacking(
     gives_orders: bool,
     within: Duration,
 ) -> Result<Vec<String>, LinkError> {
-    let grants = link.query(GRANTS, within).await?;
-    let texts: Vec<&str> = (0..grants.len()).filter_map(|row| grants.text(row, 0)).collect();
-    Ok(lacks(&texts, gives_orders))
+    Ok(lacks(&held(link, within).await?, gives_orders))
 }
 
-fn lacks(grants: &[&str], gives_orders: bool) -> Vec<String> {
-    let global: Vec<String> = grants
-        .iter()
-        .filter(|grant| grant.contains(" ON *.* "))
-        .map(|grant| grant.to_ascii_uppercase())
-        .collect();
-    let may = |right: &str| global.iter().any(|grant| grant.contains(right));
-    if may("ALL PRIVILEGES") {
-        return Vec::new();
+/// The rights that an account has anywhere.
+pub struct Held {
+    /// `None` on MySQL: which of them it has is not known.
+    grants: Option<Vec<String>>,
+    /// The account, as SHOW GRANTS spells it; empty when it does not.
+    account: String,
+}
+
+impl Held {
+    fn read<'a>(grants: impl IntoIterator<Item = &'a str>) -> Self {
+        let global: Vec<&str> = grants.into_iter().filter(|grant| grant.contains(" ON *.* ")).collect();
+        let account = global.iter().find_map(|grant| account(grant)).unwrap_or_default().to_owned();
+        Self { grants: Some(global.into_iter().map(str::to_ascii_uppercase).collect()), account }
     }
+
+    /// What a primary's monitor account needs and has not; `None` when that is not known.
+    pub(crate) fn lacks(&self) -> Option<Rights> {
+        self.grants.as_ref()?;
+        let lacks = NEEDED.iter().filter(|(right, _)| !self.may(right)).copied().collect();
+        Some(Rights { account: self.account.clone(), lacks })
+    }
+
+    /// Whether that is among them, as MariaDB's SHOW GRANTS spells it, or may be.
+    pub fn may(&self, right: &str) -> bool {
+        let has = |grant: &String| grant.contains(right) || grant.contains("ALL PRIVILEGES");
+        self.grants.as_ref().is_none_or(|grants| grants.iter().any(has))
+    }
+}
+
+/// "GRANT ... ON *.* TO `understudy`@`%` IDENTIFIED BY ...": whom it is granted to; a role's has no host.
+fn account(grant: &str) -> Option<&str> {
+    let (_, rest) = grant.split_once(" TO ")?;
+    let host = rest.find("`@`")? + 3;
+    let end = host + rest.get(host..)?.find('`')? + 1;
+    rest.get(..end)
+}
+
+/// Asks what the account may do.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn held(link: &mut Link, within: Duration) -> Result<Held, LinkError> {
+    if Flavor::of(&link.greeting.version) == Flavor::MySql {
+        return Ok(Held { grants: None, account: String::new() });
+    }
+    let grants = link.query(GRANTS, within).await?;
+    Ok(Held::read((0..grants.len()).filter_map(|row| grants.text(row, 0))))
+}
+
+fn lacks(held: &Held, gives_orders: bool) -> Vec<String> {
     let is_needed = |right: &str| gives_orders || NEEDED_TO_LOOK.contains(&right);
-    let lacked = NEEDED.iter().filter(|(right, _)| is_needed(right) && !may(right));
+    let lacked = NEEDED.iter().filter(|(right, _)| is_needed(right) && !held.may(right));
     lacked.map(|(right, why)| format!("{right} ON *.*: it is needed for {why}")).collect()
 }
 
@@ -71,6 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_granted_anywhere_counts() {
+        let lacks = |grants: &[&str], gives_orders| lacks(&Held::read(grants.iter().copied()), gives_orders);
         let all: Vec<&str> = NEEDED.iter().map(|(right, _)| *right).collect();
         let grant = |rights: &str, place: &str| format!("GRANT {rights} ON {place} TO `understudy`@`%`");
         assert_eq!(lacks(&[&grant(&all.join(", "), "*.*")], true), Vec::<String>::new());
@@ -82,5 +123,14 @@ mod tests {
             ["REPLICATION SLAVE ADMIN ON *.*: it is needed for letting a replica follow another primary"]
         );
         assert_eq!(lacks(&[], false).len(), NEEDED_TO_LOOK.len(), "who only looks needs less");
+    }
+
+    #[test]
+    fn the_account_is_named_as_a_grant_takes_it() {
+        let held = Held::read(["GRANT RELOAD ON *.* TO `a b`@`10.%` IDENTIFIED BY PASSWORD '*1'"]);
+        let rights = held.lacks().unwrap();
+        assert_eq!(rights.account, "`a b`@`10.%`");
+        assert_eq!(account("GRANT RELOAD ON *.* TO `a_role`"), None);
+        assert_eq!(rights.lacks.len(), NEEDED.len() - 1);
     }
 }

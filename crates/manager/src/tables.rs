@@ -41,7 +41,8 @@ pub(crate) async fn read(address: &str, login: &Login, within: Duration) -> Resu
         }
         let callable = link.query(CALLABLE, within).await?;
         let views = link.query(VIEWS, within).await?;
-        Ok(Names::Known(Catalogue::new(names, writing_reads(sight, &pairs(&callable), &pairs(&views)))))
+        let writing = writing_reads(sight, &pairs(&callable), &pairs(&views));
+        Ok(Names::Known(Catalogue::new(names, writing).with_views(first_column(&views))))
     };
     let late = || Failed { errno: 0, why: format!("no answer within {within:?}") };
     timeout(within, read).await.unwrap_or_else(|_| Err(late()))

@@ -17,12 +17,15 @@ use topology::fact::{Fact, LinkEnd};
 use topology::galera;
 use topology::galera::HurryEnd;
 use topology::heartbeat::Beat;
+use topology::kind::Kind;
+use topology::replication::Manager;
 
 use crate::heartbeat::Heartbeat;
 use crate::hurry;
 use crate::loans::Loans;
 use crate::pacer::Pacer;
 use crate::probe::{Note, Probe, Wish};
+use crate::rival::Rival;
 use crate::tasks::Tasks;
 
 /// Wishes to one probe that may wait.
@@ -39,6 +42,7 @@ pub(crate) enum Role {
     Probe(NodeId),
     Pacer(NodeId),
     Heartbeat(NodeId),
+    Rival(NodeId),
     Hurry,
 }
 
@@ -61,6 +65,8 @@ pub(crate) struct Watched {
     probes: Vec<Turn<mpsc::Sender<Wish>>>,
     paces: Vec<Turn<watch::Sender<bool>>>,
     heartbeats: Vec<Turn<watch::Sender<bool>>>,
+    /// None where this program moves no primary.
+    rivals: Vec<Turn<watch::Sender<()>>>,
     hurry: Turn<watch::Sender<Option<hurry::Wish>>>,
 }
 
@@ -114,13 +120,17 @@ impl Watched {
     pub fn start(making: Making) -> Self {
         let mut tasks = Tasks::default();
         let (mut probes, mut paces, mut heartbeats) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rivals = Vec::new();
         for node in (0..=u8::MAX).map(NodeId).take(making.settings.nodes.len()) {
             probes.push(Turn::new(making.probe(node, &mut tasks)));
             paces.push(Turn::new(making.pacer(node, false, &mut tasks)));
             heartbeats.push(Turn::new(making.heartbeat(node, false, &mut tasks)));
+            if making.has_rivals() {
+                rivals.push(Turn::new(making.rival(node, &mut tasks)));
+            }
         }
         let hurry = Turn::new(making.hurry(&mut tasks));
-        Self { making, tasks, probes, paces, heartbeats, hurry }
+        Self { making, tasks, probes, paces, heartbeats, rivals, hurry }
     }
 
     /// Tells a probe what is wanted of it.
@@ -175,6 +185,10 @@ impl Watched {
                 format!("sends heartbeats to {}", name(node)),
                 self.heartbeats[usize::from(node.0)].ended(now),
             ),
+            Role::Rival(node) => (
+                format!("looks for another manager of {}", name(node)),
+                self.rivals[usize::from(node.0)].ended(now),
+            ),
             Role::Hurry => ("hurries the group".to_owned(), self.hurry.ended(now)),
         };
         let when =
@@ -183,7 +197,7 @@ impl Watched {
             format!("the task that {what} has ended, which it must not: {how}; it is started again {when}");
         let fact = match role {
             Role::Probe(node) => Fact::LinkEnded { node, how: LinkEnd::Silent },
-            Role::Pacer(_) => Fact::Tick,
+            Role::Pacer(_) | Role::Rival(_) => Fact::Tick,
             Role::Heartbeat(node) => Fact::Beat { node, beat: Beat::Untold },
             Role::Hurry => self.hurry.way.borrow().as_ref().map_or(Fact::Tick, |wish| {
                 // What it had changed is on disk, and given back by the next one.
@@ -221,6 +235,11 @@ impl Watched {
                 heartbeat.run(self.making.heartbeat(node, wanted, &mut self.tasks), now);
             }
         }
+        for (node, rival) in (0..=u8::MAX).map(NodeId).zip(&mut self.rivals) {
+            if rival.is_due(now) {
+                rival.run(self.making.rival(node, &mut self.tasks), now);
+            }
+        }
         if self.hurry.is_due(now) {
             self.hurry.run(self.making.hurry(&mut self.tasks), now);
         }
@@ -229,8 +248,8 @@ impl Watched {
 
     /// The end: the wishes end, and what is a node's own is put back.
     pub async fn close(self) {
-        let Self { tasks, probes, paces, heartbeats, hurry, .. } = self;
-        drop((probes, paces, heartbeats, hurry));
+        let Self { tasks, probes, paces, heartbeats, rivals, hurry, .. } = self;
+        drop((probes, paces, heartbeats, rivals, hurry));
         tasks.all_ended().await;
     }
 }
@@ -281,6 +300,29 @@ impl Making {
             notes: self.notes.clone(),
         };
         tasks.start(Role::Heartbeat(node), heartbeat.run());
+        way
+    }
+
+    /// Another that moves the primary would be in the way of this one.
+    fn has_rivals(&self) -> bool {
+        let replication = &self.settings.replication;
+        self.settings.kind == Kind::Replication
+            && replication.manager == Manager::Understudy
+            && !replication.dry_run
+    }
+
+    fn rival(&self, node: NodeId, tasks: &mut Tasks<Role>) -> watch::Sender<()> {
+        let (way, wanted) = watch::channel(());
+        let of = &self.settings.nodes[usize::from(node.0)];
+        let rival = Rival {
+            node,
+            name: of.name.as_str().into(),
+            address: of.address.clone(),
+            login: self.login.clone(),
+            notes: self.notes.clone(),
+            wanted,
+        };
+        tasks.start(Role::Rival(node), rival.run());
         way
     }
 

@@ -57,6 +57,8 @@ pub struct Catalogue {
     /// What may write when it is read: views that may call a stored function or draw from a sequence, tables of another server, and
     /// stored functions whose names look like harmless ones of the server's own.
     pub writing_reads: BTreeSet<String>,
+    /// All views: what they ask for does not show in a statement that names them.
+    pub views: BTreeSet<String>,
 }
 
 impl Catalogue {
@@ -65,7 +67,17 @@ impl Catalogue {
         untransactional: impl IntoIterator<Item = String>,
         writing_reads: impl IntoIterator<Item = String>,
     ) -> Self {
-        Self { untransactional: lower(untransactional), writing_reads: lower(writing_reads) }
+        Self {
+            untransactional: lower(untransactional),
+            writing_reads: lower(writing_reads),
+            views: BTreeSet::new(),
+        }
+    }
+
+    /// The same with these views.
+    #[must_use]
+    pub fn with_views(self, views: impl IntoIterator<Item = String>) -> Self {
+        Self { views: lower(views), ..self }
     }
 }
 

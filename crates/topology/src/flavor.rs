@@ -3,6 +3,8 @@
 //!
 //! Pure text: the shell sends it.
 
+use protocol::gtid::Family;
+
 /// Which family a server belongs to, told from the version string of its greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
@@ -37,6 +39,63 @@ impl Flavor {
     }
 }
 
+/// How a server wants the statements of replication said. MySQL renamed them all at once, in two steps.
+///
+/// Sources: MySQL's release notes for 8.0.4, 8.0.22, 8.0.23 and 8.4.0 (which removed the old ones); what each statement is, and the page of the
+/// manual that says so, stands with [`crate::replication::sql`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// MariaDB.
+    #[default]
+    MariaDb,
+    /// MySQL 5.7, and 8.0 before 8.0.4: `CHANGE MASTER TO`, without the option that a login by caching_sha2_password needs.
+    MySql57,
+    /// MySQL 8.0.4 to 8.0.22: `CHANGE MASTER TO`.
+    MySql80,
+    /// MySQL 8.0.23 and later: `CHANGE REPLICATION SOURCE TO`.
+    MySql,
+}
+
+impl Dialect {
+    /// By the version of a greeting, or of the variable `version`.
+    pub fn of(version: &str) -> Self {
+        match (Flavor::of(version), number(version)) {
+            (Flavor::MariaDb, _) => Self::MariaDb,
+            (Flavor::MySql, Some(version)) if version < [8, 0, 4] => Self::MySql57,
+            (Flavor::MySql, Some(version)) if version < [8, 0, 23] => Self::MySql80,
+            (Flavor::MySql, _) => Self::MySql,
+        }
+    }
+
+    /// Why replication on such a server is not spoken here.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn admit(version: &str) -> Result<Self, String> {
+        match (Self::of(version), number(version)) {
+            (Self::MySql57, Some(number)) if number < [5, 7, 8] => Err(format!(
+                "{version} is older than MySQL 5.7.8, the first with super_read_only: cluster.kind = \"replication\" needs that, or MariaDB"
+            )),
+            (dialect, _) => Ok(dialect),
+        }
+    }
+
+    /// Whose GTIDs.
+    pub fn family(self) -> Family {
+        match self {
+            Self::MariaDb => Family::MariaDb,
+            Self::MySql57 | Self::MySql80 | Self::MySql => Family::MySql,
+        }
+    }
+}
+
+/// `8.0.36-28.1` as its three numbers.
+fn number(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version.split(|character: char| !character.is_ascii_digit());
+    let mut part = || parts.next()?.parse().ok();
+    Some([part()?, part()?, part()?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +104,26 @@ mod tests {
     fn the_version_tells_the_family() {
         assert_eq!(Flavor::of("5.5.5-10.11.19-MariaDB-0+deb12u1"), Flavor::MariaDb);
         assert_eq!(Flavor::of("8.0.36-28.1"), Flavor::MySql);
+    }
+
+    #[test]
+    fn the_version_tells_the_words() {
+        for (version, dialect) in [
+            ("5.5.5-10.11.19-MariaDB-0+deb12u1", Dialect::MariaDb),
+            ("12.0.2-MariaDB", Dialect::MariaDb),
+            ("5.7.44-log", Dialect::MySql57),
+            ("8.0.3-rc", Dialect::MySql57),
+            ("8.0.22", Dialect::MySql80),
+            ("8.0.23", Dialect::MySql),
+            ("8.0.36-28.1", Dialect::MySql),
+            ("8.4.3", Dialect::MySql),
+            ("9.1.0-commercial", Dialect::MySql),
+            ("what", Dialect::MySql),
+        ] {
+            assert_eq!(Dialect::of(version), dialect, "{version}");
+            assert_eq!(Dialect::admit(version), Ok(dialect), "{version}");
+        }
+        let refused = Dialect::admit("5.6.51").unwrap_err();
+        assert!(refused.starts_with("5.6.51 is older than MySQL 5.7.8"), "{refused}");
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::core::{Core, FailedOver};
 use crate::fact::Now;
-use crate::finding::{Finding, Serves};
+use crate::finding::{Finding, NodeState, Serves};
 use crate::galera::{self, Galera};
 use crate::kind::Kind;
 use crate::replication::{self, FailoverPolicy, Replication};
@@ -128,6 +128,14 @@ impl Group {
         match self {
             Self::Galera(_) => "synced and writable".to_owned(),
             Self::Replication(group) => group.well(core, id),
+        }
+    }
+
+    /// What a state is called among nodes of this kind: a server is in no group that it could be in step with.
+    pub fn word(&self, state: NodeState) -> &'static str {
+        match (self, state) {
+            (Self::Replication(_), NodeState::Synced) => "running",
+            _ => state.word(),
         }
     }
 
@@ -290,9 +298,11 @@ impl Group {
     pub fn next_heir(&mut self, core: &mut Core, lost: Option<NodeId>, failed: NodeId) -> Heir {
         match (self, lost) {
             (Self::Galera(_), _) => Heir::Any,
-            // It was to go on writing: another in its place is a failover like any other.
-            (Self::Replication(group), Some(lost)) if lost == failed => group.heir(core, lost, false),
-            (Self::Replication(group), Some(lost)) => group.choose(core, lost, Some(failed)),
+            (Self::Replication(group), Some(writer)) => match group.replaced(core).unwrap_or(writer) {
+                // It was to go on writing: another in its place is a failover like any other.
+                lost if lost == failed => group.heir(core, lost, false),
+                lost => group.choose(core, lost, Some(failed)),
+            },
             (Self::Replication(group), None) => group.start(core, true),
         }
     }
@@ -308,6 +318,14 @@ impl Group {
         match self {
             Self::Galera(_) => None,
             Self::Replication(group) => Some(group.ordered(core, lost, to, force)),
+        }
+    }
+
+    /// A writer that does not commit is left by an order as one that is lost is: its commits are not waited for.
+    pub fn leaves_without_waiting(&self) -> bool {
+        match self {
+            Self::Galera(_) => false,
+            Self::Replication(_) => true,
         }
     }
 
@@ -348,7 +366,7 @@ impl Group {
     /// A change to `to` begins. `failover`: nobody ordered it. Before its decision is written, so that this is written with it.
     pub fn begin(&mut self, core: &mut Core, to: NodeId, term: Term, failover: bool) {
         if let Self::Replication(group) = self {
-            group.begin(to, term);
+            group.begin(core, to, term);
             if failover {
                 core.failed_over = Some(FailedOver::now(core.now));
             }

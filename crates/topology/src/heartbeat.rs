@@ -114,6 +114,9 @@ pub struct Sessions {
     pub others: Vec<String>,
     /// Bytes that went to its logs: grows while anything is being written.
     pub written: u64,
+    /// Galera: the commit of a transaction of many rows waits for the group. All others on this node wait until it is sent, and on the others
+    /// until it is applied there.
+    pub is_large: bool,
 }
 
 impl Sessions {
@@ -122,6 +125,18 @@ impl Sessions {
         ["Waiting for backup lock", "Waiting for global read lock"]
             .iter()
             .any(|text| self.own.starts_with(text))
+    }
+}
+
+/// So long a large transaction may take to be sent to a Galera group before it counts as one that hangs like the others.
+const LARGE_FOR: Duration = Duration::from_secs(30);
+
+/// Why a heartbeat of a Galera node waits, where none has been answered for `time`. Whether it is the whole group that waits, another member's commit will show.
+pub fn stall_of_member(seen: &Sessions, before: Option<&Sessions>, time: Duration) -> Stall {
+    match stall(seen, before) {
+        Stall::Unknown | Stall::Writing | Stall::Stuck if seen.is_large && time < LARGE_FOR => Stall::Writing,
+        Stall::Unknown | Stall::Writing => Stall::Stuck,
+        other => other,
     }
 }
 
@@ -269,7 +284,19 @@ mod tests {
 
     fn seen(own: &str, others: &[&str], written: u64) -> Sessions {
         let others = others.iter().map(|&state| state.into()).collect();
-        Sessions { own: own.into(), others, written, changes_wait: false }
+        Sessions { own: own.into(), others, written, ..Sessions::default() }
+    }
+
+    #[test]
+    fn a_member_that_sends_a_large_transaction_is_left_alone_for_a_while() {
+        let waits = seen("Waiting for certification", &[], 7);
+        let of = |seen: &Sessions, time: u32| stall_of_member(seen, Some(seen), time * S);
+        assert_eq!(of(&waits, 2), Stall::Stuck);
+        let large = Sessions { is_large: true, ..waits };
+        assert_eq!((of(&large, 29), of(&large, 30)), (Stall::Writing, Stall::Stuck));
+        let locked =
+            Sessions { changes_wait: true, is_large: true, ..seen("Waiting for backup lock", &[], 7) };
+        assert_eq!(of(&locked, 2), Stall::GlobalLock);
     }
 
     #[test]

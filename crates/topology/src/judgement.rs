@@ -36,7 +36,8 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
         if changed && verdict.problem != "unchecked" {
             let is_grave = lost || verdict.state == NodeState::Dead || verdict.problem == NOT_COMMITTING;
             let level = if is_grave { Level::Warn } else { Level::Info };
-            let text = format!("{} is {}: {}", node.name, verdict.state.word(), verdict.reason);
+            let word = group.word(verdict.state);
+            let text = format!("{} is {word}: {}", node.name, verdict.reason);
             core.say(level, text);
         }
     }

@@ -124,14 +124,18 @@ impl Readers {
         self.lane_mut(id).alarms.answered(asked, serves);
     }
 
-    /// Traffic of the port for reads raised an alarm. `true` when it is about the lane as it is now.
-    pub fn alarmed(&mut self, id: NodeId, epoch: u64, alarm: u64, now: Now) -> bool {
+    /// Traffic of the port for reads raised an alarm: the node's own word is to be asked for.
+    pub fn alarmed(&mut self, id: NodeId, epoch: u64, alarm: u64, now: Now) {
         let lane = self.lane_mut(id);
-        if lane.epoch != epoch {
-            return false;
+        if lane.epoch == epoch {
+            lane.alarms.raised(alarm, now);
         }
-        lane.alarms.raised(alarm, now);
-        lane.state != LaneState::Shut
+    }
+
+    /// What traffic of that epoch saw is about the lane as it is now.
+    pub fn is_of_now(&self, id: NodeId, epoch: u64) -> bool {
+        let lane = self.lane(id);
+        lane.epoch == epoch && lane.state != LaneState::Shut
     }
 
     /// Links of that epoch may have had a statement.

@@ -33,6 +33,11 @@ struct Story {
 
 impl Story {
     fn new(fallback: bool) -> Self {
+        Self::with(fallback, true)
+    }
+
+    /// `events`: also what is not a check counts.
+    fn with(fallback: bool, events: bool) -> Self {
         let node =
             |name: &str| NodeSettings { name: name.into(), address: format!("{name}:3306"), priority: 0 };
         let mut settings = Settings::new("shop", Writers::One, ["db1", "db2", "db3"].map(node).to_vec());
@@ -40,6 +45,7 @@ impl Story {
         settings.reads.on = true;
         settings.reads.lag_max = Duration::from_secs(2);
         settings.reads.fallback = fallback;
+        settings.events = events;
         let brain = Brain::new(settings, Restored::default(), Duration::ZERO);
         let mut story = Self {
             brain,
@@ -223,6 +229,21 @@ fn an_alarm_of_this_port_is_answered_by_the_node_and_means_nothing_for_who_is_wr
     }
     story.run(400);
     assert_eq!(story.writes.as_ref().unwrap().version, version, "the writer's lanes are as they were");
+}
+
+#[test]
+fn where_only_checks_count_an_alarm_is_answered_all_the_same_and_holds_nobody() {
+    let mut story = Story::with(true, false);
+    story.run(300);
+    story.tell(Fact::Reads(Box::new(Fact::TrafficRefused {
+        node: NodeId(1),
+        epoch: 0,
+        errno: 1053,
+        alarm: 1,
+    })));
+    assert_eq!(story.states(), [Shut, Open, Open]);
+    story.run(400);
+    assert_eq!((story.lane(1).looked, story.lane(1).epoch), (1, 0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use protocol::gtid::Position;
 use topology::replication::sql;
 
 use super::server::Server;
-use super::sql::{UNACKNOWLEDGED, WAIT_FOR_NOBODY, WITHOUT_SPACE, kill};
+use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE, kill};
 use crate::act::Failed;
 
 /// Between two ends of sessions that keep it from being read only.
@@ -17,9 +17,10 @@ const LAST: Duration = Duration::from_millis(50);
 /// Makes the server read only; gives all that it has written by then. Commits that are under way end first, and tables that are locked
 /// are waited for: when that takes too long, the server leaves read_only as it was. Commits that hang because no replica acknowledges are
 /// ended by ending their sessions: a primary that was left by its replicas could never become read only otherwise. They are written there,
-/// and their clients are told nothing. So are those that wait for space on a full disk, which end with an error, and all that wait behind them.
-pub(super) async fn demote(server: &mut Server) -> Result<Position, Failed> {
-    read_only(server).await?;
+/// and their clients are told nothing. `for_good`: so are those that wait for space on a full disk, which end with an error, and all that wait
+/// behind them; see [`topology::replication::Action::Demote`] for what that costs.
+pub(super) async fn demote(server: &mut Server, for_good: bool) -> Result<Position, Failed> {
+    read_only(server, for_good).await?;
     let standing = server.standing().await?;
     if !standing.read_only {
         return Err(Failed::because("it says that it is not read only, though it was told to be"));
@@ -28,25 +29,24 @@ pub(super) async fn demote(server: &mut Server) -> Result<Position, Failed> {
 }
 
 /// Read only, and as one that follows others: it waits for nobody's acknowledgement.
-pub(super) async fn read_only(server: &mut Server) -> Result<(), Failed> {
+pub(super) async fn read_only(server: &mut Server, for_good: bool) -> Result<(), Failed> {
     // Whoever waits for space would keep it from that for a minute, and so would the next one behind him.
-    let is_full = end(server, WITHOUT_SPACE).await?;
+    let is_full = for_good && end(server, WITHOUT_SPACE).await?;
     let mut limit = if is_full { PIECE } else { server.left() / 2 };
     loop {
-        match server.order_within(sql::READ_ONLY, limit).await {
-            Err(failed) if failed.errno == STATEMENT_TIMEOUT && server.left() > LAST => {
+        match server.order_within(sql::read_only(server.dialect), limit).await {
+            Err(failed) if server.is_late(&failed) && server.left() > LAST => {
                 end(server, UNACKNOWLEDGED).await?;
-                end(server, WITHOUT_SPACE).await?;
+                if for_good {
+                    end(server, WITHOUT_SPACE).await?;
+                }
                 limit = PIECE.min(server.left());
             }
-            done => break done.map_err(too_late)?,
+            done => break done.map_err(|failed| too_late(server, failed))?,
         }
     }
-    let (_, waits) = server.semi_sync().await?;
-    if waits {
-        server.order(WAIT_FOR_NOBODY).await?;
-    }
-    Ok(())
+    let semi_sync = server.semi_sync().await?;
+    server.wait_for_replicas(&semi_sync, false).await
 }
 
 /// Ends the sessions that `which` gives; whether there was one.
@@ -64,11 +64,9 @@ async fn end(server: &mut Server, which: &str) -> Result<bool, Failed> {
 
 /// ER_NO_SUCH_THREAD.
 const NO_SUCH_THREAD: u16 = 1094;
-/// ER_STATEMENT_TIMEOUT.
-const STATEMENT_TIMEOUT: u16 = 1969;
 
-fn too_late(failed: Failed) -> Failed {
-    if failed.errno == STATEMENT_TIMEOUT {
+fn too_late(server: &Server, failed: Failed) -> Failed {
+    if server.is_late(&failed) {
         let why = "a commit that does not end, or LOCK TABLES of a session, keeps it from becoming read only: see SHOW PROCESSLIST there";
         return Failed { errno: failed.errno, why: why.into() };
     }

@@ -7,7 +7,6 @@ use topology::replication::{Channel, sql};
 
 use super::demote::read_only;
 use super::server::Server;
-use super::sql::{change_source, forget};
 use crate::act::Failed;
 use crate::settings::Account;
 
@@ -18,16 +17,18 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) async fn follow(server: &mut Server, source: &str, account: &Account) -> Result<(), Failed> {
     let (host, port) = place(source)
         .ok_or_else(|| Failed::because(format!("{source} is no address that can be followed")))?;
-    read_only(server).await?;
+    read_only(server, false).await?;
     let channels = server.channels().await?;
     match &*channels {
         [] => {
-            server.order(sql::FROM_WHERE_IT_STANDS).await?;
+            if let Some(statement) = sql::from_where_it_stands(server.dialect) {
+                server.order(statement).await?;
+            }
         }
         [channel] => {
-            server.stop(sql::STOP).await?;
+            server.stop(sql::stop(server.dialect)).await?;
             if !channel.name.is_empty() {
-                server.order(&forget(&channel.name)).await?;
+                server.order(&sql::forget(server.dialect, &channel.name)).await?;
             }
         }
         several => {
@@ -36,9 +37,9 @@ pub(super) async fn follow(server: &mut Server, source: &str, account: &Account)
             return Err(Failed::because(why));
         }
     }
-    let statement = change_source(host, port, &account.user, &account.password.0);
+    let statement = sql::change_source(server.dialect, host, port, &account.user, &account.password.0);
     server.order(&statement).await.map_err(|failed| without(failed, &account.password.0))?;
-    server.order(sql::START).await?;
+    server.order(sql::start(server.dialect)).await?;
     until_running(server, source).await
 }
 
@@ -71,7 +72,7 @@ fn why_not(channel: &Channel, source: &str) -> String {
 /// A server that does not understand a statement repeats the part of it.
 fn without(failed: Failed, password: &str) -> Failed {
     if failed.errno == 1064 || (!password.is_empty() && failed.why.contains(password)) {
-        let why = format!("the server refused CHANGE MASTER TO with error {}", failed.errno);
+        let why = format!("the server refused to be told its source with error {}", failed.errno);
         return Failed { errno: failed.errno, why };
     }
     failed
@@ -104,7 +105,7 @@ mod tests {
             let errno = told.errno;
             assert_eq!(
                 without(told, "pw").why,
-                format!("the server refused CHANGE MASTER TO with error {errno}")
+                format!("the server refused to be told its source with error {errno}")
             );
         }
     }

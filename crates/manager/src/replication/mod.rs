@@ -6,14 +6,16 @@
 //!   promote   all applied ── source forgotten ── replicas are waited for (semi-sync) ── writable
 //!   follow    read only ── nobody is waited for ── stopped ── from where it stands ── another source ── both threads run
 //!   reconnect its connection to its source made anew ── it stands, or not
+//!   part      it fetches no more
 //! ```
 //!
-//! An order that is given up must not take effect later: the server ends a statement itself when its time is over (max_statement_time), and
-//! to become writable is told with the moment up to which it may ([`sql::writable_before`]). An order under a later decision, to whomever, ends
+//! An order that is given up must not take effect later: the server ends a statement itself when its time is over (max_statement_time; on MySQL what waits for locks, lock_wait_timeout), and
+//! to become writable is told with the moment up to which it may ([`topology::replication::sql::writable_before`]). An order under a later decision, to whomever, ends
 //! those under earlier ones before their next statement: a server that wakes up must not become writable beside another.
 
 mod demote;
 mod follow;
+mod part;
 mod promote;
 mod reconnect;
 mod server;
@@ -56,7 +58,8 @@ pub(crate) fn term(action: &Action) -> Term {
         Action::Demote { term, .. }
         | Action::Promote { term, .. }
         | Action::Follow { term, .. }
-        | Action::Reconnect { term, .. } => *term,
+        | Action::Reconnect { term, .. }
+        | Action::Part { term, .. } => *term,
     }
 }
 
@@ -64,7 +67,7 @@ pub(crate) fn term(action: &Action) -> Term {
 pub(crate) fn source(action: &Action) -> Option<NodeId> {
     match action {
         Action::Follow { source, .. } | Action::Reconnect { source, .. } => Some(*source),
-        Action::Demote { .. } | Action::Promote { .. } => None,
+        Action::Demote { .. } | Action::Promote { .. } | Action::Part { .. } => None,
     }
 }
 
@@ -72,8 +75,9 @@ pub(crate) fn source(action: &Action) -> Option<NodeId> {
 pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<u16>) {
     let order_term = term(&action);
     match action {
-        Action::Demote { node, term, within } => {
-            let done = ordered(&means, order_term, within, async |server| demote::demote(server).await).await;
+        Action::Demote { node, term, for_good, within } => {
+            let demote = async |server: &mut Server| demote::demote(server, for_good).await;
+            let done = ordered(&means, order_term, within, demote).await;
             told(done, |done| match done {
                 Ok(position) => action::Outcome::Demoted { node, term, position }.into(),
                 Err(why) => action::Outcome::DemoteFailed { node, term, why }.into(),
@@ -100,6 +104,13 @@ pub(crate) async fn carry_out(action: Action, means: Means) -> (Outcome, Option<
             told(ordered(&means, order_term, within, reconnect).await, |done| match done {
                 Ok(receives) => action::Outcome::Reconnected { node, term, receives }.into(),
                 Err(why) => action::Outcome::ReconnectFailed { node, term, why }.into(),
+            })
+        }
+        Action::Part { node, term, within } => {
+            let done = ordered(&means, order_term, within, async |server| part::part(server).await).await;
+            told(done, |done| match done {
+                Ok(()) => action::Outcome::Parted { node, term }.into(),
+                Err(why) => action::Outcome::PartFailed { node, term, why }.into(),
             })
         }
     }

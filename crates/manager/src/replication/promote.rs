@@ -6,7 +6,7 @@ use protocol::gtid::Position;
 use topology::replication::sql;
 
 use super::server::Server;
-use super::sql::{CLOCK, WAIT_FOR_REPLICAS, forget, writable_before};
+use super::sql::CLOCK;
 use crate::act::Failed;
 
 /// One wait for the applier; between two of them it is looked at, so that one that stopped and a server that vanished are noticed.
@@ -20,26 +20,32 @@ pub(super) async fn promote(server: &mut Server, reach: Option<&Position>) -> Re
         until_applied(server, reach).await?;
     }
     if !server.channels().await?.is_empty() {
-        server.stop(sql::STOP_FETCHING).await?;
+        server.stop(sql::stop_fetching(server.dialect)).await?;
         for channel in server.channels().await? {
             if let Some(received) = channel.received() {
                 until_applied(server, &received).await?;
             }
         }
-        server.stop(sql::STOP).await?;
+        server.stop(sql::stop(server.dialect)).await?;
         for channel in server.channels().await? {
-            server.order(&forget(&channel.name)).await?;
+            server.order(&sql::forget(server.dialect, &channel.name)).await?;
         }
     }
-    let (acknowledges, waits) = server.semi_sync().await?;
-    if acknowledges && !waits {
-        server.order(WAIT_FOR_REPLICAS).await?;
+    let semi_sync = server.semi_sync().await?;
+    if semi_sync.cannot_wait() {
+        tracing::warn!(
+            "{} becomes the primary and waits for no replica, as it has no plugin for that (semisync_source, or semisync_master): a failover              may lose what it commits",
+            server.address
+        );
+    }
+    if semi_sync.acknowledges {
+        server.wait_for_replicas(&semi_sync, true).await?;
     }
     let clock = server.ask(CLOCK).await?;
     let clock = clock.text(0, 0).and_then(|text| text.parse::<f64>().ok());
     let clock = clock.ok_or_else(|| Failed::because("it does not say what time it is"))?;
     let until = clock + server.left().as_secs_f64();
-    server.order(&writable_before(until)).await?;
+    server.order(&sql::writable_before(server.dialect, until)).await?;
     if server.standing().await?.read_only {
         return Err(Failed::because("it says that it is read only, though it was told to be writable"));
     }
@@ -75,8 +81,8 @@ async fn until_applied(server: &mut Server, position: &Position) -> Result<(), F
         if piece.is_zero() {
             return Err(Failed::because(format!("{}: the time was over before", short())));
         }
-        let wait = sql::wait_for(&position.to_string(), piece.as_secs_f64())
-            .ok_or_else(|| Failed::because(format!("{position} is no position of MariaDB's")))?;
+        let wait = sql::wait_for(server.dialect, &position.to_string(), piece.as_secs_f64())
+            .ok_or_else(|| Failed::because(format!("{position} is no position of its family's")))?;
         is_applied = server.ask_within(&wait, piece + PIECE).await?.text(0, 0) == Some("0");
     }
 }

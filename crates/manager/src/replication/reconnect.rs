@@ -1,15 +1,17 @@
 //! A replica that is made to see whether its source still answers.
 //!
-//! The thread that fetches is stopped and started by one statement: whatever becomes of this order, and of this process, the server does
-//! both. A replica that acknowledges says goodbye to its source when it stops, by a connection of its own, and waits for that: 1.0 to
+//! The thread that fetches is stopped and started, on MariaDB by one statement: whatever becomes of this order, and of this process, the
+//! server does both. (On MySQL by two; a thread that stays stopped is started by the next order to follow.) A replica that acknowledges says goodbye to its source when it stops, by a connection of its own, and waits for that: 1.0 to
 //! 1.5 s when the source is frozen, on MariaDB 10.11.19 with the least limit that there is. So a stop that hangs there is an answer, too.
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use topology::flavor::Dialect;
+use topology::replication::sql;
 
 use super::server::Server;
-use super::sql::reconnect as statement;
+use super::sql::goodbye;
 use crate::act::Failed;
 
 /// Between two looks at the thread.
@@ -26,13 +28,17 @@ pub(super) async fn reconnect(server: &mut Server, source: &str) -> Result<bool,
             "its SQL thread does not run: what it has received would be thrown away",
         ));
     }
-    let (says_goodbye, _) = server.semi_sync().await?;
-    let limit = server.goodbye_limit().await?;
-    let left = server.left();
-    match timeout(left, server.ask_within(&statement(limit), left + LOOK)).await {
-        Ok(done) => done.map(drop)?,
-        Err(_) if says_goodbye => return Ok(false),
-        Err(_) => return Err(Failed::because("its IO thread does not stop")),
+    // Only MariaDB's threads do; elsewhere a stop hangs for reasons of the replica's own.
+    let says_goodbye = server.dialect == Dialect::MariaDb && server.semi_sync().await?.acknowledges;
+    let limits = server.goodbye_limit().await?.map(|limit| (goodbye(1), goodbye(limit)));
+    let limits = limits.as_ref().map(|(before, after)| (&**before, &**after));
+    for statement in sql::reconnect(server.dialect, limits) {
+        let left = server.left();
+        match timeout(left, server.ask_within(&statement, left + LOOK)).await {
+            Ok(done) => done.map(drop)?,
+            Err(_) if says_goodbye => return Ok(false),
+            Err(_) => return Err(Failed::because("its IO thread does not stop")),
+        }
     }
     loop {
         if server.channels().await?.iter().any(|channel| channel.io_running) {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use link::{Link, Login, Rows};
-use protocol::gtid::{Family, Position};
+use protocol::gtid::Position;
 use tokio::time::{Instant, sleep};
 use topology::Term;
+use topology::flavor::Dialect;
 use topology::replication::{Channel, sql};
 
 use crate::act::Failed;
@@ -16,6 +17,14 @@ use crate::reading;
 /// The server's own limit is exact to some milliseconds; the link gives up later, so that the server's word is heard.
 const ANSWER_SLACK: Duration = Duration::from_millis(100);
 
+/// The least time that a server of this dialect can be given for a statement.
+fn limit_min(dialect: Dialect) -> Duration {
+    match dialect {
+        Dialect::MariaDb => Duration::from_millis(1),
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => Duration::from_secs(1),
+    }
+}
+
 /// Between two looks at what it does.
 const LOOK: Duration = Duration::from_millis(20);
 /// For putting back what was changed, when the time may be over.
@@ -23,9 +32,30 @@ const PUT_BACK: Duration = Duration::from_millis(100);
 
 pub(super) struct Server {
     link: Link,
+    /// Where it listens, for sentences.
+    pub address: String,
+    /// How it wants its statements said.
+    pub dialect: Dialect,
     until: Instant,
     /// The decision that the order belongs to, and the latest that any does.
     term: (Term, Arc<AtomicU64>),
+}
+
+/// What a server does in semi-synchronous replication.
+pub(super) struct SemiSync {
+    /// As a replica.
+    pub acknowledges: bool,
+    /// As a primary.
+    pub waits: bool,
+    /// The variable for that; it has none where it knows no such replication.
+    switch: Option<&'static str>,
+}
+
+impl SemiSync {
+    /// It acknowledges, and could not wait: MySQL has a plugin for each.
+    pub fn cannot_wait(&self) -> bool {
+        self.acknowledges && self.switch.is_none()
+    }
 }
 
 /// Where a server stands.
@@ -45,7 +75,8 @@ impl Server {
         let mut link = Link::connect(address, login, within).await?;
         // Literals are written for this mode.
         link.query("SET SESSION sql_mode = ''", within).await?;
-        let mut server = Self { link, until, term };
+        let dialect = Dialect::of(&link.greeting.version);
+        let mut server = Self { link, address: address.to_owned(), dialect, until, term };
         server.until_alone().await?;
         Ok(server)
     }
@@ -82,10 +113,15 @@ impl Server {
         if newest > term.0 {
             return Err(Failed::because(format!("overtaken by the decision of term {newest}")));
         }
-        // Zero would be no limit.
-        let limit = left.as_secs_f64().max(0.001);
-        self.ask(&format!("SET SESSION max_statement_time = {limit:.3}")).await?;
-        self.ask(statement).await.map(drop)
+        self.ask(&sql::limit(self.dialect, left.as_secs_f64())).await?;
+        // Its own word is waited for.
+        let left = left.max(limit_min(self.dialect));
+        self.ask_within(statement, left).await.map(drop)
+    }
+
+    /// A statement has ended because its time was over.
+    pub fn is_late(&self, failed: &Failed) -> bool {
+        sql::is_limit_error(self.dialect, failed.errno)
     }
 
     /// Has it stop threads that replicate; a source that is gone is waited for no longer than a second.
@@ -123,10 +159,10 @@ impl Server {
     }
 
     pub async fn standing(&mut self) -> Result<Standing, Failed> {
-        let rows = self.ask(sql::STANDING).await?;
+        let rows = self.ask(sql::standing(self.dialect)).await?;
         let text = rows.text(0, 1).unwrap_or_default();
-        let position = Position::parse(Family::MariaDb, text)
-            .map_err(|error| Failed::because(format!("its gtid_current_pos cannot be read: {error}")))?;
+        let position = Position::parse(self.dialect.family(), text)
+            .map_err(|error| Failed::because(format!("its position cannot be read: {error}")))?;
         Ok(Standing { read_only: rows.text(0, 0) != Some("0"), position })
     }
 
@@ -137,11 +173,23 @@ impl Server {
         Ok(reading::channels(&rows))
     }
 
-    /// The values of its semi-synchronous settings: whether it acknowledges as a replica, and waits as a primary.
-    pub async fn semi_sync(&mut self) -> Result<(bool, bool), Failed> {
-        let rows = self.ask(super::sql::SEMI_SYNC).await?;
+    /// Its semi-synchronous settings.
+    pub async fn semi_sync(&mut self) -> Result<SemiSync, Failed> {
+        let rows = self.ask(sql::semi_sync(self.dialect)).await?;
         let on = |name| rows.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case("ON"));
-        Ok((on("rpl_semi_sync_slave_enabled"), on("rpl_semi_sync_master_enabled")))
+        let names = sql::SEMI_SYNC_NAMES;
+        Ok(SemiSync {
+            acknowledges: names.iter().any(|(acknowledges, _)| on(acknowledges)),
+            waits: names.iter().any(|(_, waits)| on(waits)),
+            switch: names.map(|(_, waits)| waits).into_iter().find(|name| rows.value_of(name).is_some()),
+        })
+    }
+
+    /// Has its commits wait for a replica from then on, or for nobody. Needs REPLICATION MASTER ADMIN, MySQL's SYSTEM_VARIABLES_ADMIN. Never
+    /// on a server that applies: its applier would wait for acknowledgements that nobody gives it.
+    pub async fn wait_for_replicas(&mut self, semi_sync: &SemiSync, waits: bool) -> Result<(), Failed> {
+        let Some(switch) = semi_sync.switch.filter(|_| semi_sync.waits != waits) else { return Ok(()) };
+        self.order(&format!("SET GLOBAL {switch} = {}", if waits { "ON" } else { "OFF" })).await
     }
 
     pub fn quit(self) {

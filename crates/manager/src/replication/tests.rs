@@ -40,7 +40,7 @@ async fn order(server: &fixture::Server, action: Action) -> Outcome {
 }
 
 async fn demote(server: &fixture::Server, within: Duration) -> Result<Position, String> {
-    match order(server, Action::Demote { node: NODE, term: TERM, within }).await {
+    match order(server, Action::Demote { node: NODE, term: TERM, for_good: true, within }).await {
         Outcome::Replication(action::Outcome::Demoted { node: NODE, term: TERM, position }) => Ok(position),
         Outcome::Replication(action::Outcome::DemoteFailed { node: NODE, term: TERM, why }) => Err(why),
         other => panic!("{other:?}"),
@@ -140,6 +140,20 @@ async fn a_server_that_has_not_all_is_not_promoted_and_the_reason_is_told() {
 }
 
 #[tokio::test]
+async fn what_a_primary_under_a_lock_on_everything_has_still_gets_to_the_new_one() {
+    let (one, two) = pair().await;
+    two.sql("STOP SLAVE IO_THREAD");
+    one.sql("SET GLOBAL rpl_semi_sync_master_enabled = OFF; INSERT INTO shop.t VALUES (2)");
+    let position = position(&one.sql("SELECT @@GLOBAL.gtid_binlog_pos"));
+    let mut beside = Link::connect(&one).await;
+    beside.query("FLUSH TABLES WITH READ LOCK").await;
+    two.sql("START SLAVE IO_THREAD");
+    promote(&two, Some(position), WITHIN).await.unwrap();
+    assert_eq!(two.sql("SELECT MAX(id) FROM shop.t"), "2");
+    beside.query("UNLOCK TABLES").await;
+}
+
+#[tokio::test]
 async fn what_keeps_a_server_from_becoming_read_only_is_told_and_it_stays_writable() {
     let one = server(1);
     one.sql("CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB");
@@ -169,15 +183,19 @@ async fn commits_that_nobody_acknowledges_do_not_keep_a_server_from_becoming_rea
     assert!(hangs.await.unwrap().is_err(), "its client was not told so");
 }
 
+fn writable_before(clock_s: f64) -> String {
+    topology::replication::sql::writable_before(topology::flavor::Dialect::MariaDb, clock_s)
+}
+
 #[tokio::test]
 async fn an_order_that_was_given_up_takes_no_effect_later() {
     let one = server(1);
     one.sql("SET GLOBAL read_only = ON");
     let mut beside = Link::connect(&one).await;
     let clock: f64 = one.sql(sql::CLOCK).parse().unwrap();
-    beside.query(&sql::writable_before(clock - 0.1)).await;
+    beside.query(&writable_before(clock - 0.1)).await;
     assert!(read_only(&one));
-    beside.query(&sql::writable_before(clock + 60.0)).await;
+    beside.query(&writable_before(clock + 60.0)).await;
     assert!(!read_only(&one));
 
     one.signal(signal::STOP);
@@ -250,11 +268,43 @@ async fn a_replica_finds_out_whether_its_source_answers_and_may_be_promoted_when
     assert!(why.contains("does not follow"), "{why}");
 }
 
+async fn part(replica: &fixture::Server) -> Result<(), String> {
+    match order(replica, Action::Part { node: NODE, term: TERM, within: WITHIN }).await {
+        Outcome::Replication(action::Outcome::Parted { node: NODE, term: TERM }) => Ok(()),
+        Outcome::Replication(action::Outcome::PartFailed { node: NODE, term: TERM, why }) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_replica_gets_nothing_more_from_an_old_primary() {
+    let (one, two) = pair().await;
+    promote(&one, None, WITHIN).await.unwrap();
+    one.sql("INSERT INTO shop.t VALUES (2)");
+    until("the first row", || two.sql("SELECT MAX(id) FROM shop.t") == "2").await;
+    part(&two).await.unwrap();
+    part(&two).await.unwrap();
+    // Nobody acknowledges any more.
+    one.sql("SET GLOBAL rpl_semi_sync_master_enabled = OFF; INSERT INTO shop.t VALUES (3)");
+    assert!(
+        two.sql("SHOW ALL SLAVES STATUS").contains("\tNo\tYes\t"),
+        "{}",
+        two.sql("SHOW ALL SLAVES STATUS")
+    );
+    assert_eq!(two.sql("SELECT MAX(id) FROM shop.t"), "2");
+    // Told whom to follow, it goes on from where it stood.
+    follow(&two, &one, PASSWORD).await.unwrap();
+    until("the next row", || two.sql("SELECT MAX(id) FROM shop.t") == "3").await;
+    two.sql("STOP SLAVE SQL_THREAD");
+    let why = part(&two).await.unwrap_err();
+    assert!(why.contains("thrown away"), "{why}");
+}
+
 #[tokio::test]
 async fn what_an_account_may_not_do_is_told_by_its_number() {
     let one = server(1);
     one.sql("CREATE USER few@'%' IDENTIFIED BY 'few'");
-    let demote = Action::Demote { node: NODE, term: TERM, within: WITHIN };
+    let demote = Action::Demote { node: NODE, term: TERM, for_good: true, within: WITHIN };
     let (outcome, errno) = carry_out(demote.clone(), means(&one, "few", "few")).await;
     assert_eq!(errno, Some(1227), "{outcome:?}");
     // The grants that are advised are enough for each order.

@@ -195,8 +195,12 @@ impl Brain {
                 }
             }
             Fact::Cut { node, epoch } => self.core.node_mut(node).links_cut(epoch),
-            Fact::TrafficLost { node, epoch, how, .. } => self.traffic_lost(node, epoch, &how),
-            Fact::TrafficRefused { node, epoch, errno, .. } => self.traffic_refused(node, epoch, errno),
+            Fact::TrafficLost { node, epoch, how, .. } => {
+                self.traffic_lost(node, self.is_of_now(node, epoch), &how)
+            }
+            Fact::TrafficRefused { node, epoch, errno, .. } => {
+                self.traffic_refused(node, self.is_of_now(node, epoch), errno)
+            }
             Fact::Quiesced { node, epoch, term, version } => {
                 let quiet = Quiet { node, epoch, term, version };
                 match &mut self.plan {

@@ -13,7 +13,7 @@ use crate::status::Status;
 
 /// After traffic raised a false alarm, its next one within this time asks the node but holds nobody: statements that broke with the
 /// first alarm report late.
-pub(super) const ALARM_GAP: Duration = Duration::from_millis(100);
+const ALARM_GAP: Duration = Duration::from_millis(100);
 
 /// While a node's new connections fail, the next one is tried after this long.
 const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const MISSES_HELD: u32 = 2;
 
 /// Errors by which a server refuses a login because of what it is about to do or to be: WSREP has not yet prepared node, shutdown in
 /// progress, an option prevents it, read only, connection killed.
-pub(super) const OF_ITSELF: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
+const OF_ITSELF: [u16; 5] = [1047, 1053, 1290, 1836, 1927];
 
 impl Brain {
     // ---- signs of life and death
@@ -197,25 +197,31 @@ impl Brain {
         }
     }
 
-    /// A link broke, or could not be made.
-    pub(super) fn traffic_lost(&mut self, id: NodeId, epoch: u64, how: &ConnectFailure) {
+    /// A link broke, or could not be made. `is_of_now`: it is about the lane that the traffic takes now, and that is not shut.
+    pub(super) fn traffic_lost(&mut self, id: NodeId, is_of_now: bool, how: &ConnectFailure) {
         let why = format!("traffic lost its connection, {}", failure(how));
         match how {
             // An error message is a sign of life. Most say no more than that this client may not come in, or none may.
             ConnectFailure::Rejected { errno, .. } if !OF_ITSELF.contains(errno) => self.core.ask_probe(id),
-            ConnectFailure::Rejected { .. } => self.alarm(id, epoch, why, false),
-            _ => self.alarm(id, epoch, why, true),
+            ConnectFailure::Rejected { .. } => self.alarm(id, is_of_now, why, false),
+            _ => self.alarm(id, is_of_now, why, true),
         }
     }
 
     /// The node answered a statement with an error that speaks of itself. Any client can make a node say any error (SIGNAL): that it
     /// leaves is believed of its own status and link only.
-    pub(super) fn traffic_refused(&mut self, id: NodeId, epoch: u64, errno: u16) {
-        self.alarm(id, epoch, format!("traffic was refused with error {errno}"), false);
+    pub(super) fn traffic_refused(&mut self, id: NodeId, is_of_now: bool, errno: u16) {
+        self.alarm(id, is_of_now, format!("traffic was refused with error {errno}"), false);
+    }
+
+    /// What traffic of that epoch saw is about the writers' lane as it is now.
+    pub(super) fn is_of_now(&self, id: NodeId, epoch: u64) -> bool {
+        let node = self.core.node(id);
+        node.lane != LaneState::Shut && node.epoch == epoch
     }
 
     /// Traffic saw something: the node is asked at once, and held until it answers; but a burst asks once.
-    fn alarm(&mut self, id: NodeId, epoch: u64, why: String, wants_link: bool) {
+    fn alarm(&mut self, id: NodeId, is_of_now: bool, why: String, wants_link: bool) {
         let core = &mut self.core;
         let node = core.node(id);
         if node.verdict.serves == Serves::No {
@@ -225,7 +231,7 @@ impl Brain {
         let known = wants_link && node.shut_out >= core.settings.refusals_max;
         let late = known || node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
         // A link of an older epoch was cut, or tells of before.
-        if node.lane == LaneState::Shut || node.epoch != epoch || late {
+        if !is_of_now || late {
             core.ask_probe(id);
             return;
         }
@@ -239,17 +245,25 @@ impl Brain {
 
     /// An alarm is answered by the node's own word, also when alarms raise no doubt.
     pub(super) fn note_alarm(&mut self, fact: &Fact) {
+        let (fact, of_reads) = match fact {
+            Fact::Reads(fact) => (&**fact, true),
+            fact => (fact, false),
+        };
         if let Fact::TrafficLost { node, epoch, alarm, .. }
         | Fact::TrafficRefused { node, epoch, alarm, .. } = fact
         {
             let now = self.core.now;
-            self.core.node_mut(*node).alarmed(*epoch, *alarm, now);
+            if of_reads {
+                self.readers.alarmed(*node, *epoch, *alarm, now);
+            } else {
+                self.core.node_mut(*node).alarmed(*epoch, *alarm, now);
+            }
         }
     }
 }
 
 /// How it failed, for sentences.
-pub(super) fn failure(how: &ConnectFailure) -> String {
+fn failure(how: &ConnectFailure) -> String {
     match how {
         ConnectFailure::Refused => "refused".into(),
         ConnectFailure::Reset => "reset".into(),

@@ -2,13 +2,20 @@
 //!
 //! Pure text, for a session whose sql_mode is empty.
 
-/// What the session is told first. `limit_s`: the server ends by itself a wait for a lock that takes longer, and a session that says nothing
-/// for longer: a table that was locked by a process that is gone is free again.
-pub fn session(limit_s: u64) -> [String; 2] {
+/// What the session is told first. The server ends it when it says nothing for `idle_s`, so that a table that was locked by a process that has
+/// vanished is free again; and ends by itself a wait for a lock that takes longer than `lock_s`. A row of the heartbeat's that somebody else has
+/// locked says nothing of the server: that wait ends after a second.
+pub fn session(idle_s: u64, lock_s: u64) -> [String; 2] {
     [
-        "SET SESSION sql_mode = '', autocommit = 1".to_owned(),
-        format!("SET SESSION wait_timeout = {limit_s}, lock_wait_timeout = {limit_s}"),
+        "SET SESSION sql_mode = '', autocommit = 1, innodb_lock_wait_timeout = 1".to_owned(),
+        format!("SET SESSION wait_timeout = {idle_s}, lock_wait_timeout = {lock_s}"),
     ]
+}
+
+/// What the session is told before [`create`], and behind it with 0: the server ends a statement itself that takes longer. One that waited for a
+/// lock until after the server became read only would be carried out there, as the monitor account may.
+pub fn limit(seconds: u64) -> String {
+    format!("SET SESSION max_statement_time = {seconds}")
 }
 
 /// Makes schema and table, on a server that is not read only. It replicates.
@@ -69,6 +76,10 @@ pub fn would_change(schema: &str) -> String {
 /// Rows of name and value: what has been written to the logs. It grows while anything is committed, be it large.
 pub const WRITTEN: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('Binlog_bytes_written','Innodb_os_log_written')";
+
+/// Galera: how many transactions of a thousand rows or more wait at their commit. Needs PROCESS.
+pub const LARGE: &str = "SELECT COUNT(*) FROM information_schema.INNODB_TRX JOIN information_schema.PROCESSLIST ON ID = trx_mysql_thread_id \
+    WHERE STATE LIKE 'Waiting for certification%' AND trx_rows_modified >= 1000";
 
 /// Ends a session of the same account.
 pub fn kill(id: u32) -> String {

@@ -29,7 +29,7 @@ use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
 use crate::problem::{SHUT_OUT, seconds};
-use crate::routes::LaneState;
+use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
 use crate::{NodeId, Term};
 
@@ -401,7 +401,7 @@ impl All {
             Written::Failed => {
                 Some(("store", format!("the drain of {name} could not be written to disk: {why}")))
             }
-            _ if core.now >= leaving.budget.over() && !(leaving.quiet || shut) => Some((
+            _ if !(leaving.quiet || shut) && leaving.budget.is_over(core.now, false) => Some((
                 "over_budget",
                 format!("transactions still ran on {name} after {took}: the drain is undone"),
             )),
@@ -410,12 +410,13 @@ impl All {
         if let Some((code, text)) = failed {
             core.node_mut(leaving.node).sessions_max = leaving.before;
             core.decide(self.term, None);
-            let node = core.node(leaving.node);
-            if node.lane == LaneState::Draining && node.sound() {
-                core.set_lane(leaving.node, LaneState::Open);
-            }
             core.say(Level::Warn, text.clone());
             core.refuse(leaving.order.id, code, text);
+            if core.node(leaving.node).lane == LaneState::Draining {
+                core.node_mut(leaving.node).cut = Cut::Nothing;
+                // What it said when it was let in still holds, unless another was lost meanwhile: then it is asked like the rest.
+                self.enter(core, leaving.node);
+            }
         } else if (leaving.quiet || shut) && written == Written::Done {
             core.set_lane(leaving.node, LaneState::Shut);
             core.stop_expected(leaving.node);

@@ -18,6 +18,10 @@ use crate::{NodeId, Term};
 const STALLED_CUT_BEFORE: Duration = Duration::from_millis(300);
 /// What was cut by force has so long to be gone.
 const FORCED_WAIT: Duration = Duration::from_secs(1);
+/// With a budget of 0 no transaction is waited for: so long it takes at the most until the proxy has said that none runs.
+const QUIET_TOLD: Duration = Duration::from_millis(250);
+/// And so long may what comes after that take: the new writer has to apply what the old one wrote.
+const STEPS: Duration = Duration::from_secs(1);
 
 /// The new writer's own word: asked, waited for, asked again.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +87,8 @@ impl Barrier {
 
 /// How long what runs on a draining lane may take to end, and what is cut before and after that.
 ///
+/// A budget of 0 waits for nothing that runs, and cuts nothing; with force it cuts everything at once.
+///
 /// ```text
 ///   start ────────────────> stalled results are cut ──> until ──> over
 ///                            the last quarter of it,      with force: everything is cut, and over is a second later
@@ -91,15 +97,21 @@ impl Barrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     stalled_from: Now,
+    /// Over by then, if anything still runs.
+    quiet_by: Now,
     until: Now,
     force: bool,
 }
 
 impl Budget {
     pub fn new(now: Now, budget: Duration, force: bool) -> Self {
+        if budget.is_zero() && !force {
+            let until = now + STEPS;
+            return Self { stalled_from: until, quiet_by: now + QUIET_TOLD, until, force };
+        }
         let until = now + budget;
         let last = STALLED_CUT_BEFORE.min(budget / 4);
-        Self { stalled_from: until.saturating_sub(last), until, force }
+        Self { stalled_from: until.saturating_sub(last), quiet_by: until, until, force }
     }
 
     /// What is to be cut at this moment of that which still runs.
@@ -113,7 +125,12 @@ impl Budget {
         }
     }
 
-    /// From then on nothing is waited for any more.
+    /// Nothing is waited for any more. `quiet`: no transaction runs any more on the draining lane.
+    pub fn is_over(&self, now: Now, quiet: bool) -> bool {
+        now >= self.over() || !quiet && !self.force && now >= self.quiet_by
+    }
+
+    /// From then on nothing is waited for any more, whatever runs.
     pub fn over(&self) -> Now {
         if self.force { self.until + FORCED_WAIT } else { self.until }
     }
@@ -164,5 +181,17 @@ mod tests {
         assert_eq!(cuts(forced), [Cut::Nothing, Cut::Nothing, Cut::Nothing, Cut::All, Cut::All]);
         assert_eq!((forced.cut(750 * MS), forced.over()), (Cut::Stalled, 2000 * MS));
         assert_eq!(Budget::new(MS, Duration::ZERO, true).cut(MS), Cut::All);
+    }
+
+    #[test]
+    fn no_budget_waits_for_no_transaction_and_gives_the_rest_its_time() {
+        let none = Budget::new(Duration::ZERO, Duration::ZERO, false);
+        let at = |ms: u32, quiet| none.is_over(ms * MS, quiet);
+        assert_eq!([at(0, false), at(249, false), at(250, false)], [false, false, true]);
+        assert_eq!([at(250, true), at(999, true), at(1000, true)], [false, false, true]);
+        assert_eq!(none.cut(999 * MS), Cut::Nothing);
+        let some = Budget::new(Duration::ZERO, 300 * MS, false);
+        let at = |ms: u32| [some.is_over(ms * MS, false), some.is_over(ms * MS, true)];
+        assert_eq!((at(299), at(300)), ([false, false], [true, true]));
     }
 }

@@ -24,7 +24,8 @@ pub(super) const RULES: &[Rule] = &[
 fn writer<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let from = sight.from;
     let found = (!from.is_well()).then(|| {
-        from.found(Fails, format!("is not healthy: {}", from.view.reason), "see `understudy status`")
+        let text = format!("is not healthy: {}{}", from.view.reason, from.last_heard());
+        from.found(Fails, text, "see `understudy status`")
     });
     look(found.into_iter().collect(), from, "writes, and is healthy")
 }
@@ -34,7 +35,7 @@ fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let to = sight.to;
     let view = to.view;
     let has_own_row = view.problem.is_some_and(super::replication::is_word) && to.replication().is_some();
-    if has_own_row && view.doubt.is_none() && view.linked {
+    if has_own_row && view.doubt.is_none() && to.is_heard() {
         return None;
     }
     let is_electable = view.serves == Serves::Well && view.doubt.is_none() && view.linked && view.misses == 0;
@@ -42,7 +43,7 @@ fn node<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         let state = view.state.word();
         to.found(
             Fails,
-            format!("cannot become the writer: it is {state}: {}", view.reason),
+            format!("cannot become the writer: it is {state}: {}{}", view.reason, to.last_heard()),
             "see `understudy status`",
         )
     });
@@ -65,7 +66,8 @@ fn answers<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         )),
     });
     let found: Vec<Found> = found.collect();
-    both.iter().any(|peer| !matches!(peer.said, Said::NotAsked)).then_some(())?;
+    let is_told = both.iter().all(|peer| !matches!(peer.said, Said::NotAsked)) || !found.is_empty();
+    is_told.then_some(())?;
     look(found, sight.to, "answers on a new connection, and so does the writer")
 }
 
@@ -160,7 +162,8 @@ fn table_changes<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         let text = format!("{whose} a change of a table: {names}; what comes after it waits");
         found.push(peer.found(Slow, text, "wait until it has ended"));
     }
-    sight.from.server()?;
+    let is_told = sight.from.server().is_some() && sight.to.server().is_some() || !found.is_empty();
+    is_told.then_some(())?;
     look(found, sight.from, "changes no table, and neither does the new writer")
 }
 

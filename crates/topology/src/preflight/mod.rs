@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Enters: the brain's view, what each node said just now, and which sessions are tied to the writer. Leaves: one row for each thing that was
-//! looked at. A rule that cannot be judged, because a node did not say what it needs, gives no row; that a node did not answer is a row of
-//! its own.
+//! looked at. What a node said last does not count when it does not answer any more: the row says so, and since when. A rule
+//! that cannot be judged for another reason, because a server does not know what it needs, gives no row.
 
 mod both;
 mod galera;
@@ -32,6 +32,8 @@ use crate::view::ClusterView;
 pub enum Verdict {
     /// Nothing speaks against it.
     Ok,
+    /// The node does not answer: what it said last does not count.
+    Unknown,
     /// It goes well, and somebody should know of something beside it.
     Note,
     /// It may take long, or be undone at the end of the budget.
@@ -123,7 +125,7 @@ pub fn judge(inputs: &Inputs) -> Report {
 fn apply(rules: &[Rule], sight: &Sight, rows: &mut Vec<Row>) {
     for rule in rules {
         match (rule.look)(sight) {
-            None => {}
+            None => rows.extend(sight.unheard().map(|found| found.row(rule.check))),
             Some(Ok((node, sentence))) => rows.push(Row {
                 check: rule.check,
                 node: node.to_owned(),
@@ -141,6 +143,7 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::Unknown => "unknown",
             Self::Note => "note",
             Self::Slow => "slow",
             Self::Fails => "fails",
@@ -174,7 +177,9 @@ impl Report {
         if failing.len() > 1 {
             let _ = write!(text, "; and {} more", failing.len() - 1);
         }
-        text.push_str("; see `understudy switchover --check`; nothing was changed, and --force does not ask");
+        text.push_str(
+            "; nothing was changed; see `understudy switchover --check`, or pass over this with --force",
+        );
         Some(text)
     }
 }

@@ -3,6 +3,7 @@
 use super::Verdict::{Fails, Note, Ok as Well, Slow};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use super::{Row, Verdict};
+use crate::flavor::Dialect;
 use crate::replication::words;
 
 /// What the brain's table of rules ([`words`]) looks at: the check, what is said when all is well, and what to do when it is not.
@@ -54,6 +55,7 @@ const WORDS: &[(&str, &str, &str)] = &[
 ];
 
 pub(super) const RULES: &[Rule] = &[
+    Rule { check: "rights", look: rights },
     Rule { check: "lag", look: lag },
     Rule { check: "strict", look: strict },
     Rule { check: "binlog_format", look: binlog_format },
@@ -72,7 +74,10 @@ pub(super) fn is_word(problem: &str) -> bool {
 /// A row for each rule of the brain's table.
 pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
     let (to, from) = (sight.to, sight.from);
-    let Some(status) = to.replication() else { return };
+    let Some(status) = to.replication() else {
+        rows.extend(WORDS.iter().filter_map(|(check, ..)| Some(sight.unheard()?.row(check))));
+        return;
+    };
     let primary =
         words::Primary { name: from.name(), address: &from.view.address, status: from.replication() };
     let said = words::each(status, &primary, to.view.problem, &to.view.reason);
@@ -80,19 +85,80 @@ pub(super) fn words(sight: &Sight, rows: &mut Vec<Row>) {
         let Some(found) = said.iter().find(|(name, _)| name == check) else { continue };
         let (verdict, sentence, remedy) = match &found.1 {
             None => (Well, (*well).to_owned(), String::new()),
-            Some(sentence) => (Fails, sentence.clone(), (*remedy).to_owned()),
+            Some(sentence) => (Fails, sentence.clone(), in_words_of(status.dialect, remedy)),
         };
         rows.push(Row { check, node: to.name().to_owned(), verdict, sentence, remedy });
     }
+}
+
+/// What is to be run by hand on a server, in its own words; `remedy` has MariaDB's.
+fn in_words_of(dialect: Dialect, remedy: &str) -> String {
+    let of_mysql = [
+        ("RESET SLAVE 'NAME' ALL", "RESET SLAVE ALL FOR CHANNEL 'NAME'"),
+        ("MASTER_USE_GTID = slave_pos", "MASTER_AUTO_POSITION = 1"),
+    ];
+    let since_8_0_23 =
+        [("CHANGE MASTER TO MASTER_", "CHANGE REPLICATION SOURCE TO SOURCE_"), (" SLAVE", " REPLICA")];
+    let pairs: &[&[(&str, &str)]] = match dialect {
+        Dialect::MariaDb => &[],
+        Dialect::MySql57 | Dialect::MySql80 => &[&of_mysql],
+        Dialect::MySql => &[&of_mysql, &since_8_0_23],
+    };
+    let pairs = pairs.iter().copied().flatten();
+    pairs.fold(remedy.to_owned(), |text, (before, after)| text.replace(before, after))
+}
+
+/// The rights that a switchover cannot do without, on any server; of the others that the monitor account needs some only make it slow.
+const DECISIVE: &[&str] = &["READ_ONLY ADMIN", "REPLICATION SLAVE ADMIN", "RELOAD"];
+/// Without it a new primary waits for nobody, where the old one did.
+const SEMI_SYNC: &str = "REPLICATION MASTER ADMIN";
+/// Commits that keep a server from becoming read only are found with the one, and ended with the other.
+const HELPFUL: &[&str] = &["PROCESS", "CONNECTION ADMIN"];
+
+/// What the monitor account may not do, on any server: each has to be made read only, or to follow.
+fn rights<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let waits = sight.from.server().and_then(|server| server.waits) == Some(true);
+    let verdict = |right: &str| match right {
+        SEMI_SYNC => Some(if waits { Fails } else { Note }),
+        _ if DECISIVE.contains(&right) => Some(Fails),
+        _ if HELPFUL.contains(&right) => Some(Slow),
+        _ => None,
+    };
+    let all = || [sight.from, sight.to].into_iter().chain(sight.others.iter().copied());
+    let held = || all().filter_map(|peer| Some((peer, peer.server()?.rights.as_ref()?)));
+    let found = held().filter_map(|(peer, rights)| {
+        let lacks: Vec<_> = rights.lacks.iter().filter(|(right, _)| verdict(right).is_some()).collect();
+        let gravest = lacks.iter().filter_map(|(right, _)| verdict(right)).max()?;
+        let each: Vec<String> = lacks.iter().map(|(right, why)| format!("{right} ({why})")).collect();
+        let names: Vec<&str> = lacks.iter().map(|(right, _)| *right).collect();
+        let text = format!("does not grant the monitor account {}", each.join(", "));
+        let remedy = format!("GRANT {} ON *.* TO {} on the primary", names.join(", "), rights.account);
+        Some(peer.found(gravest, text, remedy))
+    });
+    let found: Vec<Found> = found.collect();
+    if found.is_empty() {
+        sight.to.server()?.rights.as_ref()?;
+    }
+    let unknown = all().filter(|peer| peer.server().is_none_or(|server| server.rights.is_none()));
+    let unknown: Vec<&str> = unknown.map(|peer| peer.name()).collect();
+    let others = if unknown.is_empty() {
+        "and so do the others".to_owned()
+    } else {
+        format!("which is not known of {}", unknown.join(" and "))
+    };
+    look(found, sight.to, format!("grants the monitor account what a switchover needs, {others}"))
 }
 
 fn lag<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
     let to = sight.to;
     let lag_s = to.replication()?.source()?.lag_s;
     let position = |peer: Peer<'a>| peer.server().and_then(|server| server.position.as_ref());
-    let behind =
-        position(to).zip(position(sight.from)).and_then(|(mine, theirs)| mine.behind_by(theirs).ok());
-    let behind = behind.map_or_else(String::new, |gap| format!(" and {}", count(gap.total())));
+    let gap = position(to).zip(position(sight.from)).and_then(|(mine, theirs)| mine.behind_by(theirs).ok());
+    // Seconds_Behind_Master is the age of what was applied last: after something old was, it is great with nothing left to wait for.
+    if gap.as_ref().is_some_and(|gap| gap.total() == 0) {
+        return look(vec![], to, "has all that the primary has");
+    }
+    let behind = gap.map_or_else(String::new, |gap| format!(" and {}", count(gap.total())));
     let Some(lag_s) = lag_s else {
         let text = "does not say how far it is behind: Seconds_Behind_Master is NULL";
         return look(vec![to.found(Slow, text, "SHOW SLAVE STATUS there")], to, "");
@@ -186,27 +252,36 @@ fn semi_sync<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         return look(vec![], to, "replication is asynchronous: no commit waits for a replica");
     }
     let mut found = Vec::new();
+    let name = |name: &str| new.semi_sync_name(name);
+    let acknowledges = name("rpl_semi_sync_slave_enabled");
     if new.acknowledges == Some(false) {
-        let text = "does not acknowledge (rpl_semi_sync_slave_enabled is OFF): as the primary it would wait for nobody, so a failover could lose \
+        let text = format!(
+            "does not acknowledge ({acknowledges} is OFF): as the primary it would wait for nobody, so a failover could lose transactions"
+        );
+        let restart = if new.new_names { "STOP REPLICA; START REPLICA" } else { "STOP SLAVE; START SLAVE" };
+        let remedy = format!("SET GLOBAL {acknowledges} = ON there, and in its my.cnf; {restart}");
+        found.push(to.found(Note, text, remedy));
+    } else if new.waits.is_none() || new.acknowledges.is_none() {
+        let text = "has not both plugins for semi-synchronous replication: as the primary it would wait for nobody, so a failover could lose \
                     transactions";
-        let remedy =
-            "SET GLOBAL rpl_semi_sync_slave_enabled = ON there, and in its my.cnf; STOP SLAVE; START SLAVE";
+        let remedy = "install the plugins there that the primary has, for its part and for a replica's";
         found.push(to.found(Note, text, remedy));
     } else if !acknowledged(sight) {
         let limit = new
             .acknowledge_timeout_ms
             .map_or_else(String::new, |ms| format!(", {:.1} s", ms as f64 / 1000.0));
         let text = format!(
-            "would wait for acknowledgements that nobody gives: its first commit takes rpl_semi_sync_master_timeout{limit}"
+            "would wait for acknowledgements that nobody gives: its first commit takes {}{limit}",
+            name("rpl_semi_sync_master_timeout")
         );
         let is_short = new.acknowledge_timeout_ms.is_some_and(|ms| u128::from(ms) < sight.budget.as_millis());
-        let remedy = "SET GLOBAL rpl_semi_sync_slave_enabled = ON on a replica, or on the old primary";
+        let remedy = format!("SET GLOBAL {acknowledges} = ON on a replica, or on the old primary");
         found.push(to.found(if is_short { Slow } else { Fails }, text, remedy));
     }
     let differs = [
-        ("rpl_semi_sync_master_wait_point", old.wait_point.clone(), new.wait_point.clone()),
+        (name("rpl_semi_sync_master_wait_point"), old.wait_point.clone(), new.wait_point.clone()),
         (
-            "rpl_semi_sync_master_timeout",
+            name("rpl_semi_sync_master_timeout"),
             old.acknowledge_timeout_ms.map(|ms| ms.to_string()),
             new.acknowledge_timeout_ms.map(|ms| ms.to_string()),
         ),
@@ -223,7 +298,43 @@ fn semi_sync<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             ));
         }
     }
+    if found.is_empty() {
+        found.extend(loosely(sight));
+    }
     look(found, to, "would wait for its replicas as the primary does, and has some that acknowledge")
+}
+
+/// At this limit a primary goes on without an acknowledgement, in silence; one that is shorter is reached one day.
+const NEVER_REACHED_MS: u64 = 3_600_000;
+
+/// What a failover later on may lose though commits wait for a replica.
+fn loosely(sight: &Sight) -> Option<Found> {
+    let new = sight.to.server()?;
+    let after_commit =
+        new.wait_point.as_deref().is_some_and(|point| point.eq_ignore_ascii_case("AFTER_COMMIT"));
+    let limit = new.acknowledge_timeout_ms.filter(|ms| *ms < NEVER_REACHED_MS);
+    let (text, remedy) = match (after_commit, limit) {
+        (true, _) => (
+            "waits at AFTER_COMMIT: others read a transaction before a replica has it, and after a failover it may be gone".to_owned(),
+            format!(
+                "SET GLOBAL {} = AFTER_SYNC on all servers, and in my.cnf",
+                new.semi_sync_name("rpl_semi_sync_master_wait_point")
+            ),
+        ),
+        (false, Some(ms)) => (
+            format!(
+                "goes on without acknowledgements after {:.1} s ({}), in silence: what it commits then, a failover may lose",
+                ms as f64 / 1000.0,
+                new.semi_sync_name("rpl_semi_sync_master_timeout")
+            ),
+            format!(
+                "SET GLOBAL {} = 3600000 on all servers, and in my.cnf",
+                new.semi_sync_name("rpl_semi_sync_master_timeout")
+            ),
+        ),
+        (false, None) => return None,
+    };
+    Some(sight.to.found(Note, text, remedy))
 }
 
 /// Somebody acknowledges to the new primary: the old one, or another replica.
@@ -259,16 +370,45 @@ fn replicas<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
             let verdict: Verdict = Note;
             peer.found(
                 verdict,
-                format!("is not a well replica now: {}", peer.view.reason),
+                format!("is not a well replica now: {}{}", peer.view.reason, peer.last_heard()),
                 "see `understudy status`",
             )
         })
         .collect();
     let names: Vec<&str> = sight.others.iter().map(Peer::name).collect();
-    (!names.is_empty()).then_some(())?;
+    (!names.is_empty() && sight.to.is_heard()).then_some(())?;
     look(
         found,
         sight.to,
         format!("is to be followed by the old primary and by {}, which are well", names.join(" and ")),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_run_is_said_in_the_words_of_the_server() {
+        let of = |check: &str, dialect| {
+            let (.., remedy) = WORDS.iter().find(|(name, ..)| *name == check).unwrap();
+            in_words_of(dialect, remedy)
+        };
+        for (check, _, remedy) in WORDS {
+            assert_eq!(of(check, Dialect::MariaDb), *remedy);
+            let new = of(check, Dialect::MySql);
+            assert!(!new.contains("SLAVE") && !new.contains("MASTER"), "{new}");
+        }
+        assert_eq!(
+            of("not_by_gtid", Dialect::MySql),
+            "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA there"
+        );
+        assert_eq!(
+            of("not_by_gtid", Dialect::MySql57),
+            "STOP SLAVE; CHANGE MASTER TO MASTER_AUTO_POSITION = 1; START SLAVE there"
+        );
+        assert!(
+            of("several_sources", Dialect::MySql).starts_with("RESET REPLICA ALL FOR CHANNEL 'NAME' there")
+        );
+    }
 }

@@ -36,9 +36,11 @@ pub struct Server {
     pub position: Option<Position>,
     /// Up to where its purged binlogs reach; only of the new writer. `None`: it was not asked, or may not be.
     pub purged: Option<Position>,
-    /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements.
+    /// Its semi-synchronous settings are named after source and replica, as those of MySQL's plugins since 8.0.26.
+    pub new_names: bool,
+    /// rpl_semi_sync_master_enabled: as a primary it waits for acknowledgements. `None`: it cannot.
     pub waits: Option<bool>,
-    /// rpl_semi_sync_slave_enabled: as a replica it acknowledges.
+    /// rpl_semi_sync_slave_enabled: as a replica it acknowledges. `None`: it cannot.
     pub acknowledges: Option<bool>,
     /// rpl_semi_sync_master_timeout, in milliseconds.
     pub acknowledge_timeout_ms: Option<u64>,
@@ -52,6 +54,17 @@ pub struct Server {
     pub osu_method: Option<String>,
     /// Sessions that have a transaction open, wait, or change a table's structure.
     pub sessions: Vec<Session>,
+    /// What the monitor account may not do; `None`: it was not asked, or its rights are MySQL's.
+    pub rights: Option<Rights>,
+}
+
+/// What the monitor account may not do on a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// The account, as GRANT takes it.
+    pub account: String,
+    /// Each right that it lacks, as GRANT spells it, and what that is for.
+    pub lacks: Vec<(&'static str, &'static str)>,
 }
 
 /// A session of a server.
@@ -75,24 +88,29 @@ pub struct Session {
 
 /// Reads the answers to [`super::sql::VARIABLES`], by name, and to [`super::sql::SESSIONS`].
 pub fn read<'a>(version: &str, value: impl Fn(&str) -> Option<&'a str>, sessions: Vec<Session>) -> Server {
-    let on = |name: &str| value(name).map(|value| value.eq_ignore_ascii_case("ON") || value == "1");
     let text = |name: &str| value(name).map(str::to_owned);
+    let either = |names: [&str; 2]| names.into_iter().find_map(&value);
+    let is_on = |value: &str| value.eq_ignore_ascii_case("ON") || value == "1";
     Server {
         version: version.trim_start_matches("5.5.5-").to_owned(),
         binlog_format: text("binlog_format"),
-        events: on("event_scheduler"),
+        events: value("event_scheduler").map(is_on),
         connections_max: value("max_connections").and_then(|value| value.parse().ok()),
-        strict: on("gtid_strict_mode"),
+        strict: value("gtid_strict_mode").map(is_on),
         position: value("gtid_current_pos").and_then(position),
         purged: None,
-        waits: on("rpl_semi_sync_master_enabled"),
-        acknowledges: on("rpl_semi_sync_slave_enabled"),
-        acknowledge_timeout_ms: value("rpl_semi_sync_master_timeout").and_then(|value| value.parse().ok()),
-        wait_point: text("rpl_semi_sync_master_wait_point"),
+        new_names: either(["rpl_semi_sync_source_enabled", "rpl_semi_sync_replica_enabled"]).is_some(),
+        waits: either(["rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled"]).map(is_on),
+        acknowledges: either(["rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled"]).map(is_on),
+        acknowledge_timeout_ms: either(["rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout"])
+            .and_then(|value| value.parse().ok()),
+        wait_point: either(["rpl_semi_sync_source_wait_point", "rpl_semi_sync_master_wait_point"])
+            .map(str::to_owned),
         writeset_bytes_max: value("wsrep_max_ws_size").and_then(|value| value.parse().ok()),
         writeset_rows_max: value("wsrep_max_ws_rows").and_then(|value| value.parse().ok()),
         osu_method: text("wsrep_OSU_method"),
         sessions,
+        rights: None,
     }
 }
 
@@ -129,9 +147,42 @@ impl Session {
 }
 
 impl Server {
+    /// A semi-synchronous setting by this server's name for it; it is given by the old one, as `rpl_semi_sync_master_timeout`.
+    pub fn semi_sync_name(&self, name: &str) -> String {
+        if self.new_names {
+            name.replace("_master_", "_source_").replace("_slave_", "_replica_")
+        } else {
+            name.into()
+        }
+    }
+
     /// Major and minor number of its version.
     pub fn series(&self) -> Option<(u32, u32)> {
         let mut numbers = self.version.split(['.', '-']);
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semi_synchronous_settings_are_read_by_either_name_and_said_by_the_servers_own() {
+        let of = |names: [&'static str; 3]| {
+            let values = ["ON", "OFF", "500"];
+            let value = move |name: &str| names.iter().position(|known| *known == name).map(|at| values[at]);
+            read("8.4.3", value, vec![])
+        };
+        let old =
+            ["rpl_semi_sync_master_enabled", "rpl_semi_sync_slave_enabled", "rpl_semi_sync_master_timeout"];
+        let new =
+            ["rpl_semi_sync_source_enabled", "rpl_semi_sync_replica_enabled", "rpl_semi_sync_source_timeout"];
+        for names in [old, new] {
+            let server = of(names);
+            assert_eq!((server.waits, server.acknowledges), (Some(true), Some(false)));
+            assert_eq!(server.acknowledge_timeout_ms, Some(500));
+            assert_eq!([0, 1, 2].map(|at| server.semi_sync_name(old[at])), names);
+        }
     }
 }

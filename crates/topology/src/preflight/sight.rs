@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::said::{Said, Server};
 use super::{Immovable, Inputs, Row, Verdict};
-use crate::finding::Serves;
+use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::ReplicationStatus;
 use crate::status::Status;
@@ -100,6 +100,15 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
     })
 }
 
+impl Sight<'_> {
+    /// Why a rule could not be judged: the new writer does not answer.
+    pub fn unheard(&self) -> Option<Found> {
+        let to = self.to;
+        let text = format!("is not known: it does not answer{}", to.last_heard());
+        (!to.is_heard()).then(|| to.found(Verdict::Unknown, text, ""))
+    }
+}
+
 impl<'a> Peer<'a> {
     pub fn name(&self) -> &'a str {
         &self.view.name
@@ -117,12 +126,27 @@ impl<'a> Peer<'a> {
         self.view.serves != Serves::No && self.view.doubt.is_none() && self.view.linked
     }
 
+    /// What it said last is true still, as far as anybody can know.
+    pub fn is_heard(&self) -> bool {
+        let is_lost = matches!(self.view.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead);
+        self.view.linked && !is_lost
+    }
+
     pub fn replication(&self) -> Option<&'a ReplicationStatus> {
-        self.view.facts.as_ref().and_then(Status::replication)
+        self.view.facts.as_ref().filter(|_| self.is_heard()).and_then(Status::replication)
     }
 
     pub fn galera(&self) -> Option<&'a GaleraStatus> {
-        self.view.facts.as_ref().and_then(Status::galera)
+        self.view.facts.as_ref().filter(|_| self.is_heard()).and_then(Status::galera)
+    }
+
+    /// Since when it has not answered, as the end of a sentence; empty while it does.
+    pub fn last_heard(&self) -> String {
+        match self.view.answered_ms_ago {
+            _ if self.is_heard() => String::new(),
+            Some(ms) => format!(", and last answered {:.1} s ago", ms as f64 / 1000.0),
+            None => ", and has not answered since Understudy was started".to_owned(),
+        }
     }
 
     pub fn found(&self, verdict: Verdict, sentence: impl Into<String>, remedy: impl Into<String>) -> Found {

@@ -5,7 +5,8 @@
 /// Rows of name and value.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_format','event_scheduler','max_connections',\
     'gtid_current_pos','gtid_strict_mode','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
-    'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_point','wsrep_max_ws_rows','wsrep_max_ws_size','wsrep_OSU_method')";
+    'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_point','rpl_semi_sync_source_enabled','rpl_semi_sync_replica_enabled',\
+    'rpl_semi_sync_source_timeout','rpl_semi_sync_source_wait_point','wsrep_max_ws_rows','wsrep_max_ws_size','wsrep_OSU_method')";
 
 /// The sessions that have a transaction open, wait for a lock, or change a table's structure; the most, as an answer has its limits.
 /// Sessions of others are shown only with PROCESS. `trx_started` has whole seconds. INNODB_TRX shows the

@@ -1,6 +1,6 @@
 //! One change of a healthy cluster for each rule, and what its row says.
 
-use super::said::Session;
+use super::said::{Rights, Session};
 use super::*;
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
@@ -58,6 +58,7 @@ fn server() -> Server {
         strict: Some(true),
         position: said::position("0-1-50"),
         purged: said::position("0-1-20"),
+        new_names: false,
         waits: Some(true),
         acknowledges: Some(true),
         acknowledge_timeout_ms: Some(3_600_000),
@@ -66,6 +67,7 @@ fn server() -> Server {
         writeset_rows_max: Some(0),
         osu_method: Some("TOI".into()),
         sessions: vec![],
+        rights: Some(Rights { account: "`understudy`@`%`".into(), lacks: vec![] }),
     }
 }
 
@@ -208,9 +210,18 @@ fn each_word_of_a_replica_has_its_row() {
 
 #[test]
 fn lag_is_waited_for_within_the_budget() {
-    assert_eq!(channel(|channel| channel.lag_s = Some(3)), one("lag", "db2", Slow));
-    assert_eq!(channel(|channel| channel.lag_s = None), one("lag", "db2", Slow));
-    assert_eq!(channel(|channel| channel.lag_s = Some(6)), one("lag", "db2", Fails));
+    let behind = |lag_s: Option<u64>| {
+        replicates(|world| {
+            world.replica(1).channels[0].lag_s = lag_s;
+            world.server(1).position = said::position("0-1-49");
+        })
+    };
+    assert_eq!(behind(Some(0)), vec![]);
+    assert_eq!(behind(Some(3)), one("lag", "db2", Slow));
+    assert_eq!(behind(None), one("lag", "db2", Slow));
+    assert_eq!(behind(Some(6)), one("lag", "db2", Fails));
+    // What it applied last was old, and there is nothing more to apply.
+    assert_eq!(channel(|channel| channel.lag_s = Some(60)), vec![]);
     let longer = |world: &mut World| {
         world.replica(1).channels[0].lag_s = Some(6);
         world.budget = Duration::from_secs(60);
@@ -253,6 +264,8 @@ fn semi_synchronous_settings_are_compared() {
         world.server(2).acknowledges = Some(false);
     };
     assert_eq!(replicates(nobody), one("semi_sync", "db2", Fails));
+    let without = |world: &mut World| world.server(1).waits = None;
+    assert_eq!(replicates(without), one("semi_sync", "db2", Note));
     let short = |world: &mut World| {
         nobody(world);
         for place in 0..3 {
@@ -260,13 +273,24 @@ fn semi_synchronous_settings_are_compared() {
         }
     };
     assert_eq!(replicates(short), one("semi_sync", "db2", Slow));
-    let other = |world: &mut World| world.server(1).wait_point = Some("AFTER_COMMIT".into());
+    let other = |world: &mut World| world.server(0).wait_point = Some("AFTER_COMMIT".into());
     assert_eq!(replicates(other), one("semi_sync", "db2", Note));
     let asynchronous = |world: &mut World| {
         nobody(world);
         world.server(0).waits = Some(false);
     };
     assert_eq!(replicates(asynchronous), vec![]);
+}
+
+#[test]
+fn what_a_failover_may_lose_though_commits_wait_is_noted() {
+    let everywhere = |change: fn(&mut Server)| {
+        replicates(move |world| (0..3).for_each(|place| change(world.server(place))))
+    };
+    let after_commit = everywhere(|server| server.wait_point = Some("AFTER_COMMIT".into()));
+    assert_eq!(after_commit, one("semi_sync", "db2", Note));
+    let short = everywhere(|server| server.acknowledge_timeout_ms = Some(10_000));
+    assert_eq!(short, one("semi_sync", "db2", Note));
 }
 
 #[test]
@@ -328,7 +352,59 @@ fn a_node_that_does_not_answer_is_told() {
         (node.problem, node.serves, node.linked) = (Some("dead"), Serves::No, false);
         world.said[1] = Said::NotAsked;
     };
-    assert!(replicates(dead).contains(&("node", "db2".into(), Fails)));
+    let rows = replicates(dead);
+    assert!(rows.contains(&("node", "db2".into(), Fails)));
+}
+
+#[test]
+fn what_a_node_said_before_it_was_lost_does_not_count() {
+    for kind in [Kind::Replication, Kind::Galera] {
+        let healthy = world(kind).judge();
+        let mut world = world(kind);
+        let node = &mut world.view.nodes[1];
+        (node.problem, node.serves, node.linked) = (Some("dead"), Serves::No, false);
+        (node.state, node.answered_ms_ago) = (NodeState::Dead, Some(12_345));
+        node.reason = "refused 2 connections in 0.100 s".into();
+        world.said[1] = Said::NotAsked;
+        let report = world.judge();
+        let of_db2: Vec<&Row> = report.rows.iter().filter(|row| row.node == "db2").collect();
+        assert!(of_db2.iter().all(|row| row.verdict != Verdict::Ok), "{of_db2:#?}");
+        assert!(of_db2.iter().all(|row| row.sentence.contains("last answered 12.3 s ago")), "{of_db2:#?}");
+        let checks = |report: &Report| report.rows.iter().map(|row| row.check).collect::<Vec<_>>();
+        let known = checks(&report);
+        let left_out: Vec<_> = checks(&healthy).into_iter().filter(|check| !known.contains(check)).collect();
+        assert!(left_out.is_empty(), "{left_out:?}");
+    }
+}
+
+#[test]
+fn rights_that_a_switchover_needs_are_told_with_their_grant() {
+    let lacks = |place: usize, rights: &'static [&'static str]| {
+        move |world: &mut World| {
+            let lacks = rights.iter().map(|right| (*right, "something")).collect();
+            world.server(place).rights = Some(Rights { account: "`u`@`%`".into(), lacks });
+        }
+    };
+    assert_eq!(replicates(lacks(0, &["READ_ONLY ADMIN"])), one("rights", "db1", Fails));
+    assert_eq!(replicates(lacks(2, &["REPLICATION SLAVE ADMIN"])), one("rights", "db3", Fails));
+    assert_eq!(replicates(lacks(1, &["REPLICATION MASTER ADMIN"])), one("rights", "db2", Fails));
+    assert_eq!(replicates(lacks(1, &["CONNECTION ADMIN"])), one("rights", "db2", Slow));
+    assert_eq!(replicates(lacks(1, &["TRIGGER"])), vec![], "a switchover goes without it");
+    let mut world = world(Kind::Replication);
+    lacks(1, &["RELOAD", "TRIGGER", "PROCESS"])(&mut world);
+    let report = world.judge();
+    let row = report.rows.iter().find(|row| row.check == "rights").unwrap();
+    assert_eq!(row.sentence, "does not grant the monitor account RELOAD (something), PROCESS (something)");
+    assert_eq!(row.remedy, "GRANT RELOAD, PROCESS ON *.* TO `u`@`%` on the primary");
+    let said = |change: fn(&mut World)| {
+        let mut world = super::tests::world(Kind::Replication);
+        change(&mut world);
+        let rows = world.judge().rows;
+        rows.iter().find(|row| row.check == "rights").map(|row| row.sentence.clone()).unwrap()
+    };
+    assert!(said(|_| {}).ends_with("what a switchover needs, and so do the others"));
+    let silent = said(|world| world.server(2).rights = None);
+    assert!(silent.ends_with("what a switchover needs, which is not known of db3"), "{silent}");
 }
 
 #[test]
@@ -340,11 +416,12 @@ fn what_the_brain_refuses_by_itself_is_not_refused_here() {
     assert!(report.fails);
     assert_eq!(report.refusal(), None);
     world.replica(1).channels[0].lag_s = Some(60);
+    world.server(1).position = said::position("0-1-40");
     world.server(1).connections_max = Some(1);
     assert_eq!(
         world.judge().refusal().unwrap(),
         "db2 takes 1 connections and has 10: the writer's 7 sessions do not fit; SET GLOBAL max_connections on db2, and in its my.cnf; \
-         and 1 more; see `understudy switchover --check`; nothing was changed, and --force does not ask"
+         and 1 more; nothing was changed; see `understudy switchover --check`, or pass over this with --force"
     );
 }
 

@@ -15,6 +15,9 @@ pub enum Action {
         node: NodeId,
         /// The decision it belongs to.
         term: Term,
+        /// It will not be the primary again before all is mended: sessions that wait there for space on a full disk are ended, too. The server
+        /// then has half an event in its binlog, and no replica can read on behind that (MDEV-27803, seen on MariaDB 10.11.19).
+        for_good: bool,
         /// Give up after this long.
         within: Duration,
     },
@@ -55,6 +58,16 @@ pub enum Action {
         /// The source has not answered when the thread is not connected after this long.
         within: Duration,
     },
+    /// Have the thread that fetches stop: nothing more may come from a primary that is lost. Asked only of one that applies, as above.
+    /// Answered by `Parted`, or by `PartFailed`.
+    Part {
+        /// Which server.
+        node: NodeId,
+        /// The decision it belongs to.
+        term: Term,
+        /// Give up after this long.
+        within: Duration,
+    },
 }
 
 /// What an order is, and of which decision: an answer is for its own.
@@ -64,6 +77,7 @@ pub(super) enum Kind {
     Promote(Term),
     Follow(Term),
     Reconnect(Term),
+    Part(Term),
 }
 
 impl Action {
@@ -73,6 +87,7 @@ impl Action {
             Self::Promote { term, .. } => Kind::Promote(*term),
             Self::Follow { term, .. } => Kind::Follow(*term),
             Self::Reconnect { term, .. } => Kind::Reconnect(*term),
+            Self::Part { term, .. } => Kind::Part(*term),
         }
     }
 
@@ -82,7 +97,8 @@ impl Action {
             Self::Demote { node, .. }
             | Self::Promote { node, .. }
             | Self::Follow { node, .. }
-            | Self::Reconnect { node, .. } => *node,
+            | Self::Reconnect { node, .. }
+            | Self::Part { node, .. } => *node,
         }
     }
 
@@ -92,7 +108,8 @@ impl Action {
             Self::Demote { within, .. }
             | Self::Promote { within, .. }
             | Self::Follow { within, .. }
-            | Self::Reconnect { within, .. } => *within,
+            | Self::Reconnect { within, .. }
+            | Self::Part { within, .. } => *within,
         }
     }
 }
@@ -113,6 +130,10 @@ pub enum Outcome {
     Reconnected { node: NodeId, term: Term, receives: bool },
     /// It could not be, and nothing was learned.
     ReconnectFailed { node: NodeId, term: Term, why: String },
+    /// The thread that fetches has stopped.
+    Parted { node: NodeId, term: Term },
+    /// It may fetch on.
+    PartFailed { node: NodeId, term: Term, why: String },
 }
 
 impl Outcome {
@@ -121,6 +142,7 @@ impl Outcome {
             Self::Demoted { term, .. } | Self::DemoteFailed { term, .. } => Kind::Demote(*term),
             Self::Following { term, .. } | Self::FollowFailed { term, .. } => Kind::Follow(*term),
             Self::Reconnected { term, .. } | Self::ReconnectFailed { term, .. } => Kind::Reconnect(*term),
+            Self::Parted { term, .. } | Self::PartFailed { term, .. } => Kind::Part(*term),
         }
     }
 
@@ -132,7 +154,9 @@ impl Outcome {
             | Self::Following { node, .. }
             | Self::FollowFailed { node, .. }
             | Self::Reconnected { node, .. }
-            | Self::ReconnectFailed { node, .. } => *node,
+            | Self::ReconnectFailed { node, .. }
+            | Self::Parted { node, .. }
+            | Self::PartFailed { node, .. } => *node,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   lanes shut ──> their links cut (acknowledged) ──> others read only (acknowledged), decision on disk ──> promote
+//!                                                     nobody else fetches from a lost primary ([`super::parting`])
 //! ```
 //!
 //! Invariant: a server is ordered to become writable only when no other that answers may be writable, and when no statement of ours can
@@ -14,7 +15,9 @@ use protocol::gtid::Position;
 
 use super::external::is_external;
 use super::follow::Followed;
+use super::parting::{Parting, may_send};
 use super::sight::{answers, own, writes};
+use super::start::root_of;
 use super::{Action, Replication, retry_at};
 use crate::action::Level;
 use crate::core::Core;
@@ -29,12 +32,16 @@ use crate::{NodeId, Term};
 pub(super) struct Fence {
     pub term: Term,
     pub to: NodeId,
+    /// The primary whose place is taken.
+    pub lost: Option<NodeId>,
     /// The old primary was well when it began.
     pub is_planned: bool,
     /// Since then no statement of ours can run on any other server: nothing that is acknowledged later is told to anybody.
     pub quiet_since: Option<Now>,
     /// Who was ordered to become read only.
     demoted: BTreeMap<NodeId, Demotion>,
+    /// Who was ordered to fetch no more.
+    pub parted: BTreeMap<NodeId, Parting>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,17 +53,36 @@ enum Demotion {
 
 impl Replication {
     /// A change to `to` begins that nobody planned, or takes the place of one that was begun.
-    pub fn begin(&mut self, to: NodeId, term: Term) {
-        self.begin_as(to, term, false);
+    pub fn begin(&mut self, core: &Core, to: NodeId, term: Term) {
+        self.begin_as(core, to, term, false);
         if let Some(fence) = &mut self.fence {
             fence.is_planned = false;
         }
     }
 
-    fn begin_as(&mut self, to: NodeId, term: Term, is_planned: bool) {
+    fn begin_as(&mut self, core: &Core, to: NodeId, term: Term, is_planned: bool) {
         if self.fence.as_ref().is_none_or(|fence| (fence.term, fence.to) != (term, to)) {
-            self.fence = Some(Fence { term, to, is_planned, quiet_since: None, demoted: BTreeMap::new() });
+            let lost = self.replaced(core);
+            self.fence = Some(Fence {
+                term,
+                to,
+                lost,
+                is_planned,
+                quiet_since: None,
+                demoted: BTreeMap::new(),
+                parted: BTreeMap::new(),
+            });
         }
+    }
+
+    /// Whose place is taken. A change that an earlier life of this process had begun is on disk as if it had ended: the primary is then the one
+    /// that was followed when this life began.
+    pub fn replaced(&self, core: &Core) -> Option<NodeId> {
+        if self.decided {
+            return core.writer;
+        }
+        let begun = self.fence.as_ref().and_then(|fence| fence.lost);
+        begun.or_else(|| core.writer.map(|last| root_of(core, last)))
     }
 
     /// What a change waits for before the new primary is asked; `None` when it was asked, or none runs.
@@ -91,7 +117,7 @@ impl Replication {
         term: Term,
         within: Duration,
     ) -> Way {
-        self.begin_as(to, term, true);
+        self.begin_as(core, to, term, true);
         if is_external(core) {
             return self.clear_to_follow(core, to);
         }
@@ -100,6 +126,9 @@ impl Replication {
             core.set_lane(*id, LaneState::Shut);
         }
         if others.iter().any(|id| !core.node(*id).links_gone()) {
+            return Way::Wait;
+        }
+        if !self.nobody_fetches(core, to, term) {
             return Way::Wait;
         }
         if let Some(way) = self.outrun(core, to) {
@@ -139,10 +168,11 @@ impl Replication {
     fn outrun(&mut self, core: &mut Core, to: NodeId) -> Option<Way> {
         let now = core.now;
         let since = *self.fence.as_mut()?.quiet_since.get_or_insert(now);
-        let lost = core.writer.filter(|_| self.forced != Some(to))?;
+        let since = since.max(self.parted_at());
+        let lost = self.fence.as_ref()?.lost.filter(|_| self.forced != Some(to))?;
         // It has what it was chosen for, unless it began anew; and what a lost primary has is waited for, when that one is fenced.
         let began_anew = self.server(to).relinked && !writes(core.node(to));
-        let is_known = !began_anew && (lost == to || answers(core.node(lost)));
+        let is_known = !began_anew && (lost == to || !may_send(core, lost));
         if is_known {
             return None;
         }
@@ -155,7 +185,7 @@ impl Replication {
             return Some(Way::Wait);
         }
         match self.choose(core, lost, None) {
-            Heir::This(best) if best != to && !self.ahead_of(core, to).is_empty() => {
+            Heir::This(best) if best != to && !self.ahead_of(core, to, lost).is_empty() => {
                 Some(Way::Outrun(format!("has less than {}", core.name(best))))
             }
             Heir::This(best) if best != to && lost == to => {
@@ -200,7 +230,8 @@ impl Replication {
         if let Some(fence) = &mut self.fence {
             fence.demoted.insert(id, Demotion::Ordered);
         }
-        self.order(core, Action::Demote { node: id, term, within });
+        let for_good = self.fence.as_ref().is_none_or(|fence| !fence.is_planned);
+        self.order(core, Action::Demote { node: id, term, for_good, within });
     }
 
     /// Has `to` take over, in at the most `within`. `true`: it has already, by another hand.
@@ -214,7 +245,8 @@ impl Replication {
         false
     }
 
-    /// What the one that `to` follows had written when it was fenced. It must be there still: what it had alone can come from nobody else.
+    /// What the one that `to` follows had written when it was fenced, or by its last word when it does not commit and can for that not be
+    /// fenced. It must be there still: what it had alone can come from nobody else.
     fn reach(&self, core: &Core, to: NodeId) -> Option<Position> {
         let source = &own(core.node(to))?.source()?.source;
         let (id, demotion) = self.fence.as_ref()?.demoted.iter().find(|(id, _)| {
@@ -222,10 +254,16 @@ impl Replication {
             node.address == *source && answers(node) && !node.pulse.has_broken_off()
         })?;
         let node = core.node(*id);
-        let Demotion::Done { position, at } = demotion else { return None };
-        // It may have begun again since, without some of it.
-        let now = own(node).filter(|_| node.answered_since(*at)).and_then(|status| status.position.clone());
-        Some(now.unwrap_or_else(|| position.clone())).filter(|position| !position.is_empty())
+        let said = own(node).and_then(|status| status.position.clone());
+        let position = match demotion {
+            // It may have begun again since, without some of it.
+            Demotion::Done { position, at } => {
+                said.filter(|_| node.answered_since(*at)).unwrap_or_else(|| position.clone())
+            }
+            Demotion::Failed { .. } if node.pulse.is_given_up() => said?,
+            Demotion::Failed { .. } | Demotion::Ordered => return None,
+        };
+        Some(position).filter(|position| !position.is_empty())
     }
 
     /// The change has ended: `to` is the primary.

@@ -2,6 +2,8 @@
 //!
 //! Pure: the shell brings a way to look a column up by its name, so that no column's position matters.
 
+use protocol::gtid::Family;
+
 /// One source that a server replicates from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Channel {
@@ -21,6 +23,9 @@ pub struct Channel {
     pub error: String,
     /// It follows by GTID.
     pub by_gtid: bool,
+    /// Whose GTIDs those are.
+    #[serde(skip)]
+    pub family: Family,
     /// What has been received, as the server says it: Gtid_IO_Pos (MariaDB), Retrieved_Gtid_Set (MySQL).
     pub received: String,
     /// SQL_Delay: it is kept so far behind on purpose.
@@ -39,7 +44,7 @@ const FILTERS: [&str; 6] = [
     "Replicate_Wild_Ignore_Table",
 ];
 
-/// Reads one row of [`crate::flavor::Flavor::replication`]; `value` gives the value of a column. Old and new names are known.
+/// Reads one row of [`super::sql::channels`]; `value` gives the value of a column. Old and new names are known.
 pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
     let either = |new: &str, old: &str| value(new).or_else(|| value(old)).unwrap_or("");
     let yes = |text: &str| text.eq_ignore_ascii_case("Yes");
@@ -53,6 +58,7 @@ pub fn channel<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Channel {
         lag_s: either("Seconds_Behind_Source", "Seconds_Behind_Master").parse().ok(),
         by_gtid: value("Using_Gtid").is_some_and(|how| !how.eq_ignore_ascii_case("No"))
             || value("Auto_Position") == Some("1"),
+        family: if value("Retrieved_Gtid_Set").is_some() { Family::MySql } else { Family::MariaDb },
         received: either("Retrieved_Gtid_Set", "Gtid_IO_Pos").into(),
         delay_s: value("SQL_Delay").and_then(|seconds| seconds.parse().ok()).unwrap_or(0),
         filtered: FILTERS.iter().any(|name| value(name).is_some_and(|filter| !filter.is_empty())),
@@ -90,6 +96,7 @@ mod tests {
             ("Replica_IO_Running", "Connecting"),
             ("Replica_SQL_Running", "Yes"),
             ("Last_IO_Error", "cannot connect"),
+            ("Retrieved_Gtid_Set", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"),
         ];
         let read = channel(among(&mariadb));
         let want = Channel {
@@ -103,6 +110,9 @@ mod tests {
         assert_eq!(read, want);
         let read = channel(among(&mysql));
         let error = "cannot connect".to_owned();
-        assert_eq!(read, Channel { io_running: false, lag_s: None, error, ..want });
+        let received = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5".to_owned();
+        assert!(read.received().is_some_and(|set| set.to_string() == received));
+        let family = Family::MySql;
+        assert_eq!(read, Channel { io_running: false, lag_s: None, error, received, family, ..want });
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Replication;
 use super::settings::Manager;
-use super::sight::{answers, before_the_first, history, own};
+use super::sight::{answers, applied, before_the_first, own};
 use super::words;
 use crate::NodeId;
 use crate::action::Level;
@@ -166,8 +166,8 @@ impl Replication {
     /// The other manager may have lost something. Nothing can be done about it here, but it is said.
     fn tell_what_it_lacks(&self, core: &mut Core, to: NodeId) {
         let Some(from) = core.writer.filter(|from| *from != to && answers(core.node(*from))) else { return };
-        let state = |id: NodeId| own(core.node(id)).and_then(history).unwrap_or_default();
-        let lacking = state(from).minus(&state(to));
+        let (Some(has), Some(lacks)) = (own(core.node(from)), own(core.node(to))) else { return };
+        let Ok(lacking) = applied(has).minus(&applied(lacks)) else { return };
         if !lacking.is_empty() {
             let text = format!(
                 "{} was made the primary by another manager without what {} has: {lacking}",

@@ -14,9 +14,9 @@
 
 use std::time::Duration;
 
-use super::sight::{answers, own};
+use super::Replication;
+use super::sight::channel_to;
 use super::witness::Asked;
-use super::{Action, Replication};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -110,17 +110,14 @@ impl Replication {
         for node in replicas {
             self.server_mut(node).witness = Asked::Not;
             self.server_mut(node).asked_early = Some(core.now);
-            self.order(core, Action::Reconnect { node, source: late.primary, term: core.term, within });
+            self.ask_to_connect(core, node, late.primary, within);
         }
     }
 
     /// It follows the primary, by its own word, and has not been asked since that is late.
     fn can_be_asked(&self, core: &Core, id: NodeId, late: Late) -> bool {
-        let node = core.node(id);
-        let channel = own(node).filter(|_| answers(node)).and_then(|status| status.source());
-        let follows = channel.is_some_and(|channel| {
-            channel.source == core.node(late.primary).address && channel.io_running && channel.sql_running
-        });
+        let follows = channel_to(core, id, late.primary)
+            .is_some_and(|channel| channel.io_running && channel.sql_running);
         let is_asked = self.server(id).asked_early.is_some_and(|at| at > late.since);
         id != late.primary && follows && !is_asked && !self.is_ordered(core, id)
     }

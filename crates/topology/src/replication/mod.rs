@@ -6,6 +6,7 @@
 //!                               ├──> sight          what the servers are to each other: who stands apart, who lost what
 //!                               ├──> late           a primary that is late: its replicas are asked before it is silent
 //!                               ├──> witness        a primary that is silent: do its replicas still receive from it?
+//!                               ├──> parting        a primary that is lost, and may begin again: nobody gets anything more from it
 //!                               ├──> receiving      a primary that is dead: may a replica still get something from it?
 //!                               ├──> successor      who takes over, and what that may lose
 //!                               ├──> start          who writes when nobody has been decided on in this life
@@ -27,6 +28,7 @@ pub mod channel;
 mod external;
 mod follow;
 mod late;
+mod parting;
 mod receiving;
 pub mod settings;
 pub mod setup;
@@ -53,8 +55,7 @@ pub use self::settings::{FailoverPolicy, Manager, Settings};
 use self::sight::{LastWord, Said};
 pub use self::status::{ReplicationStatus, SemiSync};
 use self::witness::Asked;
-use protocol::gtid::Position;
-use protocol::gtid::mariadb::State;
+use protocol::gtid::{History, Position};
 
 use crate::core::Core;
 use crate::fact::Now;
@@ -117,7 +118,7 @@ struct Server {
     /// It could not be asked, and did not acknowledge any more, when the primary spoke last.
     left: bool,
     /// All that it had, by its first word after the primary's link was new, and when that came.
-    has_since: Option<(Now, State)>,
+    has_since: Option<(Now, History)>,
     /// Its link was made anew while it was the primary, or about to become it: it may have ended, and have begun again without what it had.
     relinked: bool,
     /// What others have of its own transactions and it has not: it came back without them.
@@ -172,6 +173,8 @@ impl Replication {
             Outcome::FollowFailed { node, term, why } => self.follow_failed(core, node, term, &why),
             Outcome::Reconnected { node, receives, .. } => self.reconnected(core, node, receives),
             Outcome::ReconnectFailed { node, why, .. } => self.reconnect_failed(core, node, why),
+            Outcome::Parted { node, term } => self.parted(core, node, term, None),
+            Outcome::PartFailed { node, term, why } => self.parted(core, node, term, Some(why)),
         }
     }
 

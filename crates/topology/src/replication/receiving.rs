@@ -12,9 +12,9 @@
 
 use std::time::Duration;
 
-use super::sight::{answers, own};
+use super::Replication;
+use super::sight::channel_to;
 use super::witness::{Asked, RECEIVES_FOR};
-use super::{Action, Replication};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -55,9 +55,11 @@ impl Replication {
             }
             let wait = format!("{reason}: {name} still receives what it sent");
             let is_late = core.now.saturating_sub(since) >= SEES_THE_END_WITHIN;
-            if is_late && !self.is_ordered(core, id) && self.applies(core, id) {
+            // Only one that applies is made to connect anew: MariaDB throws away what the others have received.
+            let applies = channel_to(core, id, lost).is_some_and(|channel| channel.sql_running);
+            if is_late && applies && !self.is_ordered(core, id) {
                 let within = core.settings.probe_interval * core.settings.misses_max;
-                self.order(core, Action::Reconnect { node: id, source: lost, term: core.term, within });
+                self.ask_to_connect(core, id, lost, within);
             } else {
                 core.ask_probe(id);
             }
@@ -68,18 +70,9 @@ impl Replication {
 
     /// By its last word it is connected to it; and it was not found to have lost it since.
     fn may_receive(&self, core: &Core, id: NodeId, lost: NodeId) -> bool {
-        let node = core.node(id);
-        let channel = own(node).filter(|_| answers(node)).and_then(|status| status.source());
-        let is_connected =
-            channel.is_some_and(|channel| channel.source == core.node(lost).address && channel.io_running);
-        let has_lost = |at: Now| !node.answered_since(at);
-        is_connected
+        let has_lost = |at: Now| !core.node(id).answered_since(at);
+        channel_to(core, id, lost).is_some_and(|channel| channel.io_running)
             && self.server(id).errant.is_none()
             && !matches!(&self.server(id).witness, Asked::Lost(at) if has_lost(*at))
-    }
-
-    /// Only such a replica is made to connect anew: MariaDB throws away what the others have received.
-    fn applies(&self, core: &Core, id: NodeId) -> bool {
-        own(core.node(id)).and_then(|status| status.source()).is_some_and(|channel| channel.sql_running)
     }
 }

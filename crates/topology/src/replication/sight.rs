@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use protocol::gtid::mariadb::{Run, Runs, State};
-use protocol::gtid::{History, Position};
+use protocol::gtid::{Errant, History, Origin, Position};
 
 use super::Replication;
+use super::channel::Channel;
 use super::external::is_external;
 use super::status::ReplicationStatus;
 use super::words::{self, Sight};
@@ -31,8 +31,8 @@ const JUST_TAKEN_OVER: Duration = Duration::from_secs(1);
 /// What the primary said last as such.
 #[derive(Clone, Debug)]
 pub(super) struct LastWord {
-    pub server_id: u32,
-    pub history: Option<State>,
+    pub origin: Origin,
+    pub history: Option<History>,
     pub position: Option<Position>,
     /// Where it stood by the word before that: time enough since for a replica to have received it.
     pub before: Option<Position>,
@@ -45,7 +45,7 @@ pub(super) struct LastWord {
 #[derive(Clone, Debug)]
 pub(super) struct Said {
     at: Now,
-    state: State,
+    state: History,
     has: Option<Position>,
 }
 
@@ -64,30 +64,39 @@ pub(super) fn writes(node: &Belief) -> bool {
     answers(node) && own(node).is_some_and(|status| !status.read_only && status.channels.is_empty())
 }
 
+/// What a server that answers says of its connection to `primary`, which it follows.
+pub(super) fn channel_to(core: &Core, id: NodeId, primary: NodeId) -> Option<&Channel> {
+    let channel = own(core.node(id)).filter(|_| answers(core.node(id)))?.source()?;
+    (channel.source == core.node(primary).address).then_some(channel)
+}
+
 /// All that a server has applied, server by server.
-pub(super) fn history(status: &ReplicationStatus) -> Option<State> {
-    let Some(History::MariaDb(mut state)) = status.history.clone() else { return None };
+pub(super) fn history(status: &ReplicationStatus) -> Option<History> {
+    let mut history = status.history.clone()?;
     // A server that was made from a backup has a position and no binlog.
-    if let Some(Position::MariaDb(position)) = &status.position {
-        state.add_position(position);
+    if let Some(position) = &status.position {
+        history.add(position);
     }
-    Some(state)
+    Some(history)
+}
+
+/// The same, and nothing where it is not known.
+pub(super) fn applied(status: &ReplicationStatus) -> History {
+    history(status).unwrap_or_else(|| History::empty(status.dialect.family()))
 }
 
 /// Whether a server has each of these transactions, applied or received: of whichever server they are, not by their numbers alone.
 pub(super) fn has_each(status: &ReplicationStatus, position: &Position) -> bool {
-    let Position::MariaDb(position) = position else { return false };
-    let has = all_of(status);
-    position.gtids().all(|gtid| has.contains_gtid(gtid))
+    all_of(status).holds(position)
 }
 
 /// The same, and all that it has received.
-pub(super) fn all_of(status: &ReplicationStatus) -> State {
-    let mut state = history(status).unwrap_or_default();
-    if let Some(Position::MariaDb(has)) = &status.has() {
-        state.add_position(has);
+pub(super) fn all_of(status: &ReplicationStatus) -> History {
+    let mut all = applied(status);
+    if let Some(has) = &status.has() {
+        all.add(has);
     }
-    state
+    all
 }
 
 impl Replication {
@@ -169,7 +178,7 @@ impl Replication {
             if is_old { word.position } else { word.before }
         });
         self.last_word = Some(LastWord {
-            server_id: status.server_id,
+            origin: status.origin(),
             history: primary.clone(),
             before,
             position: status.position.clone(),
@@ -181,8 +190,10 @@ impl Replication {
         for other in ids(&core.nodes).filter(|other| *other != id) {
             let server = self.server_mut(other);
             let Some(said) = server.said.take_if(|said| said.at < asked) else { continue };
-            let errant = said.state.minus(&primary);
-            server.errant = (!errant.is_empty()).then(|| at_most(&errant, &core.node(other).name));
+            server.errant = match said.state.minus(&primary) {
+                Ok(errant) => (!errant.is_empty()).then(|| at_most(&errant, &core.node(other).name)),
+                Err(why) => Some(why.to_string()),
+            };
             server.compared = said.has;
         }
     }
@@ -225,7 +236,7 @@ impl Replication {
         if !others().all(|other| spoke(other).is_some()) {
             return;
         }
-        let mine = history(status).unwrap_or_default();
+        let mine = applied(status);
         // One that follows somebody is not the primary yet, or not any more: what it has not may come. One that is writable when this program
         // begins has been written since: what others have of it besides is theirs to lose.
         let counts = status.channels.is_empty() && (self.decided || status.read_only);
@@ -233,11 +244,8 @@ impl Replication {
         let lost =
             others().filter(|other| counts && self.server(*other).errant.is_none()).find_map(|other| {
                 let (_, theirs) = spoke(other)?;
-                let lacking = theirs.minus(&mine);
-                let of_mine: Vec<String> =
-                    lacking.iter().filter(|run| run.server == status.server_id).map(Run::to_string).collect();
-                (!of_mine.is_empty())
-                    .then(|| format!("{}, which {} has", of_mine.join(","), core.name(other)))
+                let of_mine = theirs.minus(&mine).ok()?.of(status.origin());
+                (!of_mine.is_empty()).then(|| format!("{of_mine}, which {} has", core.name(other)))
             });
         let server = self.server_mut(id);
         server.lost = lost;
@@ -313,7 +321,10 @@ impl Replication {
         }
         let counts = self.server(id).writable_since.is_none_or(|since| core.node(id).answered_since(since));
         let source = status.channels.first().filter(|_| counts);
-        source.map(|source| words::primary_follows(called(core, &source.source))).into_iter().collect()
+        source
+            .map(|source| words::primary_follows(called(core, &source.source), status.dialect))
+            .into_iter()
+            .collect()
     }
 
     /// The primary came back without what it had.
@@ -350,8 +361,8 @@ impl Replication {
 }
 
 /// What the server has and the primary has not, as far as their binlog states tell: only the last number of each run is certain.
-fn at_most(errant: &Runs, node: &str) -> String {
-    if errant.iter().all(|run| run.numbers() <= 1) {
+fn at_most(errant: &Errant, node: &str) -> String {
+    if errant.is_exact() {
         return errant.to_string();
     }
     format!("{errant} at most, see `understudy errant list {node}`")
@@ -400,7 +411,7 @@ pub(super) fn before_the_first(core: &Core, id: NodeId) -> Option<Finding> {
         return Some(refused("stranger", words::stranger(&source.source)));
     }
     if let Some(names) = ring(core, id) {
-        return Some(refused("ring", words::ring(&names)));
+        return Some(refused("ring", words::ring(&names, status.dialect)));
     }
     // Whoever could not take over is told of before anything is begun.
     if let Some(finding) = words::unfit(status) {

@@ -1,81 +1,375 @@
-//! What a server of a primary-replica setup is asked and told, on MariaDB.
+//! What a server of a primary-replica setup is asked and told, as each [`Dialect`] wants it said.
 //!
-//! Pure text: the shell sends it. Each answer is read by name, so that a server that lacks one of the values simply does not say it.
+//! Pure text: the shell sends it. Each answer is read by name, so that a server that lacks one of the values simply does not say it. Texts with
+//! values in them are for a session whose sql_mode is empty.
+//!
+//! Sources: for MariaDB its knowledge base, and what was seen on 10.11.19; for MySQL the pages of its Reference Manual 8.4 that are named by
+//! their titles below.
 
-/// Rows of name and value: what [`super::ReplicationStatus`] holds of settings and positions. 0.5 ms on MariaDB 10.11.
+use crate::flavor::Dialect;
+
+/// Rows of name and value: what [`super::ReplicationStatus`] holds of settings and, of MariaDB, of positions. 0.5 ms on MariaDB 10.11.
+pub fn variables(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => VARIABLES,
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => MYSQL_VARIABLES,
+    }
+}
+
+/// Rows of name and value, of a server whose family is not known yet: those of MariaDB, which MySQL answers as far as it knows them.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id','read_only','log_bin','log_slave_updates',\
     'gtid_strict_mode','binlog_format','gtid_current_pos','gtid_binlog_state','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
 
-/// Rows of name and value: the status half.
+/// MySQL keeps its older names beside the newer ones in some versions and not in others, and has those of a plugin only where that is installed.
+/// `gtid_executed` is not among them: "SHOW VARIABLES Statement" says that long values are cut off, after 1024 characters in
+/// performance_schema ("Performance Schema System Variable Tables"), and a set of GTIDs that was cut off is another set. [`positions`] asks for it.
+const MYSQL_VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','server_id','read_only','super_read_only','log_bin',\
+    'log_replica_updates','log_slave_updates','gtid_mode','enforce_gtid_consistency','binlog_format','rpl_semi_sync_source_enabled',\
+    'rpl_semi_sync_replica_enabled','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled')";
+
+/// One row, to be read by the names of its columns beside [`variables`]; `None` where those say it all. MySQL: "GTID Format and
+/// Storage", "Replication and Binary Logging Options and Variables" (`server_uuid`).
+pub fn positions(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::MariaDb => None,
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            Some("SELECT @@GLOBAL.server_uuid AS server_uuid, @@GLOBAL.gtid_executed AS gtid_executed")
+        }
+    }
+}
+
+/// Rows of name and value: the status half. MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins of 8.0.26
+/// and later, which may be installed in place of the older ones ("Installing Semisynchronous Replication").
+pub fn status(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => STATUS,
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_source_status','Rpl_semi_sync_source_clients',\
+             'Rpl_semi_sync_replica_status','Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\
+             'Rpl_semi_sync_slave_status','Threads_connected')"
+        }
+    }
+}
+
+/// The same on MariaDB.
 pub const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\
     'Rpl_semi_sync_slave_status','Threads_connected')";
 
-/// No statement of an account without READ ONLY ADMIN changes data from then on. It waits for what commits just now, and for tables that
-/// are locked. Needs READ ONLY ADMIN (SUPER before MariaDB 10.11).
-pub const READ_ONLY: &str = "SET GLOBAL read_only = ON";
-
-/// The other way.
-pub const WRITABLE: &str = "SET GLOBAL read_only = OFF";
-
-/// One row: read_only, and all that has been written or applied.
-pub const STANDING: &str = "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_current_pos AS position";
-
-/// The thread that fetches ends; what it has received is applied on. Needs REPLICATION SLAVE ADMIN.
-pub const STOP_FETCHING: &str = "STOP ALL SLAVES IO_THREAD";
-
-/// The thread that fetches begins; with [`STOP_FETCHING`] before it, its connection is made anew.
-pub const START_FETCHING: &str = "START ALL SLAVES IO_THREAD";
-
-/// Both threads end.
-pub const STOP: &str = "STOP ALL SLAVES";
-
-/// The server follows nobody any more. What it had received and not applied is thrown away with the relay log.
-pub const FORGET_SOURCE: &str = "RESET SLAVE ALL";
-
-/// What is applied counts as the place to go on from, for a server that wrote by itself.
-pub const FROM_WHERE_IT_STANDS: &str = "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_current_pos";
-
-/// Both threads begin.
-pub const START: &str = "START SLAVE";
-
-/// Waits until `position` is applied, at the most so long; one row, one column: 0 when it is, -1 when the time is over. `None` when
-/// `position` is not MariaDB's.
-pub fn wait_for(position: &str, seconds: f64) -> Option<String> {
-    let sane = position.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b','));
-    sane.then(|| format!("SELECT MASTER_GTID_WAIT('{position}', {seconds:.3})"))
+/// One row for each source that the server replicates from, to be read with [`super::channel()`]. Needs SLAVE MONITOR (MariaDB) or REPLICATION
+/// CLIENT (MySQL: "SHOW REPLICA STATUS Statement", since 8.0.22; before, "SHOW SLAVE STATUS Statement").
+pub fn channels(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "SHOW ALL SLAVES STATUS",
+        Dialect::MySql57 | Dialect::MySql80 => "SHOW SLAVE STATUS",
+        Dialect::MySql => "SHOW REPLICA STATUS",
+    }
 }
 
-/// Where and how to fetch from now on.
-pub fn change_source(host: &str, port: u16, user: &str, password: &str) -> String {
+/// No statement of a client changes data from then on. It waits for what commits just now, and for tables that are locked.
+///
+/// MariaDB: but of an account with READ ONLY ADMIN; needs that itself (SUPER before 10.11). MySQL: nobody's; `super_read_only` sets
+/// `read_only`, too; needs SYSTEM_VARIABLES_ADMIN (SUPER in 5.7) ("Server System Variables").
+pub fn read_only(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "SET GLOBAL read_only = ON",
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => "SET GLOBAL super_read_only = ON",
+    }
+}
+
+/// The server is writable from then on, if its clock has not reached `clock_s` when it comes to it: a server that stood still carries out
+/// later what it was sent before, and by then another may be the primary. Otherwise it stays as it is.
+///
+/// MySQL has no statement that is a block: the value itself asks the clock. `read_only = OFF` turns super_read_only off, too ("Server
+/// System Variables"); SYSDATE is the time at which it is evaluated ("Date and Time Functions").
+pub fn writable_before(dialect: Dialect, clock_s: f64) -> String {
+    match dialect {
+        Dialect::MariaDb => format!(
+            "BEGIN NOT ATOMIC IF UNIX_TIMESTAMP(SYSDATE(6)) < {clock_s:.6} THEN SET GLOBAL read_only = OFF; END IF; END"
+        ),
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            format!(
+                "SET GLOBAL read_only = IF(UNIX_TIMESTAMP(SYSDATE(6)) < {clock_s:.6}, 0, @@GLOBAL.read_only)"
+            )
+        }
+    }
+}
+
+/// One row: read_only, and all that has been written or applied.
+pub fn standing(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_current_pos AS position",
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_executed AS position"
+        }
+    }
+}
+
+/// The session's statements end by themselves when they have waited so long. MariaDB ends any; MySQL's max_execution_time is for reads only
+/// ("Server System Variables"), but what waits for locks (to become read only does: two of them) gives up after lock_wait_timeout, of whole
+/// seconds, one at least.
+pub fn limit(dialect: Dialect, seconds: f64) -> String {
+    match dialect {
+        // Zero would be no limit.
+        Dialect::MariaDb => format!("SET SESSION max_statement_time = {:.3}", seconds.max(0.001)),
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            format!("SET SESSION lock_wait_timeout = {:.0}", seconds.floor().max(1.0))
+        }
+    }
+}
+
+/// The number of the error with which a statement ends when that time is over: ER_STATEMENT_TIMEOUT, or ER_LOCK_WAIT_TIMEOUT.
+pub fn is_limit_error(dialect: Dialect, errno: u16) -> bool {
+    match dialect {
+        Dialect::MariaDb => errno == 1969,
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => errno == 1205,
+    }
+}
+
+/// The thread that fetches ends; what it has received is applied on. Needs REPLICATION SLAVE ADMIN, MySQL's REPLICATION_SLAVE_ADMIN (SUPER in
+/// 5.7) ("STOP REPLICA Statement": without FOR CHANNEL, those of all channels).
+pub fn stop_fetching(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "STOP ALL SLAVES IO_THREAD",
+        Dialect::MySql57 | Dialect::MySql80 => "STOP SLAVE IO_THREAD",
+        Dialect::MySql => "STOP REPLICA IO_THREAD",
+    }
+}
+
+/// The thread that fetches begins; with [`stop_fetching`] before it, its connection is made anew.
+pub fn start_fetching(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "START ALL SLAVES IO_THREAD",
+        Dialect::MySql57 | Dialect::MySql80 => "START SLAVE IO_THREAD",
+        Dialect::MySql => "START REPLICA IO_THREAD",
+    }
+}
+
+/// Both threads end.
+pub fn stop(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => "STOP ALL SLAVES",
+        Dialect::MySql57 | Dialect::MySql80 => "STOP SLAVE",
+        Dialect::MySql => "STOP REPLICA",
+    }
+}
+
+/// Both threads begin ("START REPLICA Statement").
+pub fn start(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb | Dialect::MySql57 | Dialect::MySql80 => "START SLAVE",
+        Dialect::MySql => "START REPLICA",
+    }
+}
+
+/// The server follows the source of that name no more. What it had received and not applied is thrown away with the relay log. Needs RELOAD
+/// ("RESET REPLICA Statement").
+pub fn forget(dialect: Dialect, channel: &str) -> String {
+    match (dialect, channel) {
+        (Dialect::MariaDb | Dialect::MySql57 | Dialect::MySql80, "") => "RESET SLAVE ALL".to_owned(),
+        (Dialect::MySql, "") => "RESET REPLICA ALL".to_owned(),
+        (Dialect::MariaDb, name) => format!("RESET SLAVE {} ALL", text(name)),
+        (Dialect::MySql57 | Dialect::MySql80, name) => format!("RESET SLAVE ALL FOR CHANNEL {}", text(name)),
+        (Dialect::MySql, name) => format!("RESET REPLICA ALL FOR CHANNEL {}", text(name)),
+    }
+}
+
+/// For a server that wrote by itself: what is applied counts as the place to go on from. MySQL's auto position goes by gtid_executed anyway
+/// ("GTID Auto-Positioning").
+pub fn from_where_it_stands(dialect: Dialect) -> Option<&'static str> {
+    (dialect == Dialect::MariaDb).then_some("SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_current_pos")
+}
+
+/// Where and how to fetch from now on: from what is applied on. A source that is gone is tried each second, for as long as it takes; one that has
+/// nothing to send says so each second.
+///
+/// MySQL: "CHANGE REPLICATION SOURCE TO Statement", "CHANGE MASTER TO Statement". How often a source that is gone is tried has to be said:
+/// 8.4 gives up after ten times. The key of the source is asked for, since a login by caching_sha2_password without TLS needs it.
+pub fn change_source(dialect: Dialect, host: &str, port: u16, user: &str, password: &str) -> String {
+    let (statement, of, rest) = match dialect {
+        Dialect::MariaDb => ("CHANGE MASTER TO", "MASTER", "MASTER_USE_GTID = slave_pos"),
+        Dialect::MySql57 => {
+            ("CHANGE MASTER TO", "MASTER", "MASTER_AUTO_POSITION = 1, MASTER_RETRY_COUNT = 86400")
+        }
+        Dialect::MySql80 => (
+            "CHANGE MASTER TO",
+            "MASTER",
+            "MASTER_AUTO_POSITION = 1, MASTER_RETRY_COUNT = 86400, GET_MASTER_PUBLIC_KEY = 1",
+        ),
+        Dialect::MySql => (
+            "CHANGE REPLICATION SOURCE TO",
+            "SOURCE",
+            "SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 86400, GET_SOURCE_PUBLIC_KEY = 1",
+        ),
+    };
     format!(
-        "CHANGE MASTER TO MASTER_HOST = {}, MASTER_PORT = {port}, MASTER_USER = {}, MASTER_PASSWORD = {}, \
-         MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1",
+        "{statement} {of}_HOST = {}, {of}_PORT = {port}, {of}_USER = {}, {of}_PASSWORD = {}, {rest}, \
+         {of}_CONNECT_RETRY = 1, {of}_HEARTBEAT_PERIOD = 1",
         text(host),
         text(user),
         text(password)
     )
 }
 
-/// A string literal, under whatever sql_mode.
-fn text(value: &str) -> String {
-    use std::fmt::Write as _;
-    let mut hex = String::from("_utf8mb4 0x");
-    for byte in value.bytes() {
-        let _ = write!(hex, "{byte:02X}");
+/// Waits until `position` is applied, at the most so long; one row, one column: 0 when it is, another number when the time is over. `None`
+/// when `position` is not of the dialect's family.
+///
+/// MySQL: "Functions Used with Global Transaction Identifiers (GTIDs)". Without a time it waits for ever, and 0 is no time; the server ends the
+/// read besides ("Optimizer Hints").
+pub fn wait_for(dialect: Dialect, position: &str, seconds: f64) -> Option<String> {
+    let is_of_set = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b',' | b':' | b'_');
+    match dialect {
+        Dialect::MariaDb => {
+            let is_sane = position.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b','));
+            is_sane.then(|| format!("SELECT MASTER_GTID_WAIT('{position}', {seconds:.3})"))
+        }
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => position.bytes().all(is_of_set).then(|| {
+            let (seconds, ms) = (seconds.max(0.001), (seconds * 1e3).max(1.0) + 50.0);
+            format!("SELECT /*+ MAX_EXECUTION_TIME({ms:.0}) */ WAIT_FOR_EXECUTED_GTID_SET('{position}', {seconds:.3})")
+        }),
     }
-    if value.is_empty() { "''".to_owned() } else { hex }
+}
+
+/// Whether it acknowledges, and whether it waits for acknowledgements. No rows where a server knows no semi-synchronous replication.
+pub fn semi_sync(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::MariaDb => {
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('rpl_semi_sync_slave_enabled','rpl_semi_sync_master_enabled')"
+        }
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('rpl_semi_sync_replica_enabled','rpl_semi_sync_source_enabled',\
+             'rpl_semi_sync_slave_enabled','rpl_semi_sync_master_enabled')"
+        }
+    }
+}
+
+/// The names of the two, the newer ones first: that it acknowledges, and that it waits.
+pub const SEMI_SYNC_NAMES: [(&str, &str); 2] = [
+    ("rpl_semi_sync_replica_enabled", "rpl_semi_sync_source_enabled"),
+    ("rpl_semi_sync_slave_enabled", "rpl_semi_sync_master_enabled"),
+];
+
+/// Has the thread that fetches make its connection anew. `goodbye`: around it, where that is to be shorter meanwhile. On MariaDB one
+/// statement: whatever becomes of whoever sent it, the server does all of it. MySQL has no such; a thread that stays stopped is started by the next
+/// order to follow.
+pub fn reconnect(dialect: Dialect, goodbye: Option<(&str, &str)>) -> Vec<String> {
+    let (stop, start) = (stop_fetching(dialect), start_fetching(dialect));
+    match (dialect, goodbye) {
+        (Dialect::MariaDb, goodbye) => {
+            let put = |statement: &str| format!("{statement};");
+            let (before, after) =
+                goodbye.map_or_else(Default::default, |(before, after)| (put(before), put(after)));
+            vec![format!("BEGIN NOT ATOMIC {before} {stop}; {start}; {after} END")]
+        }
+        (_, None) => vec![stop.to_owned(), start.to_owned()],
+        (_, Some((before, after))) => [before, stop, start, after].map(ToOwned::to_owned).to_vec(),
+    }
+}
+
+/// A string literal, for an empty sql_mode. CHANGE MASTER takes no other form: no hexadecimal one, no variable.
+fn text(value: &str) -> String {
+    let mut literal = String::from("'");
+    for character in value.chars() {
+        match character {
+            '\'' => literal.push_str("''"),
+            '\\' => literal.push_str("\\\\"),
+            '\0' => literal.push_str("\\0"),
+            other => literal.push(other),
+        }
+    }
+    literal.push('\'');
+    literal
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MYSQL: [Dialect; 3] = [Dialect::MySql57, Dialect::MySql80, Dialect::MySql];
+
     #[test]
     fn only_a_position_is_waited_for() {
+        let wait = |dialect, position| wait_for(dialect, position, 1.5);
         assert_eq!(
-            wait_for("0-1-5,1-2-7", 1.5).as_deref(),
+            wait(Dialect::MariaDb, "0-1-5,1-2-7").as_deref(),
             Some("SELECT MASTER_GTID_WAIT('0-1-5,1-2-7', 1.500)")
         );
-        assert_eq!(wait_for("0-1-5'; DROP", 1.0), None);
+        assert_eq!(wait(Dialect::MariaDb, "0-1-5'; DROP"), None);
+        let set = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:a_tag:7";
+        assert_eq!(wait(Dialect::MariaDb, set), None);
+        for dialect in MYSQL {
+            let want =
+                format!("SELECT /*+ MAX_EXECUTION_TIME(1550) */ WAIT_FOR_EXECUTED_GTID_SET('{set}', 1.500)");
+            assert_eq!(wait(dialect, set), Some(want));
+            assert_eq!(wait(dialect, "x'; DROP"), None);
+        }
+        assert!(
+            wait_for(Dialect::MySql, set, 0.0).is_some_and(|wait| wait.ends_with(" 0.001)")),
+            "0 is for ever"
+        );
+    }
+
+    #[test]
+    fn a_literal_ends_where_its_value_ends() {
+        assert_eq!(text(r"it's \ 'it'"), r"'it''s \\ ''it'''");
+        assert_eq!(forget(Dialect::MariaDb, "east"), "RESET SLAVE 'east' ALL");
+        assert_eq!(forget(Dialect::MariaDb, ""), "RESET SLAVE ALL");
+        assert_eq!(forget(Dialect::MySql80, "e'"), "RESET SLAVE ALL FOR CHANNEL 'e'''");
+        assert_eq!(forget(Dialect::MySql, "east"), "RESET REPLICA ALL FOR CHANNEL 'east'");
+    }
+
+    #[test]
+    fn each_version_is_told_in_its_own_words() {
+        let change = |dialect| change_source(dialect, "db1", 3306, "repl", r"p'\");
+        assert_eq!(
+            change(Dialect::MariaDb),
+            r"CHANGE MASTER TO MASTER_HOST = 'db1', MASTER_PORT = 3306, MASTER_USER = 'repl', MASTER_PASSWORD = 'p''\\', MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1"
+        );
+        assert_eq!(
+            change(Dialect::MySql57),
+            r"CHANGE MASTER TO MASTER_HOST = 'db1', MASTER_PORT = 3306, MASTER_USER = 'repl', MASTER_PASSWORD = 'p''\\', MASTER_AUTO_POSITION = 1, MASTER_RETRY_COUNT = 86400, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1"
+        );
+        assert!(change(Dialect::MySql80).contains("GET_MASTER_PUBLIC_KEY = 1"));
+        assert_eq!(
+            change(Dialect::MySql),
+            r"CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'db1', SOURCE_PORT = 3306, SOURCE_USER = 'repl', SOURCE_PASSWORD = 'p''\\', SOURCE_AUTO_POSITION = 1, SOURCE_RETRY_COUNT = 86400, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_HEARTBEAT_PERIOD = 1"
+        );
+        // Nothing that 8.4 removed is said to it, and nothing new to what came before.
+        let said = |dialect| {
+            let mut said = vec![
+                channels(dialect).to_owned(),
+                stop_fetching(dialect).to_owned(),
+                start_fetching(dialect).to_owned(),
+                stop(dialect).to_owned(),
+                start(dialect).to_owned(),
+                forget(dialect, ""),
+                forget(dialect, "x"),
+                change(dialect),
+            ];
+            said.extend(reconnect(dialect, None));
+            said.join("\n")
+        };
+        let old = ["SLAVE", "MASTER"];
+        assert!(old.iter().all(|word| !said(Dialect::MySql).contains(word)), "{}", said(Dialect::MySql));
+        for dialect in [Dialect::MariaDb, Dialect::MySql57, Dialect::MySql80] {
+            let new = ["REPLICA ", "REPLICATION", "SOURCE"];
+            assert!(new.iter().all(|word| !said(dialect).contains(word)), "{}", said(dialect));
+        }
+    }
+
+    #[test]
+    fn to_become_writable_has_a_limit_in_time_in_each_family() {
+        assert_eq!(
+            writable_before(Dialect::MariaDb, 5.25),
+            "BEGIN NOT ATOMIC IF UNIX_TIMESTAMP(SYSDATE(6)) < 5.250000 THEN SET GLOBAL read_only = OFF; END IF; END"
+        );
+        for dialect in MYSQL {
+            assert_eq!(
+                writable_before(dialect, 5.25),
+                "SET GLOBAL read_only = IF(UNIX_TIMESTAMP(SYSDATE(6)) < 5.250000, 0, @@GLOBAL.read_only)"
+            );
+            assert_eq!(limit(dialect, 0.25), "SET SESSION lock_wait_timeout = 1");
+            assert_eq!(limit(dialect, 3.9), "SET SESSION lock_wait_timeout = 3");
+        }
+        assert_eq!(limit(Dialect::MariaDb, 0.25), "SET SESSION max_statement_time = 0.250");
     }
 }

@@ -8,9 +8,11 @@
 //! Invariant: nobody is made writable before all that answer were heard; and a server whose primary does not answer is not promoted at the
 //! first start, when nothing is known of that primary.
 
-use super::Replication;
+use protocol::gtid::History;
+
 use super::external::is_external;
-use super::sight::{answers, history, ours, own, ring, writes};
+use super::sight::{answers, applied, history, ours, own, ring, writes};
+use super::{Replication, words};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -56,14 +58,14 @@ impl Replication {
             return Heir::This(other);
         }
         if let Some(names) = ring(core, last) {
-            return Heir::Nobody(format!("the primary cannot be told: {}", in_ring(&names)));
+            return Heir::Nobody(format!("the primary cannot be told: {}", in_ring(core, last, &names)));
         }
         self.heir(core, root_of(core, last), false)
     }
 }
 
 /// The server that was the primary: one that follows another did not become it, or is not any more.
-fn root_of(core: &Core, last: NodeId) -> NodeId {
+pub(super) fn root_of(core: &Core, last: NodeId) -> NodeId {
     // Bounded, as servers may follow each other in a ring.
     ids(&core.nodes).fold(last, |root, _| source_of(core, root).unwrap_or(root))
 }
@@ -144,8 +146,9 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
         source.is_some_and(|channel| channel.source == core.node(root).address)
     };
     let has_all = |root: NodeId| {
-        let mine = own(core.node(root)).and_then(history).unwrap_or_default();
-        all.iter().all(|id| own(core.node(*id)).and_then(history).is_none_or(|theirs| mine.contains(&theirs)))
+        let Some(mine) = own(core.node(root)).map(applied) else { return false };
+        let has = |theirs: History| theirs.minus(&mine).is_ok_and(|lacks| lacks.is_empty());
+        all.iter().all(|id| own(core.node(*id)).and_then(history).is_none_or(has))
     };
     let roots: Vec<NodeId> = all.iter().copied().filter(alone).collect();
     let nobody_follows = roots.len() == all.len();
@@ -169,8 +172,8 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
 
 /// Why none of the servers, all of which answer and none of which is writable, can be the primary.
 fn rootless(core: &Core, all: &[NodeId]) -> String {
-    if let Some(names) = all.iter().find_map(|id| ring(core, *id)) {
-        return format!("the primary cannot be told: {}", in_ring(&names));
+    if let Some((id, names)) = all.iter().find_map(|id| Some((*id, ring(core, *id)?))) {
+        return format!("the primary cannot be told: {}", in_ring(core, id, &names));
     }
     let stranger = all.iter().find_map(|id| {
         let source = &own(core.node(*id))?.source()?.source;
@@ -186,8 +189,8 @@ fn rootless(core: &Core, all: &[NodeId]) -> String {
     })
 }
 
-fn in_ring(names: &str) -> String {
-    format!(
-        "{names}: a ring; on the one that is to be the primary run STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
-    )
+/// `id`: one of it.
+fn in_ring(core: &Core, id: NodeId, names: &str) -> String {
+    let alone = words::alone(own(core.node(id)).map(|status| status.dialect).unwrap_or_default());
+    format!("{names}: a ring; on the one that is to be the primary run {alone}; SET GLOBAL read_only = OFF")
 }

@@ -1,31 +1,39 @@
 //! What a server of a primary-replica setup says of itself, and how it is read from the rows that it gives. A value that is not said, or
 //! not understood, stays unsaid.
 
-use protocol::gtid::{Family, History, Position};
+use protocol::gtid::mysql::Uuid;
+use protocol::gtid::{Family, History, Origin, Position};
 
 use super::channel::Channel;
+use crate::flavor::Dialect;
 
 /// One answer to the status query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ReplicationStatus {
+    /// How it wants its statements said.
+    #[serde(skip)]
+    pub dialect: Dialect,
     /// server_id.
     pub server_id: u32,
-    /// read_only (any value but OFF/0).
+    /// server_uuid; MySQL's only.
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Option::is_none")]
+    pub server_uuid: Option<Uuid>,
+    /// read_only (any value but OFF/0); MySQL's super_read_only sets it, too.
     pub read_only: bool,
     /// log_bin.
     pub log_bin: bool,
-    /// log_slave_updates.
+    /// log_slave_updates, log_replica_updates.
     pub log_replica_updates: bool,
-    /// gtid_strict_mode.
+    /// gtid_strict_mode; MySQL has no other mode.
     pub gtid_strict_mode: bool,
     /// binlog_format: ROW, MIXED or STATEMENT; empty when it was not said.
     pub binlog_format: String,
     /// wsrep_on: it is a Galera node.
     pub galera: bool,
-    /// gtid_current_pos: all that it has written or applied; `None` when it could not be read.
+    /// gtid_current_pos, MySQL's gtid_executed: all that it has written or applied; `None` when it could not be read, or gtid_mode is not ON.
     #[serde(serialize_with = "as_text")]
     pub position: Option<Position>,
-    /// gtid_binlog_state: the same, server by server.
+    /// gtid_binlog_state: the same, server by server. MySQL's gtid_executed says that, too.
     #[serde(serialize_with = "as_text")]
     pub history: Option<History>,
     /// Its sources; a primary has none.
@@ -60,6 +68,11 @@ fn as_text<T: ToString, S: serde::Serializer>(value: &Option<T>, serializer: S) 
 }
 
 impl ReplicationStatus {
+    /// The server, as GTIDs name it.
+    pub fn origin(&self) -> Origin {
+        self.server_uuid.map_or(Origin::MariaDb(self.server_id), Origin::MySql)
+    }
+
     /// All that it has, applied or only received.
     pub fn has(&self) -> Option<Position> {
         let applied = self.position.clone()?;
@@ -79,11 +92,12 @@ impl ReplicationStatus {
 impl Channel {
     /// What it has received.
     pub fn received(&self) -> Option<Position> {
-        Position::parse(Family::MariaDb, &self.received).ok()
+        Position::parse(self.family, &self.received).ok()
     }
 }
 
-/// Reads the answers to [`super::sql::VARIABLES`] and [`super::sql::STATUS`]; each argument gives the value of a name.
+/// Reads the answers to [`super::sql::variables()`], [`super::sql::positions()`] and [`super::sql::status()`]; each argument gives the value of a
+/// name, the first one those of the first two.
 pub fn read<'a>(
     variables: impl Fn(&str) -> Option<&'a str>,
     status: impl Fn(&str) -> Option<&'a str>,
@@ -95,23 +109,38 @@ pub fn read<'a>(
         })
     };
     let number = |value: Option<&str>| value.and_then(|value| value.parse().ok()).unwrap_or(0);
+    // The newer name, where a server has both, or only that.
+    let setting = |new, old| variables(new).or_else(|| variables(old));
+    let counter = |new, old| status(new).or_else(|| status(old));
+    let dialect = variables("version").map_or(Dialect::MariaDb, Dialect::of);
+    let family = dialect.family();
+    let gtids = match family {
+        Family::MariaDb => [variables("gtid_current_pos"), variables("gtid_binlog_state")],
+        // Without the mode, not every transaction has a GTID.
+        Family::MySql => {
+            let is_on = variables("gtid_mode").is_some_and(|mode| mode.eq_ignore_ascii_case("ON"));
+            [variables("gtid_executed").filter(|_| is_on); 2]
+        }
+    };
     ReplicationStatus {
+        dialect,
         server_id: number(variables("server_id")),
+        server_uuid: variables("server_uuid").and_then(|uuid| uuid.parse().ok()),
         read_only: on(variables("read_only")),
         log_bin: on(variables("log_bin")),
-        log_replica_updates: on(variables("log_slave_updates")),
-        gtid_strict_mode: on(variables("gtid_strict_mode")),
+        log_replica_updates: on(setting("log_replica_updates", "log_slave_updates")),
+        gtid_strict_mode: family == Family::MySql || on(variables("gtid_strict_mode")),
         binlog_format: variables("binlog_format").unwrap_or_default().to_owned(),
         galera: on(variables("wsrep_on")),
-        position: variables("gtid_current_pos").and_then(|text| Position::parse(Family::MariaDb, text).ok()),
-        history: variables("gtid_binlog_state").and_then(|text| History::parse(Family::MariaDb, text).ok()),
+        position: gtids[0].and_then(|text| Position::parse(family, text).ok()),
+        history: gtids[1].and_then(|text| History::parse(family, text).ok()),
         channels,
         semi_sync: SemiSync {
-            primary_enabled: on(variables("rpl_semi_sync_master_enabled")),
-            primary_active: on(status("Rpl_semi_sync_master_status")),
-            replicas: number(status("Rpl_semi_sync_master_clients")),
-            replica_enabled: on(variables("rpl_semi_sync_slave_enabled")),
-            replica_active: on(status("Rpl_semi_sync_slave_status")),
+            primary_enabled: on(setting("rpl_semi_sync_source_enabled", "rpl_semi_sync_master_enabled")),
+            primary_active: on(counter("Rpl_semi_sync_source_status", "Rpl_semi_sync_master_status")),
+            replicas: number(counter("Rpl_semi_sync_source_clients", "Rpl_semi_sync_master_clients")),
+            replica_enabled: on(setting("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")),
+            replica_active: on(counter("Rpl_semi_sync_replica_status", "Rpl_semi_sync_slave_status")),
         },
         threads_connected: number(status("Threads_connected")),
     }

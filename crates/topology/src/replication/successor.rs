@@ -8,8 +8,7 @@
 //! What was received counts, since it is applied before a promotion. With semi-synchronous replication a server that cannot be asked, and may
 //! have acknowledged what no other has, holds everything up: an operator may drain it, or order a switchover by force.
 
-use protocol::gtid::Position;
-use protocol::gtid::mariadb::{Gtid, State};
+use protocol::gtid::{History, Order, Origin, Position};
 
 use super::channel::Channel;
 use super::external::is_external;
@@ -58,6 +57,8 @@ impl Replication {
     fn forbidden(&self, core: &Core, lost: NodeId, to: NodeId) -> Option<String> {
         let settings = &core.settings.replication;
         let recent = core.failed_over.is_some_and(|at| at.ago(core.now) < settings.failover_gap);
+        // It was that failover, of an earlier life of this process, which goes on.
+        let recent = recent && core.writer != Some(to);
         let why = if settings.dry_run {
             "dry_run is set, and nothing is done".to_owned()
         } else if settings.failover == FailoverPolicy::Manual {
@@ -96,11 +97,7 @@ impl Replication {
         }
         let best = ids(&core.nodes)
             .filter(|id| self.is_eligible(core, *id, lost))
-            .map(|id| {
-                let mut ahead = self.ahead_of(core, id);
-                ahead.retain(|other| *other != lost || !core.node(lost).pulse.has_broken_off());
-                (ahead, id)
-            })
+            .map(|id| (self.ahead_of(core, id, lost), id))
             .min_by_key(|(ahead, id)| {
                 let node = core.node(*id);
                 let well = node.verdict.serves == Serves::Well;
@@ -194,12 +191,18 @@ impl Replication {
         };
         match to {
             Some(to) if to == best => Ok(to),
-            Some(to) if self.is_eligible(core, to, lost) && self.ahead_of(core, to).is_empty() => Ok(to),
+            Some(to) if self.is_eligible(core, to, lost) && self.ahead_of(core, to, lost).is_empty() => {
+                Ok(to)
+            }
             Some(to) => Err(format!(
                 "{} is to take over, and not {}, which {}; only force takes it all the same",
                 core.name(best),
                 core.name(to),
-                if self.ahead_of(core, to).is_empty() { &*core.node(to).verdict.reason } else { "has less" }
+                if self.ahead_of(core, to, lost).is_empty() {
+                    &*core.node(to).verdict.reason
+                } else {
+                    "has less"
+                }
             )),
             None => Ok(best),
         }
@@ -282,7 +285,7 @@ impl Replication {
                 .is_none_or(|theirs| status.has().is_some_and(|has| has.contains(&theirs) == Ok(true)))
         };
         is_fit
-            && (id == lost || comes() || has_theirs())
+            && (id == lost || comes() || has_theirs() || core.node(lost).pulse.has_broken_off())
             && status.channels.iter().all(|channel| can_apply(status, channel))
             && !node.drained()
             && node.doubt.is_none()
@@ -291,9 +294,13 @@ impl Replication {
             && (id == lost || followed || was_told || has_all())
     }
 
-    /// Those that have something that `id` has not. Errant ones do not count.
-    pub(super) fn ahead_of(&self, core: &Core, id: NodeId) -> Vec<NodeId> {
-        let others = ids(&core.nodes).filter(|other| *other != id && self.server(*other).errant.is_none());
+    /// Those that have something that `id` has not. Errant ones do not count, nor does what `lost` has begun to write and broken off.
+    pub(super) fn ahead_of(&self, core: &Core, id: NodeId, lost: NodeId) -> Vec<NodeId> {
+        let counts = |other: &NodeId| {
+            let is_half = *other == lost && core.node(lost).pulse.has_broken_off();
+            *other != id && !is_half && self.server(*other).errant.is_none()
+        };
+        let others = ids(&core.nodes).filter(counts);
         others.filter(|other| self.is_ahead(core, *other, id)).collect()
     }
 
@@ -301,30 +308,30 @@ impl Replication {
         let word = |id: NodeId| own(core.node(id)).filter(|_| answers(core.node(id)));
         let (Some(mine), Some(theirs)) = (word(id), word(other)) else { return false };
         if let Some((primary, counts)) = self.measure(core) {
-            let lacks = all_of(theirs).minus(&all_of(mine));
-            return lacks.iter().any(|run| {
-                let last = Gtid { domain: run.domain, server: run.server, sequence: run.last };
-                run.server == primary || counts.contains_gtid(last)
-            });
+            let Ok(lacks) = all_of(theirs).minus(&all_of(mine)) else { return true };
+            return !lacks.of(primary).is_empty() || lacks.is_any_in(&counts);
         }
         let (Some(mine), Some(theirs)) = (mine.has(), theirs.has()) else { return false };
         !mine.contains(&theirs).unwrap_or(false)
     }
 
-    /// The primary's server_id, and what it has, or had by its last word: a transaction that is not its own, and that it has not, is errant. It
+    /// The primary, and what it has, or had by its last word: a transaction that is not its own, and that it has not, is errant. It
     /// was promoted, since it follows nobody, and so had all that was acknowledged before.
-    fn measure(&self, core: &Core) -> Option<(u32, State)> {
+    fn measure(&self, core: &Core) -> Option<(Origin, History)> {
         let here = core.writer.map(|id| core.node(id)).filter(|node| answers(node)).and_then(own);
         if let Some(status) = here.filter(|status| status.channels.is_empty()) {
-            return history(status).map(|history| (status.server_id, history));
+            return history(status).map(|history| (status.origin(), history));
         }
         let word = self.last_word.as_ref()?;
-        word.history.clone().map(|history| (word.server_id, history))
+        word.history.clone().map(|history| (word.origin, history))
     }
 
-    /// Both have a transaction of the same number that the other has not.
+    /// Each has a transaction that the other has not; of MariaDB's, under the same number.
     fn is_split(&self, core: &Core, one: NodeId, other: NodeId) -> bool {
-        has(core, one).zip(has(core, other)).is_some_and(|(one, other)| one.union(&other).is_err())
+        has(core, one).zip(has(core, other)).is_some_and(|(one, other)| match (&one, &other) {
+            (Position::MySql(one), Position::MySql(other)) => one.order(other) == Order::Diverged,
+            _ => one.union(&other).is_err(),
+        })
     }
 
     /// What is lost when `to` takes over from `lost`, to follow a sentence.

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::sight::{answers, own};
+use super::sight::channel_to;
 use super::{Action, Replication, retry_at};
 use crate::NodeId;
 use crate::core::Core;
@@ -94,15 +94,15 @@ impl Replication {
     fn vote(&mut self, core: &mut Core, id: NodeId, primary: NodeId, since: Now) -> Option<Vote> {
         let node = core.node(id);
         let name = node.name.clone();
-        let channel = own(node).filter(|_| answers(node))?.source()?;
-        if channel.source != core.node(primary).address {
-            return None;
-        }
+        let channel = channel_to(core, id, primary)?;
         let (connected, applies) = (channel.io_running, channel.sql_running);
         if self.is_ordered(core, id) {
             return Some(Vote::Waits);
         }
-        if channel.io_stopped {
+        let is_stopped = channel.io_stopped;
+        let may_be_asked = applies && !core.settings.replication.dry_run;
+        // It was stopped by an order of a former life of this program; or by somebody else, and would be started again anyway.
+        if is_stopped && !may_be_asked {
             return None;
         }
         let still = format!("{name} still receives from it");
@@ -123,16 +123,26 @@ impl Replication {
             core.ask_probe(id);
             return Some(Vote::Waits);
         }
-        if !connected {
+        if !connected && !is_stopped {
             return Some(Vote::Lost);
         }
-        if !applies || core.settings.replication.dry_run {
+        if !may_be_asked {
             let why = if applies { "dry_run is set" } else { "its SQL thread is stopped" };
             return Some(Vote::Receives(format!("{still} as far as it knows, and is not asked ({why})")));
         }
-        let within = core.settings.probe_interval * core.settings.misses_max;
-        self.order(core, Action::Reconnect { node: id, source: primary, term: core.term, within });
+        self.ask_to_connect(core, id, primary, core.settings.probe_interval * core.settings.misses_max);
         Some(Vote::Waits)
+    }
+
+    /// Has a replica connect to `primary` anew; it has lost it when it is not connected after that time.
+    pub(super) fn ask_to_connect(
+        &mut self,
+        core: &mut Core,
+        node: NodeId,
+        primary: NodeId,
+        within: Duration,
+    ) {
+        self.order(core, Action::Reconnect { node, source: primary, term: core.term, within });
     }
 
     pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {

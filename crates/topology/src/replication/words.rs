@@ -3,9 +3,13 @@
 //! Enters: what a server said, and who the primary is. Leaves: the first rule that speaks against it; or nothing. A server against which
 //! nothing speaks may be the primary, or become it.
 
+use protocol::gtid::Family;
+
 use super::channel::Channel;
+use super::sql;
 use super::status::ReplicationStatus;
 use crate::finding::{Finding, NodeState, Rules, Serves, refused};
+use crate::flavor::Dialect;
 
 /// What a rule looks at.
 pub(super) struct Sight<'a> {
@@ -82,7 +86,7 @@ const REPLICA: &[Rule] = &[
         state: NodeState::Refused,
         serves: Serves::No,
         matches: |s| s.ring.is_some(),
-        sentence: |s| ring(s.ring.as_deref().unwrap_or_default()),
+        sentence: |s| ring(s.ring.as_deref().unwrap_or_default(), s.status.dialect),
     },
     Rule {
         name: "other_source",
@@ -125,9 +129,7 @@ const REPLICA: &[Rule] = &[
         state: NodeState::Refused,
         serves: Serves::No,
         matches: |s| s.source().is_some_and(|channel| !channel.by_gtid) || s.status.position.is_none(),
-        sentence: |_| {
-            "does not follow by GTID: STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE there".into()
-        },
+        sentence: |s| not_by_gtid(s.status),
     },
     Rule {
         name: "no_binlog",
@@ -135,7 +137,11 @@ const REPLICA: &[Rule] = &[
         serves: Serves::No,
         matches: |s| !s.status.log_bin || !s.status.log_replica_updates,
         sentence: |s| {
-            let what = if s.status.log_bin { "log_slave_updates" } else { "log_bin" };
+            let updates = match s.status.dialect {
+                Dialect::MySql => "log_replica_updates",
+                Dialect::MariaDb | Dialect::MySql57 | Dialect::MySql80 => "log_slave_updates",
+            };
+            let what = if s.status.log_bin { updates } else { "log_bin" };
             format!("could feed no replica: {what} is off")
         },
     },
@@ -147,10 +153,26 @@ const REPLICA: &[Rule] = &[
         sentence: |s| {
             let error = s.source().map_or("", |channel| &channel.error);
             let why = if error.is_empty() { "its IO thread is not connected" } else { error };
-            format!("does not receive from {}: {why}", primary(s))
+            let what = if is_torn(error) { torn(primary(s)) } else { String::new() };
+            format!("does not receive from {}: {why}{what}", primary(s))
         },
     },
 ];
+
+/// It cannot read the primary's binlog on: there is half an event. (1743, and with it 1595, in the words of MariaDB 10.11.19.)
+fn is_torn(error: &str) -> bool {
+    ["could not queue event from master", "event checksum verification failed"]
+        .iter()
+        .any(|text| error.contains(text))
+}
+
+/// What to do about that, to end a sentence.
+fn torn(primary: &str) -> String {
+    format!(
+        "; if {primary}'s disk was full and a session that waited for space was killed, its binlog is broken there (MDEV-27803), and connecting anew \
+         does not help: make this server a copy of {primary} anew"
+    )
+}
 
 /// What somebody should put right, though the server may be chosen all the same.
 const ADVICE: &[Rule] = &[Rule {
@@ -178,10 +200,33 @@ pub(super) fn stranger(source: &str) -> String {
     )
 }
 
+/// Of a server that follows by file and position.
+fn not_by_gtid(status: &ReplicationStatus) -> String {
+    let dialect = status.dialect;
+    let by_gtid = match dialect {
+        Dialect::MariaDb => "CHANGE MASTER TO MASTER_USE_GTID = slave_pos",
+        Dialect::MySql57 | Dialect::MySql80 => "CHANGE MASTER TO MASTER_AUTO_POSITION = 1",
+        Dialect::MySql => "CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1",
+    };
+    if dialect.family() == Family::MySql && status.position.is_none() {
+        return "has no GTIDs: set gtid_mode = ON and enforce_gtid_consistency = ON on every server".into();
+    }
+    // On MariaDB too, where there is only one source.
+    let stop = if dialect == Dialect::MariaDb { "STOP SLAVE" } else { sql::stop(dialect) };
+    format!("does not follow by GTID: {stop}; {by_gtid}; {} there", sql::start(dialect))
+}
+
+/// What makes a server that follows another a primary by hand.
+pub(super) fn alone(dialect: Dialect) -> String {
+    let stop = if dialect == Dialect::MariaDb { "STOP SLAVE" } else { sql::stop(dialect) };
+    format!("{stop}; {}", sql::forget(dialect, ""))
+}
+
 /// Of a server among those that follow each other.
-pub(super) fn ring(names: &str) -> String {
+pub(super) fn ring(names: &str, dialect: Dialect) -> String {
+    let alone = alone(dialect);
     format!(
-        "follows in a ring: {names}; on the one that is to be the primary run STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = OFF"
+        "follows in a ring: {names}; on the one that is to be the primary run {alone}; SET GLOBAL read_only = OFF"
     )
 }
 
@@ -194,9 +239,10 @@ pub(super) fn two_primaries(names: &[&str]) -> String {
 }
 
 /// The primary that follows somebody.
-pub(super) fn primary_follows(source: &str) -> String {
+pub(super) fn primary_follows(source: &str, dialect: Dialect) -> String {
+    let alone = alone(dialect);
     format!(
-        "it is the primary, and follows {source}, so that what is written there comes to it: STOP SLAVE; RESET SLAVE ALL there"
+        "it is the primary, and follows {source}, so that what is written there comes to it: {alone} there"
     )
 }
 
@@ -303,7 +349,7 @@ pub fn admit(status: &ReplicationStatus, rules: Rules) -> Result<(), Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::gtid::{Family, Position};
+    use protocol::gtid::Position;
 
     const PRIMARY: (&str, &str) = ("db1", "db1:3306");
 
@@ -365,6 +411,12 @@ mod tests {
         assert_eq!(found(|status| status.log_bin = false, None), no("no_binlog"));
         assert_eq!(found(|status| status.log_replica_updates = false, None), no("no_binlog"));
         assert_eq!(channel(|channel| channel.io_running = false), Some(("not_fetching", Serves::Stays)));
+        let mut status = good();
+        status.channels[0].io_running = false;
+        status.channels[0].error = "Relay log write failure: could not queue event from master".into();
+        let torn = replica(&sight(&status, None)).unwrap();
+        assert_eq!(torn.problem, "not_fetching");
+        assert!(torn.sentence.ends_with("make this server a copy of db1 anew"), "{}", torn.sentence);
         let status = good();
         let found_in = |sight: &Sight| replica(sight).map(|finding| (finding.problem, finding.serves));
         assert_eq!(found_in(&Sight { follows_stranger: true, ..sight(&status, None) }), no("stranger"));

@@ -29,7 +29,7 @@ impl World {
     }
 
     /// No replica that could be asked for a while has something that the new primary has not, nor is about to get it from one that ended: it
-    /// could not follow. (An old primary that begins again meanwhile may still send to a replica what nobody else has.)
+    /// could not follow. (What an old primary that begins again meanwhile may send: see `simulation::come_back`.)
     fn demand_nobody_has_more(&self, node: usize) {
         let has: BTreeSet<u64> = self.servers[node].applied.iter().map(|it| it.uid).collect();
         for (number, server) in self.servers.iter().enumerate().filter(|(number, _)| *number != node) {

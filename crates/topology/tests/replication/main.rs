@@ -3,15 +3,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+use protocol::gtid::Family;
+
 mod demands;
 #[allow(dead_code)] // shared with another simulation
 #[path = "../../../proxy/tests/simulation/dice.rs"]
 mod dice;
+mod lanes;
+mod links;
 mod orders;
 mod price;
 mod script;
 mod server;
+mod shell;
 mod simulation;
+mod traffic;
 mod world;
 
 #[test]
@@ -25,8 +31,18 @@ fn whatever_goes_wrong() {
 }
 
 #[test]
+fn whatever_goes_wrong_on_mysql() {
+    simulation::run_all_of(Family::MySql, simulation::seeds(0..300), simulation::Faults::All);
+}
+
+#[test]
 fn a_sound_primary_is_never_given_up() {
     simulation::run_all(simulation::seeds(0..1_000), simulation::Faults::OfReplicas);
+}
+
+#[test]
+fn an_old_primary_gives_nobody_what_the_new_one_has_not() {
+    simulation::run_all(simulation::seeds(0..1_000), simulation::Faults::OfReturns);
 }
 
 #[test]

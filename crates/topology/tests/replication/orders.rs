@@ -22,7 +22,8 @@ impl World {
         let (Action::Demote { term, .. }
         | Action::Promote { term, .. }
         | Action::Follow { term, .. }
-        | Action::Reconnect { term, .. }) = &action;
+        | Action::Reconnect { term, .. }
+        | Action::Part { term, .. }) = &action;
         self.newest = self.newest.max(*term);
         if let Action::Demote { node, .. } = &action {
             self.demand_not_served(usize::from(node.0));
@@ -38,6 +39,7 @@ impl World {
             Action::Reconnect { node, source, .. } => {
                 format!("{} is to connect to {} anew", name(*node), name(*source))
             }
+            Action::Part { node, .. } => format!("{} is to fetch no more", name(*node)),
         };
         let job = Job {
             give_up: self.now + action.within(),
@@ -102,11 +104,12 @@ impl World {
             let reaches = self.reaches(Some(node), source);
             reaches && !(self.servers[source].up && self.servers[source].frozen)
         };
-        let is_left = server.fetching == Fetching::Yes && self.semi_sync;
+        let is_left = server.fetching == Fetching::Yes && self.semi_sync && !server.is_mysql;
         let is_heard = server.source.is_none_or(hears);
         let until = if is_left && !is_heard { self.now + GOODBYE } else { self.now };
         let server = &mut self.servers[node];
         server.fetching = Fetching::No;
+        server.on_the_way.clear();
         server.goodbye_until = until;
         until
     }
@@ -174,6 +177,11 @@ impl World {
             },
             Action::Reconnect { .. } => match stage {
                 0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
+                // Two statements.
+                0 if server.is_mysql => {
+                    self.leave_source(node);
+                }
+                1 if server.is_mysql => server.fetching = Fetching::Connecting,
                 0 => {
                     // One statement: whatever becomes of this order, the thread is started again.
                     let (life, until) = (server.life, self.leave_source(node));
@@ -187,6 +195,13 @@ impl World {
                 }
                 _ if server.fetching == Fetching::Yes => return Some(Ok(())),
                 _ => return None,
+            },
+            Action::Part { .. } => match stage {
+                0 if !server.applies => return Some(Err("its SQL thread is stopped".into())),
+                0 => {
+                    self.leave_source(node);
+                }
+                _ => return Some(Ok(())),
             },
         }
         job.stage += 1;
@@ -230,6 +245,8 @@ impl Job {
                 Came::Reconnected { node, term, receives: false }
             }
             (Action::Reconnect { node, term, .. }, Err(why)) => Came::ReconnectFailed { node, term, why },
+            (Action::Part { node, term, .. }, Ok(())) => Came::Parted { node, term },
+            (Action::Part { node, term, .. }, Err(why)) => Came::PartFailed { node, term, why },
         };
         Fact::Outcome(came.into())
     }

@@ -1,12 +1,15 @@
 //! The servers of a model: what each has, whom it follows, and what it says of itself; and how transactions get from one to the others.
 //!
 //! What MariaDB does is in `docs/lab-replication.md`: a primary that crashes may come back without its last transactions; the first START
-//! SLAVE after a start throws away what was received and not applied; CHANGE MASTER does, too.
+//! SLAVE after a start throws away what was received and not applied; CHANGE MASTER does, too. What MySQL does otherwise is from its manual: its
+//! numbers are each server's own, a source sends what the replica lacks, whatever that has besides, and no START throws anything away.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use protocol::gtid::mysql::Uuid;
 use protocol::gtid::{Family, History, Position};
+use topology::flavor::Dialect;
 use topology::heartbeat::Stall;
 use topology::replication::{Channel, ReplicationStatus, SemiSync};
 
@@ -35,6 +38,7 @@ pub enum Fetching {
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     pub id: u32,
+    pub is_mysql: bool,
     pub up: bool,
     pub frozen: bool,
     /// Grows with each start: links belong to one life.
@@ -50,6 +54,8 @@ pub struct Server {
     pub refuses: bool,
     /// It answers and does not commit, for this reason, and cannot be made read only meanwhile.
     pub stuck: Option<Stall>,
+    /// Its last transaction is counted, and written in part only: nobody gets it.
+    pub is_half_written: bool,
     pub error: String,
     /// It says goodbye to a source that does not answer, and carries out nothing else before it is done.
     pub goodbye_until: Duration,
@@ -76,7 +82,7 @@ impl Server {
     }
 
     pub fn start_threads(&mut self) {
-        if !self.began && self.fetching == Fetching::No && !self.applies {
+        if !self.is_mysql && !self.began && self.fetching == Fetching::No && !self.applies {
             self.received.clear();
         }
         self.began = true;
@@ -100,7 +106,9 @@ impl Server {
 
     /// A client commits.
     pub fn write(&mut self, uid: u64, at: Duration) {
-        let number = self.applied.last().map_or(0, |last| last.number) + 1;
+        let own = || self.newest.get(&self.id).copied().unwrap_or(0);
+        let number =
+            if self.is_mysql { own() } else { self.applied.last().map_or(0, |last| last.number) } + 1;
         self.has_written = true;
         self.add(Transaction { server: self.id, number, uid, at });
     }
@@ -135,6 +143,9 @@ impl Server {
 
     /// Its source sends at the most `count` transactions. `Err`: it stops for good.
     fn fetch(&mut self, source: &Self, count: usize) -> Result<(), String> {
+        if self.is_mysql {
+            return self.fetch_what_lacks(source, count);
+        }
         let after = match self.on_the_way.back().copied().or_else(|| self.last()) {
             None => 0,
             Some(last) => {
@@ -144,7 +155,23 @@ impl Server {
                 })? + 1
             }
         };
-        self.on_the_way.extend(source.applied[after..].iter().take(count));
+        let whole = source.applied.len() - usize::from(source.is_half_written);
+        self.on_the_way.extend(source.applied[..whole].iter().skip(after).take(count));
+        Ok(())
+    }
+
+    /// By auto position: all that it lacks, unless it has of the source what that has not.
+    fn fetch_what_lacks(&mut self, source: &Self, count: usize) -> Result<(), String> {
+        let name = |it: &Transaction| (it.server, it.number);
+        let has: BTreeSet<_> =
+            self.applied.iter().chain(&self.received).chain(&self.on_the_way).map(name).collect();
+        let theirs: BTreeSet<_> = source.applied.iter().map(name).collect();
+        if has.iter().any(|it| it.0 == source.id && !theirs.contains(it)) {
+            return Err(
+                "1236: the replica has more GTIDs than the source has, using the source's SERVER_UUID".into(),
+            );
+        }
+        self.on_the_way.extend(source.applied.iter().filter(|it| !has.contains(&name(it))).take(count));
         Ok(())
     }
 
@@ -170,6 +197,9 @@ impl Server {
     }
 
     pub fn position(&self) -> Position {
+        if self.is_mysql {
+            return Position::parse(Family::MySql, &set(&self.applied)).expect("a set");
+        }
         let text = self.applied.last().map_or(String::new(), gtid);
         Position::parse(Family::MariaDb, &text).expect("a position")
     }
@@ -183,20 +213,33 @@ impl Server {
             io_stopped: self.fetching == Fetching::No,
             sql_running: self.applies,
             by_gtid: true,
-            received: self.last().as_ref().map_or(String::new(), gtid),
+            family: self.position().family(),
+            received: if self.is_mysql {
+                set(&self.received)
+            } else {
+                self.last().as_ref().map_or(String::new(), gtid)
+            },
             delay_s: self.delay_s,
             error: self.error.clone(),
             lag_s: self.applies.then_some(0),
             ..Channel::default()
         });
+        let (dialect, server_uuid, history) = if self.is_mysql {
+            let history = History::parse(Family::MySql, &set(&self.applied));
+            (Dialect::MySql, Some(uuid(self.id)), history)
+        } else {
+            (Dialect::MariaDb, None, History::parse(Family::MariaDb, &history.join(",")))
+        };
         ReplicationStatus {
+            dialect,
+            server_uuid,
             server_id: self.id,
             read_only: self.read_only,
             log_bin: true,
             log_replica_updates: true,
             gtid_strict_mode: true,
             position: Some(self.position()),
-            history: History::parse(Family::MariaDb, &history.join(",")).ok(),
+            history: history.ok(),
             channels: channel.into_iter().collect(),
             semi_sync: SemiSync {
                 primary_enabled: self.waits,
@@ -208,6 +251,24 @@ impl Server {
             ..ReplicationStatus::default()
         }
     }
+}
+
+fn uuid(server: u32) -> Uuid {
+    let mut uuid = [0; 16];
+    uuid[12..].copy_from_slice(&server.to_be_bytes());
+    Uuid(uuid)
+}
+
+fn set<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> String {
+    let mut numbers: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
+    for transaction in transactions {
+        numbers.entry(transaction.server).or_default().insert(transaction.number);
+    }
+    let each = |(server, numbers): (&u32, &BTreeSet<u64>)| {
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        format!("{}:{}", uuid(*server), numbers.join(":"))
+    };
+    numbers.iter().map(each).collect::<Vec<_>>().join(",")
 }
 
 fn gtid(transaction: &Transaction) -> String {

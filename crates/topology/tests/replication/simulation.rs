@@ -9,12 +9,14 @@
 //!
 //! `UNDERSTUDY_SEEDS=FROM..TO` runs other seeds than those of every day; a failure names its seed and shows what was decided.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use protocol::gtid::Family;
 use topology::NodeId;
 use topology::brain::Restored;
 use topology::order::Order;
@@ -31,6 +33,8 @@ pub enum Faults {
     OfReplicas,
     /// Switchovers are ordered, and servers refuse what they are told, or are behind; nothing else.
     OfSwitchovers,
+    /// The primary is lost with transactions that no replica has, and returns with them at any moment; our own process may be killed in between.
+    OfReturns,
 }
 
 const FAULTS_TIME: Duration = Duration::from_secs(5);
@@ -48,6 +52,10 @@ pub fn seeds(of_every_day: Range<u64>) -> Range<u64> {
 }
 
 pub fn run_all(seeds: Range<u64>, faults: Faults) {
+    run_all_of(Family::MariaDb, seeds, faults);
+}
+
+pub fn run_all_of(family: Family, seeds: Range<u64>, faults: Faults) {
     let (first, faults_made) = (seeds.start, AtomicU64::new(0));
     let next = AtomicU64::new(first);
     std::thread::scope(|scope| {
@@ -58,26 +66,26 @@ pub fn run_all(seeds: Range<u64>, faults: Faults) {
                     if seed >= seeds.end {
                         return;
                     }
-                    faults_made.fetch_add(live_through(seed, faults).faults, Ordering::Relaxed);
+                    faults_made.fetch_add(live_through(family, seed, faults).faults, Ordering::Relaxed);
                 }
             });
         }
     });
-    println!("seeds {first}..{}, {faults:?}: {} faults", seeds.end, faults_made.into_inner());
+    println!("{family}, seeds {first}..{}, {faults:?}: {} faults", seeds.end, faults_made.into_inner());
 }
 
 /// One case; all that was decided.
 pub fn run(seed: u64, faults: Faults) -> String {
-    live_through(seed, faults).out
+    live_through(Family::MariaDb, seed, faults).out
 }
 
-fn live_through(seed: u64, faults: Faults) -> World {
-    // Neighbours among the seeds would have the same throws, one later.
-    let dice = Rc::new(Dice::new((seed ^ seed >> 7).wrapping_mul(0xD6E8_FEB8_6659_FD93)));
+fn live_through(family: Family, seed: u64, faults: Faults) -> World {
+    let dice = Rc::new(Dice::new(seed));
     let mut world = begin(&dice);
+    world.are_of(family);
     let end = catch_unwind(AssertUnwindSafe(|| live(&mut world, &dice, faults)));
     if let Err(panic) = end {
-        println!("seed {seed}, {faults:?}: UNDERSTUDY_SEEDS={seed}..{}", seed + 1);
+        println!("{family}, seed {seed}, {faults:?}: UNDERSTUDY_SEEDS={seed}..{}", seed + 1);
         resume_unwind(panic);
     }
     world
@@ -103,15 +111,17 @@ fn live(world: &mut World, dice: &Rc<Dice>, faults: Faults) {
     world.start_process();
     write_on(world);
     world.run(Duration::from_secs(1));
-    if faults == Faults::OfSwitchovers {
-        return switch_over(world, dice);
+    match faults {
+        Faults::OfSwitchovers => return switch_over(world, dice),
+        Faults::OfReturns => return come_back(world, dice),
+        Faults::All | Faults::OfReplicas => {}
     }
     let until = world.now + FAULTS_TIME;
     let mut orders = vec![];
     while world.now < until {
         match faults {
             Faults::All => anything(world, dice, &mut orders),
-            Faults::OfReplicas | Faults::OfSwitchovers => of_a_replica(world, dice),
+            Faults::OfReplicas | Faults::OfSwitchovers | Faults::OfReturns => of_a_replica(world, dice),
         }
         let pause = dice.between_ms(10, 1200);
         world.run(pause);
@@ -238,6 +248,103 @@ fn switch_over(world: &mut World, dice: &Rc<Dice>) {
         world.run(Duration::from_secs(2));
     }
     check(world, &[], Faults::OfSwitchovers);
+}
+
+/// No replica ever has what neither the primary has nor an old one is known to have alone.
+fn come_back(world: &mut World, dice: &Rc<Dice>) {
+    let primary = world.open().expect("a primary");
+    let replicas: Vec<usize> = (0..world.servers.len()).filter(|node| *node != primary).collect();
+    let cuts: Vec<_> = replicas.iter().map(|node| (Some(*node), primary)).collect();
+    world.cut_off.extend(cuts.clone());
+    for _ in 0..=dice.below(3) {
+        world.commit(primary, false);
+    }
+    let (kind, back) = (dice.below(3), dice.between_ms(1, 3000));
+    let is_resumed = dice.percent(40);
+    let back = if is_resumed { dice.between_ms(0, 60) } else { back };
+    let name = world.names[primary].clone();
+    match kind {
+        0 => {
+            world.note(&format!("-- {name} is killed"));
+            world.kill(primary);
+        }
+        1 => {
+            world.note(&format!("-- {name} is frozen"));
+            world.servers[primary].frozen = true;
+        }
+        _ => {
+            world.note(&format!("-- {name} vanishes"));
+            world.cut_off.push((None, primary));
+        }
+    }
+    if kind < 2 {
+        connect(world, &cuts);
+    }
+    let all: Vec<_> = cuts.iter().copied().chain([(None, primary)]).collect();
+    let returns = move |world: &mut World| match kind {
+        0 => start(world, primary, None),
+        1 => {
+            world.note("-- it goes on");
+            world.servers[primary].frozen = false;
+        }
+        _ => connect(world, &all),
+    };
+    if is_resumed {
+        let since = world.now;
+        end_when_decided(world, primary, since, move |world| world.later(back, returns));
+    } else {
+        world.later(back, returns);
+    }
+    world.run(MENDING_TIME);
+    check(world, &[], Faults::OfReturns);
+    let open = world.open().expect("a primary");
+    let has: BTreeSet<u64> = world.servers[open].applied.iter().map(|it| it.uid).collect();
+    for node in replicas.into_iter().filter(|node| world.servers[*node].delay_s == 0) {
+        let server = &world.servers[node];
+        let fed = server.applied.iter().chain(&server.received).find(|it| !has.contains(&it.uid));
+        assert!(
+            fed.is_none(),
+            "{} was given {fed:?}, which {} has not\n{}",
+            world.names[node],
+            world.names[open],
+            world.tail()
+        );
+    }
+}
+
+/// Our process is killed when its decision that another than `primary` is to write is on disk; when it goes on with that in its next life,
+/// `then` happens. That happens without it after three seconds.
+fn end_when_decided(
+    world: &mut World,
+    primary: usize,
+    since: Duration,
+    then: impl FnOnce(&mut World) + 'static,
+) {
+    if world.now.saturating_sub(since) > Duration::from_secs(3) {
+        then(world);
+        return;
+    }
+    if world.disk.writer.is_none_or(|writer| usize::from(writer.0) == primary) {
+        world.later(Duration::from_millis(1), move |world| end_when_decided(world, primary, since, then));
+        return;
+    }
+    world.note("-- our process is killed");
+    world.end_process();
+    let pause = world.delay(10, 300);
+    world.later(pause, move |world| {
+        world.note("-- our process begins");
+        world.start_process();
+        gone_on(world, since, then);
+    });
+}
+
+/// `then` happens when an order of the newest decision was given.
+fn gone_on(world: &mut World, since: Duration, then: impl FnOnce(&mut World) + 'static) {
+    if world.newest >= world.disk.term || world.now.saturating_sub(since) > Duration::from_secs(3) {
+        then(world);
+    } else {
+        world.later(Duration::from_millis(1), move |world| gone_on(world, since, then));
+    }
 }
 
 fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {

@@ -76,13 +76,13 @@ impl One {
     pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
         let now = core.now;
         run.barrier.expire(now);
-        let late = matches!(run.kind, Kind::Handover { budget, .. } if now >= budget.over());
+        let late = matches!(run.kind, Kind::Handover { budget, quiet, .. } if budget.is_over(now, quiet));
         if !late && self.writer_lost(core, group, &mut run) {
             self.phase = Phase::Moving(run);
             return false;
         }
         if let Kind::Handover { budget, quiet, .. } = run.kind {
-            if now >= budget.over() {
+            if budget.is_over(now, quiet) {
                 return self.undo(core, group, *run, "over_budget", None);
             }
             if let Some(from) = run.from.filter(|_| !quiet) {

@@ -23,7 +23,12 @@ impl One {
             self.inform(core, group, order, to, budget);
             return;
         }
+        self.give_up_by_order(core, group, to);
         if self.fail_over_by_order(core, group, &order, to, budget, force) {
+            if self.is_settled() {
+                // Nobody takes over.
+                self.take_back(core, group);
+            }
             return;
         }
         let Some(writer) = self.may_order(core, &order) else { return };
@@ -90,6 +95,16 @@ impl One {
             return true;
         }
         let Some(writer) = self.may_order(core, order) else { return true };
+        let pulse = &core.node(writer).pulse;
+        if pulse.is_stuck(core.now, core.settings.heartbeat.stuck_max) && group.leaves_without_waiting() {
+            let text = format!(
+                "{} {}: a drain would wait for its commits; order a switchover first, which does not",
+                core.name(writer),
+                pulse.sentence(core.now)
+            );
+            core.refuse(order.id, "busy", text);
+            return true;
+        }
         let Some(to) = self.pick(core, order, writer, None, "last_node") else { return true };
         let before = core.node(node).sessions_max;
         core.node_mut(node).limit(Some(0));

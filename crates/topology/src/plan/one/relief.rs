@@ -7,6 +7,7 @@ use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
 use crate::election::ids;
+use crate::fact::Now;
 use crate::finding::Serves;
 use crate::group::{Group, Relief};
 use crate::judgement::judge_all;
@@ -35,12 +36,7 @@ impl One {
             return false;
         }
         // Only what must not be used is replaced: whether somebody would take over is seen when it is.
-        let age = node.pulse.waits(core.now).map(|(age, _)| age).unwrap_or_default();
-        let (now, since) = (core.now, core.now.saturating_sub(age));
-        let node = core.node_mut(writer);
-        node.pulse.give_up(now);
-        node.lost_at = Some(since);
-        judge_all(core, group);
+        let since = part_from(core, group, writer);
         match group.relief(core, writer) {
             Relief::Clear => {
                 self.relief_after = core.now + group.relief_gap();
@@ -65,6 +61,17 @@ impl One {
 }
 
 impl One {
+    /// An operator has ordered the writer to be moved, and it does not commit: it is given up for that. What it has not told anybody could be
+    /// waited for in vain, as on a full disk a part of it is counted there and can come to no other.
+    pub(super) fn give_up_by_order(&mut self, core: &mut Core, group: &mut Group, to: Option<NodeId>) {
+        let stuck_max = core.settings.heartbeat.stuck_max;
+        let is_stuck = |id: &NodeId| core.node(*id).pulse.is_stuck(core.now, stuck_max);
+        let Some(writer) = core.writer.filter(is_stuck) else { return };
+        if self.is_settled() && to != Some(writer) && group.leaves_without_waiting() {
+            part_from(core, group, writer);
+        }
+    }
+
     /// Nobody can take over from a writer that was given up: it may go on, should it commit again.
     pub(super) fn take_back(&mut self, core: &mut Core, group: &mut Group) {
         if let Some(writer) = core.writer.filter(|id| core.node(*id).pulse.is_given_up()) {
@@ -72,6 +79,18 @@ impl One {
             self.relief_after = core.now + RELIEF_RETRY;
         }
     }
+}
+
+/// It is given up; since when it has not committed.
+fn part_from(core: &mut Core, group: &mut Group, writer: NodeId) -> Now {
+    let now = core.now;
+    let node = core.node_mut(writer);
+    let age = node.pulse.waits(now).map(|(age, _)| age).unwrap_or_default();
+    let since = now.saturating_sub(age);
+    node.pulse.give_up(now);
+    node.lost_at = Some(since);
+    judge_all(core, group);
+    since
 }
 
 /// It stays the writer.

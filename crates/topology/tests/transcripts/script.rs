@@ -1,93 +1,23 @@
-//! Runs the transcripts in `tests/transcripts/*.txt`: facts in, a line `----`, the exact decisions out.
-//!
-//! `UNDERSTUDY_BLESS=1 cargo test -p topology` rewrites what comes out; the change is then to be read as a diff.
-//!
-//! ```text
-//!   cluster writers=one evict=proven silent=hurry nodes=db1,db2,db3 [term=7 writer=db2 drained=db3] [events=off] [KEY=SECONDS ...]
-//!   auto persist barrier evict            these are answered at once, with success
-//!   0.100 all up                          every node: LinkUp and a Status
-//!   0.100 db1 status primary=no           what is changed stays changed for that node
-//!   0.100 group conf=4 members=db2,db3    the same for the members named
-//!   0.100 db1 ended closed | failed refused | missed | lost | refused 1047 | quiet | passed | barrier-failed WHY
-//!   0.100 db1 status asked=0.050 | slow asked=0.050       the question was sent then, else now
-//!   0.100 db1 lost alarm=1 | refused 1047 alarm=2 | full alarm=3      of the lane's present epoch, or epoch=N; full: error 1040
-//!   0.100 db1 beat committed | stuck | lock | own-table | failed | untold [asked=0.050]
-//!   0.100 db1 statement DIGEST TEXT | cut | tables log,old            cut: every link of the epoch before the present one is gone
-//!   0.100 persisted | persist-failed WHY | evicted | spared VIA | hurried | hurry-ended goes-on | evict-failed WHY | tick | account NAME | tables-changed
-//!   0.100 order switchover db2 budget=1.0 force
-//!   0.100 run 0.900 answering=db2,db3 missing=db1 refusing=...     ticks every 20 ms, answers every 200 ms, or every=SECONDS
-//! ```
+//! A script, line by line: what happens, as the head of this test says.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use topology::action::Action;
 use topology::brain::{Brain, Restored};
 use topology::catalogue::Catalogue;
-use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::fact::{ConnectFailure, Fact, Outcome};
 use topology::galera::HurryEnd;
 use topology::galera::{self, GaleraStatus, SilencePolicy};
 use topology::heartbeat::{Beat, Stall};
 use topology::order::{Order, OrderId};
-use topology::routes::{Cut, LaneState, Routes, ServerGreeting};
 use topology::settings::{EvictPolicy, NodeSettings, Settings, Writers};
 use topology::{NodeId, Term};
 
-#[test]
-fn transcripts() {
-    let bless = std::env::var_os("UNDERSTUDY_BLESS").is_some();
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let mut wrong = Vec::new();
-    for path in files.iter().filter(|path| path.extension().is_some_and(|ext| ext == "txt")) {
-        let text = std::fs::read_to_string(path).unwrap();
-        let (facts, expected) = text.split_once("----\n").unwrap_or((&text, ""));
-        let came = play(facts).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-        if bless {
-            std::fs::write(path, format!("{facts}----\n{came}")).unwrap();
-        } else if came != expected {
-            let line = came
-                .lines()
-                .zip(expected.lines())
-                .position(|(a, b)| a != b)
-                .unwrap_or(expected.lines().count());
-            let at = |text: &str| text.lines().nth(line).unwrap_or("(nothing)").to_owned();
-            wrong.push(format!(
-                "{}: line {} of the decisions\n  came     {}\n  expected {}",
-                path.display(),
-                line + 1,
-                at(&came),
-                at(expected)
-            ));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(!files.is_empty());
-}
+use crate::stage::Stage;
+use crate::words::{address, ended, failed, greeting, option, seconds};
 
-struct Stage {
-    brain: Brain,
-    names: Vec<String>,
-    now: Duration,
-    interval: Duration,
-    statuses: Vec<GaleraStatus>,
-    auto: Vec<String>,
-    persists: VecDeque<u64>,
-    evicts: VecDeque<NodeId>,
-    /// The number of the last hurry.
-    hurries: u64,
-    barriers: BTreeMap<NodeId, Term>,
-    asked: Vec<NodeId>,
-    routes: Option<std::sync::Arc<Routes>>,
-    orders: u64,
-    /// In a `run`: how often each question was asked beyond the first time.
-    folded: Option<BTreeMap<String, u32>>,
-    out: String,
-}
-
-fn play(script: &str) -> Result<String, String> {
+pub fn play(script: &str) -> Result<String, String> {
     let mut stage: Option<Stage> = None;
     for (number, line) in script.lines().enumerate() {
         let line = line.trim();
@@ -302,18 +232,6 @@ impl Stage {
         Ok(())
     }
 
-    fn up(&mut self, node: NodeId) {
-        self.tell(Fact::LinkUp { node, greeting: greeting() });
-        let status = self.status(node, self.now);
-        self.tell(status);
-    }
-
-    /// A question that was sent an interval ago is without an answer.
-    fn missed(&self, node: NodeId) -> Fact {
-        Fact::ProbeMissed { node, asked: self.now.saturating_sub(self.interval) }
-    }
-
-    /// Epoch and number of an alarm.
     /// `committed`, `untold`, `failed`, or what it waits for; the question was sent at `asked=`, else now.
     fn beat(&self, words: &[&str]) -> Result<Beat, String> {
         let asked = option(words, "asked=").map_or(Ok(self.now), seconds)?;
@@ -328,17 +246,13 @@ impl Stage {
         })
     }
 
+    /// Epoch and number of an alarm.
     fn alarm(&self, node: NodeId, words: &[&str]) -> Result<(u64, u64), String> {
         let present = self.routes.as_ref().and_then(|routes| routes.lane(node)).map_or(0, |lane| lane.epoch);
         let number = |key: &str, default: u64| {
             option(words, key).map_or(Ok(default), |text| text.parse().map_err(|_| format!("{key}?")))
         };
         Ok((number("epoch=", present)?, number("alarm=", 0)?))
-    }
-
-    fn status(&self, node: NodeId, asked: Duration) -> Fact {
-        let status = self.statuses[usize::from(node.0)].clone();
-        Fact::Status { node, status: status.into(), asked }
     }
 
     fn change(&mut self, name: &str, changes: &[&str]) -> Result<(), String> {
@@ -443,179 +357,4 @@ impl Stage {
         }
         Ok(())
     }
-
-    fn tell(&mut self, fact: Fact) {
-        let mut facts = VecDeque::from([fact]);
-        while let Some(fact) = facts.pop_front() {
-            for action in self.brain.on(self.now, fact) {
-                facts.extend(self.write(action));
-            }
-        }
-    }
-
-    /// Writes an action down; gives the fact that answers it, when that is `auto`.
-    fn write(&mut self, action: Action) -> Option<Fact> {
-        let name = |node: NodeId| self.names[usize::from(node.0)].clone();
-        let auto = |what: &str| self.auto.iter().any(|word| word == what);
-        let mut answer = None;
-        let line = match action {
-            Action::Confirm { node } => format!("confirm {}", name(node)),
-            Action::Probe { node } => {
-                self.asked.push(node);
-                format!("probe {}", name(node))
-            }
-            Action::Persist { number, term, writer, sessions_max, .. } => {
-                let limits: Vec<String> = sessions_max
-                    .iter()
-                    .zip(&self.names)
-                    .filter_map(|(limit, name)| limit.map(|limit| format!(" {name}<={limit}")))
-                    .collect();
-                let writer = writer.map_or("-".into(), name);
-                if auto("persist") {
-                    answer = Some(Fact::Outcome(Outcome::Persisted { number }));
-                } else {
-                    self.persists.push_back(number);
-                }
-                format!("persist term {term} writer {writer}{}", limits.concat())
-            }
-            Action::Galera(galera::Action::Evict { victim, gcomm_uuid, via, .. }) => {
-                let line = format!("evict {} ({gcomm_uuid}) via {}", name(victim), name(via));
-                if auto("evict") {
-                    answer = Some(Fact::Outcome(galera::Outcome::Evicted { victim, via }.into()));
-                } else {
-                    self.evicts.push_back(victim);
-                }
-                line
-            }
-            Action::Galera(galera::Action::Forget { node }) => {
-                format!("forget the evicted on {}", name(node))
-            }
-            Action::Galera(galera::Action::Hurry { number, silent, members, view }) => {
-                self.hurries = number;
-                let names = |nodes: Vec<NodeId>| nodes.into_iter().map(name).collect::<Vec<_>>().join(",");
-                format!("hurry {number}: {} silent in view {view}, tell {}", names(silent), names(members))
-            }
-            Action::Galera(galera::Action::Desync { node, on }) => {
-                format!("desync {} {}", name(node), if on { "on" } else { "off" })
-            }
-            Action::Galera(galera::Action::Ease { number }) => format!("ease {number}"),
-            Action::Galera(galera::Action::Pace { node, brisk }) => {
-                format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
-            }
-            Action::Replication(action) => format!("asked of a Galera cluster: {action:?}"),
-            Action::Barrier { node, term, lost, .. } => {
-                let lost = lost.map(|lost| format!(" without {}", name(lost))).unwrap_or_default();
-                let line = format!("barrier {} term {term}{lost}", name(node));
-                if auto("barrier") {
-                    answer = Some(Fact::Outcome(Outcome::BarrierPassed { node, term }));
-                } else {
-                    self.barriers.insert(node, term);
-                }
-                line
-            }
-            Action::PublishReads(_) | Action::Reached(_) => format!("for a port for reads: {action:?}"),
-            Action::ReadTables { node } => format!("read tables from {}", name(node)),
-            Action::ReadAccounts { node } => format!("read accounts from {}", name(node)),
-            Action::Publish(routes) => {
-                let lane = |state| match state {
-                    LaneState::Open => "open",
-                    LaneState::Draining => "draining",
-                    LaneState::Shut => "shut",
-                };
-                let lanes: Vec<String> = routes
-                    .lanes
-                    .iter()
-                    .map(|l| {
-                        let limit = l.sessions_max.map_or(String::new(), |limit| format!("<={limit}"));
-                        let looked =
-                            if l.looked > 0 { format!("(looked {})", l.looked) } else { String::new() };
-                        let refused =
-                            if l.refused > 0 { format!("(refused {})", l.refused) } else { String::new() };
-                        let cut = match l.cut {
-                            Cut::Nothing => "",
-                            Cut::Stalled => "(cut stalled)",
-                            Cut::All => "(cut all)",
-                        };
-                        format!("{}:{}/{}{limit}{looked}{refused}{cut}", l.name, lane(l.state), l.epoch)
-                    })
-                    .collect();
-                let names = routes.catalogue.iter().flat_map(|catalogue| &catalogue.untransactional);
-                let names: Vec<&str> = names.map(String::as_str).collect();
-                let names = if names.is_empty() {
-                    String::new()
-                } else {
-                    format!(" not rolled back: {}", names.join(","))
-                };
-                let line = format!("routes term {} {}{names}", routes.term, lanes.join(" "));
-                self.routes = Some(routes);
-                line
-            }
-            Action::Answer { id, reply } => match reply {
-                Ok(done) => format!("answer {} done: {}", id.0, done.sentence),
-                Err(refused) => format!("answer {} refused ({}): {}", id.0, refused.code, refused.sentence),
-            },
-            Action::Say(sentence) => format!("say {}: {}", sentence.level.word(), sentence.text),
-        };
-        if let Some(folded) = &mut self.folded
-            && (line.starts_with("probe ") || line.starts_with("confirm "))
-        {
-            let times = folded.entry(line.clone()).and_modify(|times| *times += 1).or_insert(0);
-            if *times > 0 {
-                return answer;
-            }
-        }
-        let _ = writeln!(self.out, "{:.3} {line}", self.now.as_secs_f64());
-        answer
-    }
-
-    fn node(&self, name: &str) -> Result<NodeId, String> {
-        // An unknown name is an unknown node: the brain must stand that, too.
-        let place = self.names.iter().position(|known| known == name);
-        place
-            .or((name == "nobody").then_some(99))
-            .map(|place| NodeId(place as u8))
-            .ok_or(format!("no node {name}"))
-    }
-}
-
-/// The value of the word that begins with `key`.
-fn option<'a>(words: &[&'a str], key: &str) -> Option<&'a str> {
-    words.iter().find_map(|word| word.strip_prefix(key))
-}
-
-fn address(name: &str) -> String {
-    format!("{name}:3306")
-}
-
-fn greeting() -> ServerGreeting {
-    ServerGreeting { version: "5.5.5-10.11.19-MariaDB".into(), capabilities: 1, charset: 45 }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    text.parse()
-        .ok()
-        .and_then(|time| Duration::try_from_secs_f64(time).ok())
-        .ok_or(format!("{text} is no time"))
-}
-
-fn ended(how: &str) -> Result<LinkEnd, String> {
-    Ok(match how.split_once(' ') {
-        Some(("goodbye", errno)) => LinkEnd::Goodbye { errno: errno.parse().map_err(|_| "errno?")? },
-        None if how == "closed" => LinkEnd::Closed,
-        None if how == "silent" => LinkEnd::Silent,
-        _ => return Err("how?".into()),
-    })
-}
-
-fn failed(how: &str) -> Result<ConnectFailure, String> {
-    Ok(match how.split_once(' ') {
-        Some(("rejected", errno)) => {
-            ConnectFailure::Rejected { errno: errno.parse().map_err(|_| "errno?")?, message: "no".into() }
-        }
-        None if how == "refused" => ConnectFailure::Refused,
-        None if how == "reset" => ConnectFailure::Reset,
-        None if how == "timeout" => ConnectFailure::TimedOut,
-        None if how == "unreachable" => ConnectFailure::Unreachable,
-        _ => return Err("how?".into()),
-    })
 }

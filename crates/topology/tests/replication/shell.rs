@@ -1,0 +1,65 @@
+//! What the brain asks for, and how the shells answer.
+
+use topology::action::Action;
+use topology::brain::Restored;
+use topology::fact::{Fact, Outcome};
+
+use crate::world::World;
+
+impl World {
+    pub fn act(&mut self, action: Action) {
+        let line = match action {
+            Action::Publish(routes) => match self.publish(routes) {
+                Some(line) => line,
+                None => return,
+            },
+            Action::Persist { number, term, writer, sessions_max, failed_over_ago } => {
+                self.persist(number, Restored { term, writer, sessions_max, failed_over_ago });
+                format!("persist term {term}")
+            }
+            Action::Replication(action) => self.begin_order(action),
+            Action::Probe { node } => return self.ask(usize::from(node.0)),
+            Action::Confirm { node } => return self.connect_anew(usize::from(node.0)),
+            Action::Say(sentence) => {
+                self.note_price(&sentence.text);
+                format!("say {}: {}", sentence.level.word(), sentence.text)
+            }
+            Action::Answer { id, reply } => {
+                let before = self.answered.insert(id.0, reply.is_ok());
+                assert_eq!(before, None, "an order was answered twice");
+                match reply {
+                    Ok(done) => format!("answer: {}", done.sentence),
+                    Err(refused) => format!("refused {}: {}", refused.code, refused.sentence),
+                }
+            }
+            Action::Barrier { .. } | Action::Galera(_) => panic!("asked of a Galera cluster: {action:?}"),
+            Action::PublishReads(_)
+            | Action::Reached(_)
+            | Action::ReadAccounts { .. }
+            | Action::ReadTables { .. } => return,
+        };
+        self.note(&line);
+    }
+
+    pub fn persist(&mut self, number: u64, what: Restored) {
+        let process = self.process;
+        let failed_over = what.failed_over_ago.map(|ago| self.now.saturating_sub(ago));
+        let delay = if self.chance(3) { self.delay(100, 400) } else { self.delay(0, 8) };
+        let fails = self.disk_fails;
+        self.later(delay, move |world| {
+            // A write that was on its way when the process ended may be there, or not.
+            let is_ours = process == world.process;
+            let lands = !fails && (is_ours || world.chance(50));
+            if lands && what.term >= world.disk.term {
+                world.disk = what;
+                world.failed_over = failed_over;
+            }
+            let why = "full".to_owned();
+            let came =
+                if lands { Outcome::Persisted { number } } else { Outcome::PersistFailed { number, why } };
+            if is_ours {
+                world.tell(Fact::Outcome(came));
+            }
+        });
+    }
+}

@@ -1,0 +1,61 @@
+//! What clients write, and how it gets to the replicas and is acknowledged.
+
+use crate::server::{Server, replicate};
+use crate::world::{Waiting, World};
+
+impl World {
+    pub fn replicate(&mut self) {
+        let cut_off = std::mem::take(&mut self.cut_off);
+        let reaches = |one: usize, other: usize| {
+            !cut_off.iter().any(|cut| *cut == (Some(one), other) || *cut == (Some(other), one))
+        };
+        let dice = self.dice.clone();
+        replicate(&mut self.servers, reaches, || match &dice {
+            Some(dice) if dice.percent(10) => dice.below(3) as usize,
+            _ => usize::MAX,
+        });
+        self.cut_off = cut_off;
+        self.acknowledge();
+    }
+
+    /// A commit returns when a replica has it, if its client is still there to hear it.
+    pub fn acknowledge(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for commit in waiting {
+            let primary = &self.servers[commit.server];
+            if !primary.up || primary.life != commit.life || self.epoch(commit.server) != commit.epoch {
+                continue;
+            }
+            let has = |server: &Server| {
+                let transactions = server.received.iter().chain(server.applied.iter().rev().take(200));
+                server.source == Some(commit.server)
+                    && transactions.into_iter().any(|it| it.uid == commit.uid)
+            };
+            if self.servers.iter().any(has) && self.speaks(commit.server) {
+                self.acknowledged.push(commit.uid);
+            } else {
+                self.waiting.push(commit);
+            }
+        }
+    }
+
+    /// A client's commit, sent to `node`; `told`: the client is there to hear of it.
+    pub fn commit(&mut self, node: usize, told: bool) -> bool {
+        if !self.speaks(node) || self.servers[node].read_only || self.servers[node].stuck.is_some() {
+            return false;
+        }
+        self.uid += 1;
+        let (uid, now, epoch) = (self.uid, self.now, self.epoch(node));
+        let server = &mut self.servers[node];
+        server.write(uid, now);
+        let life = server.life;
+        let made = server.applied.last().copied();
+        self.made.extend(made.map(|made| (uid, made)));
+        if told && server.waits {
+            self.waiting.push(Waiting { uid, server: node, life, epoch });
+        } else if told {
+            self.acknowledged.push(uid);
+        }
+        true
+    }
+}
