@@ -69,20 +69,43 @@ impl Link {
     /// the future is dropped before it ends, the rest of the answer may still be on its way: the link refuses further
     /// statements.
     pub async fn query(&mut self, sql: &str, deadline: Duration) -> Result<Rows, LinkError> {
+        let payload = self.query_payload(sql.as_bytes());
+        let mut collected = Collected::new(self.caps);
+        self.run(Command::QUERY, &payload, &mut collected, deadline).await?;
+        Ok(collected.rows)
+    }
+
+    /// Runs one text and counts the rows of its answer, which may be of any size and are thrown away as they come. The text is sent byte for
+    /// byte, in whatever character set it is. Otherwise as [`Link::query`].
+    pub async fn count_rows(&mut self, sql: &[u8], deadline: Duration) -> Result<u64, LinkError> {
+        let payload = self.query_payload(sql);
+        let mut counted = Counted { parts: Parts::new(self.caps), rows: 0 };
+        self.run(Command::QUERY, &payload, &mut counted, deadline).await?;
+        Ok(counted.rows)
+    }
+
+    fn query_payload(&self, sql: &[u8]) -> Vec<u8> {
         let mut payload = vec![Command::QUERY.0];
         if self.caps.has(Caps::QUERY_ATTRIBUTES) {
             payload.extend_from_slice(&[0, 1]); // no attributes, in one set
         }
-        payload.extend_from_slice(sql.as_bytes());
-        self.run(Command::QUERY, &payload, deadline).await
+        payload.extend_from_slice(sql);
+        payload
     }
 
     /// Asks for a sign of life, and no more: 0.05 ms on MariaDB 10.11. As with [`Link::query`].
     pub async fn ping(&mut self, deadline: Duration) -> Result<(), LinkError> {
-        self.run(Command::PING, &[Command::PING.0], deadline).await.map(|_| ())
+        let mut collected = Collected::new(self.caps);
+        self.run(Command::PING, &[Command::PING.0], &mut collected, deadline).await
     }
 
-    async fn run(&mut self, command: Command, payload: &[u8], deadline: Duration) -> Result<Rows, LinkError> {
+    async fn run(
+        &mut self,
+        command: Command,
+        payload: &[u8],
+        taker: &mut impl Take,
+        deadline: Duration,
+    ) -> Result<(), LinkError> {
         if self.is_busy {
             return Err(LinkError::Protocol(
                 "an earlier statement on this connection was given up before its answer had ended".into(),
@@ -93,33 +116,39 @@ impl Link {
             return Err(LinkError::Closed);
         }
         self.is_busy = true;
-        let answer = timeout(deadline, self.ask(command, payload, deadline)).await;
+        let answer = timeout(deadline, self.ask(command, payload, taker, deadline)).await;
         let answer = answer.unwrap_or(Err(LinkError::TimedOut { after: deadline }));
-        if matches!(answer, Ok(_) | Err(LinkError::Rejected { .. })) {
+        if matches!(answer, Ok(()) | Err(LinkError::Rejected { .. })) {
             self.is_busy = false;
             self.buffer.rest();
         }
         answer
     }
 
-    async fn ask(&mut self, command: Command, payload: &[u8], deadline: Duration) -> Result<Rows, LinkError> {
+    async fn ask(
+        &mut self,
+        command: Command,
+        payload: &[u8],
+        taker: &mut impl Take,
+        deadline: Duration,
+    ) -> Result<(), LinkError> {
         send(&mut self.stream, 0, payload, deadline).await?;
 
         let mut answer = Answer::new(command, self.caps);
-        let mut collected = Collected::new(self.caps);
         loop {
             let (_, payload) = packet(&mut self.buffer, &mut self.stream, deadline).await?;
             // A joined payload longer than one packet counts as one of the greatest length that is not continued.
             let len = payload.len().min(protocol::packet::PAYLOAD_MAX - 1);
             let step = answer.step(len, &payload)?;
             match step {
-                Step::More => collected.take(&payload)?,
-                Step::Part { .. } => collected.end_of_part(&payload)?,
+                Step::More => taker.take(&payload)?,
+                Step::Part { .. } => taker.end_of_part(&payload).map(|_| ())?,
                 Step::End(End::Err { .. }) => return Err(LinkError::of_err_packet(&payload)),
                 Step::End(_) => {
-                    collected.end_of_part(&payload)?;
-                    self.status = collected.rows.status;
-                    return Ok(collected.rows);
+                    if let Some(status) = taker.end_of_part(&payload)? {
+                        self.status = status;
+                    }
+                    return Ok(());
                 }
                 Step::LocalInfile | Step::Auth => {
                     return Err(LinkError::Protocol(
@@ -131,14 +160,26 @@ impl Link {
     }
 }
 
-/// Sorts an answer's packets into names and values; where the answer ends is [`Answer`]'s to say.
-struct Collected {
+/// Whoever is given an answer's packets; where the answer ends is [`Answer`]'s to say.
+trait Take {
+    /// A packet that does not end anything.
+    fn take(&mut self, payload: &[u8]) -> Result<(), LinkError>;
+    /// The packet that ends one result; gives the server's status flags where the packet has them.
+    fn end_of_part(&mut self, payload: &[u8]) -> Result<Option<u16>, LinkError>;
+}
+
+/// What a packet within an answer is.
+enum Part {
+    /// How many columns there are, a progress report, or the end of the columns.
+    Other,
+    Column,
+    Row,
+}
+
+/// Tells an answer's packets apart.
+struct Parts {
     caps: Caps,
-    rows: Rows,
     phase: Phase,
-    /// Whether the result at hand is one after the first that had columns.
-    is_done: bool,
-    bytes: usize,
 }
 
 enum Phase {
@@ -148,46 +189,98 @@ enum Phase {
     Rows,
 }
 
-impl Collected {
-    fn new(caps: Caps) -> Collected {
-        Collected { caps, rows: Rows::default(), phase: Phase::Head, is_done: false, bytes: 0 }
+impl Parts {
+    fn new(caps: Caps) -> Parts {
+        Parts { caps, phase: Phase::Head }
     }
 
-    fn take(&mut self, payload: &[u8]) -> Result<(), LinkError> {
-        self.bytes += payload.len();
-        if self.bytes > ANSWER_MAX {
-            return Err(LinkError::Protocol(format!("an answer of more than {ANSWER_MAX} bytes")));
-        }
+    fn next(&mut self, payload: &[u8]) -> Result<Part, LinkError> {
         let behind_columns =
             |caps: Caps| if caps.has(Caps::DEPRECATE_EOF) { Phase::Rows } else { Phase::ColumnsEof };
         match self.phase {
-            _ if payload.first() == Some(&ERR) => {} // a progress report
+            _ if payload.first() == Some(&ERR) => Ok(Part::Other), // a progress report
             Phase::Head => {
                 let mut fields = Fields::new(payload);
                 let left = fields.lenenc_int()?;
                 let are_left_out = !fields.is_empty() && fields.u8()? == 0;
                 self.phase = if are_left_out { behind_columns(self.caps) } else { Phase::Columns { left } };
+                Ok(Part::Other)
             }
             Phase::Columns { left } => {
-                if !self.is_done {
-                    self.rows.columns.push(column_name(payload)?);
-                }
                 self.phase =
                     if left > 1 { Phase::Columns { left: left - 1 } } else { behind_columns(self.caps) };
+                Ok(Part::Column)
             }
-            Phase::ColumnsEof => self.phase = Phase::Rows,
-            Phase::Rows if self.is_done => {}
-            Phase::Rows => {
-                if self.rows.rows.len() >= ROWS_MAX {
-                    return Err(LinkError::Protocol(format!("an answer of more than {ROWS_MAX} rows")));
-                }
-                self.rows.rows.push(values(payload)?);
+            Phase::ColumnsEof => {
+                self.phase = Phase::Rows;
+                Ok(Part::Other)
             }
+            Phase::Rows => Ok(Part::Row),
+        }
+    }
+}
+
+/// Counts rows.
+struct Counted {
+    parts: Parts,
+    rows: u64,
+}
+
+impl Take for Counted {
+    fn take(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+        self.rows += u64::from(matches!(self.parts.next(payload)?, Part::Row));
+        Ok(())
+    }
+
+    fn end_of_part(&mut self, payload: &[u8]) -> Result<Option<u16>, LinkError> {
+        self.parts.phase = Phase::Head;
+        match payload.first() {
+            Some(&EOF) if payload.len() <= 5 => {
+                let mut fields = Fields::new(payload);
+                fields.u8()?;
+                fields.u16()?;
+                Ok(Some(fields.u16()?))
+            }
+            Some(_) => Ok(Some(OkPacket::parse(payload, self.parts.caps)?.status)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Sorts an answer's packets into names and values.
+struct Collected {
+    rows: Rows,
+    parts: Parts,
+    /// Whether the result at hand is one after the first that had columns.
+    is_done: bool,
+    bytes: usize,
+}
+
+impl Collected {
+    fn new(caps: Caps) -> Collected {
+        Collected { rows: Rows::default(), parts: Parts::new(caps), is_done: false, bytes: 0 }
+    }
+}
+
+impl Take for Collected {
+    fn take(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+        self.bytes += payload.len();
+        if self.bytes > ANSWER_MAX {
+            return Err(LinkError::Protocol(format!("an answer of more than {ANSWER_MAX} bytes")));
+        }
+        match self.parts.next(payload)? {
+            Part::Other => {}
+            _ if self.is_done => {}
+            Part::Column => self.rows.columns.push(column_name(payload)?),
+            Part::Row if self.rows.rows.len() >= ROWS_MAX => {
+                return Err(LinkError::Protocol(format!("an answer of more than {ROWS_MAX} rows")));
+            }
+            Part::Row => self.rows.rows.push(values(payload)?),
         }
         Ok(())
     }
 
-    fn end_of_part(&mut self, payload: &[u8]) -> Result<(), LinkError> {
+    fn end_of_part(&mut self, payload: &[u8]) -> Result<Option<u16>, LinkError> {
         match payload.first() {
             Some(&EOF) if payload.len() <= 5 => {
                 let mut fields = Fields::new(payload);
@@ -196,7 +289,7 @@ impl Collected {
                 self.rows.status = fields.u16()?;
             }
             Some(&header) => {
-                let ok = OkPacket::parse(payload, self.caps)?;
+                let ok = OkPacket::parse(payload, self.parts.caps)?;
                 self.rows.status = ok.status;
                 self.rows.warnings = ok.warnings;
                 if header == OK {
@@ -207,8 +300,8 @@ impl Collected {
             None => {}
         }
         self.is_done |= !self.rows.columns.is_empty();
-        self.phase = Phase::Head;
-        Ok(())
+        self.parts.phase = Phase::Head;
+        Ok(Some(self.rows.status))
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Text in, facts out; texts are bounded ([`TEXT_BYTES_MAX`]) and every value that is printed is read back as itself.
 
+mod history;
 pub mod mariadb;
 pub mod mysql;
 mod scan;
@@ -19,12 +20,14 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use self::history::{Errant, History, Origin};
 pub use self::scan::{ParseError, TEXT_BYTES_MAX};
 
 /// Whose GTIDs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Family {
     /// `domain-server-sequence`.
+    #[default]
     MariaDb,
     /// `uuid:numbers`.
     MySql,
@@ -232,95 +235,6 @@ impl fmt::Display for Position {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MariaDb(position) => position.fmt(formatter),
-            Self::MySql(set) => set.fmt(formatter),
-        }
-    }
-}
-
-/// What a server holds.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum History {
-    /// The newest transaction of each server in each domain.
-    MariaDb(mariadb::State),
-    /// All that it executed.
-    MySql(mysql::Set),
-}
-
-impl History {
-    /// Reads `gtid_binlog_state` or `gtid_executed`.
-    ///
-    /// # Errors
-    /// What is wrong, and at which byte.
-    pub fn parse(family: Family, text: &str) -> Result<Self, ParseError> {
-        Ok(match family {
-            Family::MariaDb => Self::MariaDb(text.parse()?),
-            Family::MySql => Self::MySql(text.parse()?),
-        })
-    }
-
-    /// Whose it is.
-    pub fn family(&self) -> Family {
-        match self {
-            Self::MariaDb(_) => Family::MariaDb,
-            Self::MySql(_) => Family::MySql,
-        }
-    }
-
-    /// The transactions that this has and the other has not: the errant ones, when the other is the primary's.
-    ///
-    /// # Errors
-    /// When they are of two families.
-    pub fn minus(&self, other: &Self) -> Result<Errant, Incomparable> {
-        match (self, other) {
-            (Self::MariaDb(one), Self::MariaDb(other)) => Ok(Errant::MariaDb(one.minus(other))),
-            (Self::MySql(one), Self::MySql(other)) => Ok(Errant::MySql(one.minus(other))),
-            _ => Err(Incomparable::Families(self.family(), other.family())),
-        }
-    }
-}
-
-impl fmt::Display for History {
-    /// The server's own form.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MariaDb(state) => state.fmt(formatter),
-            Self::MySql(set) => set.fmt(formatter),
-        }
-    }
-}
-
-/// Transactions that one history has and another has not.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Errant {
-    /// Runs of numbers, each of one server: the last of a run exists, those before it may.
-    MariaDb(mariadb::Runs),
-    /// Exactly these.
-    MySql(mysql::Set),
-}
-
-impl Errant {
-    /// None.
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::MariaDb(runs) => runs.is_empty(),
-            Self::MySql(set) => set.is_empty(),
-        }
-    }
-
-    /// So many transactions: exactly for MySQL, at most for MariaDB.
-    pub fn count_max(&self) -> u128 {
-        match self {
-            Self::MariaDb(runs) => runs.numbers(),
-            Self::MySql(set) => set.count(),
-        }
-    }
-}
-
-impl fmt::Display for Errant {
-    /// `0-1-101..105,0-3-7` or MySQL's form.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MariaDb(runs) => runs.fmt(formatter),
             Self::MySql(set) => set.fmt(formatter),
         }
     }

@@ -264,6 +264,16 @@ impl Attachment {
         Ok(())
     }
 
+    /// A statement runs on another link, which a KILL is to find; `None`: it does no more.
+    pub fn settle_aside(&self, aside: Option<&Backend>) {
+        let place = aside.map(|backend| Place {
+            lane: backend.lane().clone(),
+            thread_id: backend.thread_id(),
+            kills: self.kills.clone(),
+        });
+        self.shared.registry.settle_aside(self.card.id, place);
+    }
+
     /// What the exchange is told of a link that could not be made.
     pub fn no_link(error: AttachError) -> NoLink {
         match error {

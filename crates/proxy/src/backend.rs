@@ -20,6 +20,8 @@ use session::standing::Standing;
 use session::wanted::{Prepared, Wanted};
 use tokio::io::AsyncWriteExt;
 use topology::fact::ConnectFailure;
+use topology::flavor::Dialect;
+use topology::replication::sql;
 
 use crate::identity::Identity;
 use crate::lane::{Lane, Registration};
@@ -516,7 +518,8 @@ fn status_of(end: End) -> Result<u16, ConnectFailure> {
 
 /// Waits until the node has applied all up to a GTID position.
 async fn wait_for_position(link: &mut Link, position: &str, within: Duration) -> Result<(), AttachError> {
-    let question = format!("SELECT MASTER_GTID_WAIT('{position}', {:.3})", within.as_secs_f64());
+    let dialect = Dialect::of(&link.greeting.version);
+    let question = sql::wait_for(dialect, position, within.as_secs_f64()).ok_or(AttachError::Behind)?;
     let rows = link.query(&question, within + POSITION_GRACE).await.map_err(of_causal_read)?;
     if rows.text(0, 0) == Some("0") { Ok(()) } else { Err(AttachError::Behind) }
 }

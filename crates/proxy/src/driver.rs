@@ -11,6 +11,8 @@
 //!                                      └─ Finish ─► the client has its answer ───────────────────────────────────────┘
 //! ```
 
+mod side;
+
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -28,7 +30,9 @@ use session::exchange::{
     Ask, Delivered, Event, Exchange, Failure, Finish, KILLED, LetGo, Look, Loss, NoLease, NodeError, Op,
 };
 use session::session::Session;
+use session::split::Need;
 use tokio::net::TcpStream;
+use topology::NodeId;
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
@@ -39,11 +43,12 @@ use crate::frontend::{AtHand, Client, Done};
 use crate::identity::Identity;
 use crate::kill::{self, Target};
 use crate::lane::Lane;
-use crate::reads::READ_ONLY;
+use crate::reads::{self, READ_ONLY};
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
 use crate::voice::{self, Voice};
+use side::{Elsewhere, Side};
 
 /// In a COM_SET_OPTION.
 const MULTI_STATEMENTS_ON: u8 = 0;
@@ -53,8 +58,6 @@ const CHARSETS: [&str; 4] =
 /// What a login asks for and COM_RESET_CONNECTION or COM_CHANGE_USER takes back (IGNORE_SPACE in sql_mode, interactive_timeout for
 /// wait_timeout): a login to another node must not ask for it again.
 const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
-/// The variable by its old and its new name.
-const READ_ONLY_NAMES: [&str; 2] = ["tx_read_only", "transaction_read_only"];
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
@@ -82,7 +85,11 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     card.set_user(&who.user);
     let _listed = shared.list(card.clone());
     let mut driver = Driver {
-        session: Session::new(who.schema.clone()),
+        session: new_session(&shared, &who),
+        side: None,
+        need: Need::default(),
+        side_not_before: None,
+        side_avoids: vec![],
         seq: who.seq,
         at: Attachment::new(shared.clone(), card.clone()),
         card,
@@ -100,14 +107,18 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     driver.note_pins(false);
 }
 
+fn new_session(shared: &Shared, who: &Identity) -> Session {
+    let mut session = Session::new(who.schema.clone());
+    if shared.replicas.is_some() {
+        session.wanted.keep_gtid();
+    }
+    session
+}
+
 /// Go on with this client, or not.
 type Flow = ControlFlow<()>;
 const GO_ON: Flow = ControlFlow::Continue(());
 const END: Flow = ControlFlow::Break(());
-
-fn is_off(value: &[u8]) -> bool {
-    value == b"0" || value.eq_ignore_ascii_case(b"OFF")
-}
 
 /// A client that cannot be spoken to is gone.
 #[allow(clippy::needless_pass_by_value)] // it is the end of what is said
@@ -120,6 +131,8 @@ enum Woke {
     Command(AtHand),
     ClientGone,
     NodeEnded,
+    /// The link to a replica is of no more use.
+    SideEnded,
     Save,
     Stopped,
 }
@@ -131,6 +144,14 @@ struct Driver {
     who: Identity,
     session: Session,
     at: Attachment,
+    /// The link to a replica, where reads are split off.
+    side: Option<Box<Side>>,
+    /// Up to where a replica must be for this session.
+    need: Need,
+    /// The session could not be set up on a replica, and does not try before.
+    side_not_before: Option<Instant>,
+    /// Replicas that it leaves alone until then.
+    side_avoids: Vec<(NodeId, Instant)>,
     card: Arc<Card>,
     /// What ties the session to its node, as it was told last.
     pins: Pins,
@@ -167,6 +188,7 @@ impl Driver {
                     Stirred::NodeEnded => Woke::NodeEnded,
                     Stirred::Save => Woke::Save,
                 },
+                () = side_ends(self.side.as_deref_mut()), if self.side.is_some() => Woke::SideEnded,
                 _ = &mut stopped, if !in_transaction => Woke::Stopped,
             };
             let command = match woke {
@@ -178,6 +200,10 @@ impl Driver {
                 }
                 Woke::NodeEnded => {
                     self.lost_idle();
+                    continue;
+                }
+                Woke::SideEnded => {
+                    self.side = None;
                     continue;
                 }
                 Woke::Save => {
@@ -226,9 +252,15 @@ impl Driver {
     }
 
     async fn attach(&mut self) -> Result<(), AttachError> {
+        // It was set up for what the session had inherited from another link; and its node may be the very one that becomes the session's own.
+        self.side = None;
         let past = Past { has_run: self.has_run, has_history: self.has_history, has_spoken: self.has_spoken };
         let attached = self.at.attach(&self.who, self.client.caps, &mut self.session, past).await;
         self.has_history |= attached.is_ok();
+        if self.shared.replicas.is_some() {
+            self.need = Need::Unknown;
+            self.session.wanted.take_last_gtid(); // of another primary
+        }
         attached
     }
 
@@ -284,6 +316,17 @@ impl Driver {
             return self.fail(voice::SUSPECT, &refused, 1, command).await;
         }
         let mut exchange = Exchange::new(flight, self.shared.limits());
+        if self.shared.replicas.is_some() {
+            match Box::pin(self.elsewhere(exchange.flight(), command)).await {
+                Elsewhere::Done(flow) => {
+                    self.rest();
+                    return flow;
+                }
+                Elsewhere::Primary { lost: true } => exchange.was_lost_elsewhere(),
+                Elsewhere::Primary { lost: false } => {}
+            }
+        }
+        let made = self.makes_names(exchange.flight(), command);
         let mut waiting = Waiting::default();
         let mut event = Event::Begin { leased: self.at.is_leased() };
         let finish = loop {
@@ -299,6 +342,10 @@ impl Driver {
                 op => self.perform(op, &mut exchange, &mut command, &mut waiting).await,
             };
         };
+        if self.shared.replicas.is_some() {
+            self.has_run_on_primary(exchange.flight());
+            self.has_made(&made, &finish);
+        }
         let flow = self.finish(finish, exchange.flight(), command).await;
         drop(waiting);
         if self.shared.reads.is_some() {
@@ -311,8 +358,7 @@ impl Driver {
     /// Stored code has made the session writable: that is taken back before its next statement.
     async fn stay_read_only(&mut self) {
         let wanted = &mut self.session.wanted;
-        let lifted = READ_ONLY_NAMES.into_iter().find(|name| wanted.changed(name).is_some_and(is_off));
-        let (Some(name), Some(backend)) = (lifted, self.at.backend.as_mut()) else { return };
+        let (Some(name), Some(backend)) = (reads::lifted(wanted), self.at.backend.as_mut()) else { return };
         match backend.query(READ_ONLY, self.shared.settings.connect_timeout).await {
             Ok(Some(_)) => wanted.learned_variable(name, b"ON", &mut backend.standing),
             _ => self.lost_idle(),
@@ -500,6 +546,7 @@ impl Driver {
             flight,
             card: &self.card,
             retained,
+            keeps_errors: false,
         };
         let relayed = relay.run().await;
         let retained = relay.retained;
@@ -690,7 +737,7 @@ impl Driver {
         let (reads, backend) = (self.shared.reads.as_ref()?, self.at.backend.as_ref()?);
         let has_text = matches!(flight.command, Command::QUERY | Command::STMT_PREPARE);
         if has_text && !command.whole {
-            return Some(reads.refuses_unread());
+            return Some(reads::refused_unread());
         }
         let at_hand = command.len.min(self.client.buffer.len());
         let payload = self.client.buffer.bytes().get(HEADER_LEN..at_hand)?;
@@ -767,6 +814,7 @@ impl Driver {
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
+        self.reset_side();
         let status = self.reset_link().await;
         if status.is_none() {
             if self.at.was_killed() {
@@ -819,6 +867,7 @@ impl Driver {
         let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
         self.client.buffer.consume(command.len);
         self.at.let_go(LetGo::Link);
+        self.side = None;
         self.client.caps.0 &= !OF_LOGIN.0;
         let shared = self.shared.clone();
         let login = self.client.change_user(&payload, self.who.charset, &shared);
@@ -826,7 +875,7 @@ impl Driver {
             Ok(Ok(who)) => {
                 self.seq = who.seq;
                 self.client.untold.clear();
-                self.session = Session::new(who.schema.clone());
+                self.session = new_session(&self.shared, &who);
                 self.card.set_user(&who.user);
                 self.who = who;
                 self.has_run = false;
@@ -874,6 +923,13 @@ impl Driver {
         };
         self.shared.counts.error(voice::UNKNOWN_THREAD);
         told(self.client.say(voice::UNKNOWN_THREAD, 1, &why).await)
+    }
+}
+
+async fn side_ends(side: Option<&mut Side>) {
+    match side {
+        Some(side) => side.ends().await,
+        None => std::future::pending().await,
     }
 }
 

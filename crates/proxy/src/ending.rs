@@ -29,6 +29,16 @@ pub async fn tell_if_lost(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
     }
 }
 
+/// The same of a replica that reads were split off to.
+pub async fn tell_if_replica_lost(shared: Arc<Shared>, lane: Arc<Lane>, text: Vec<u8>) {
+    if timeout(GIVEN_UP_WITHIN, lane.until_shut()).await.is_ok()
+        && lane.is_lost()
+        && let Some(replicas) = &shared.replicas
+    {
+        replicas.tell(shared.suspect(&lane, &text));
+    }
+}
+
 /// Returns when the node has ended the link, or has been given up.
 pub async fn end_on_node(
     shared: &Arc<Shared>,

@@ -51,7 +51,7 @@ pub async fn target(
     // The same number on the issuer's own node may be a connection that is not the proxy's.
     if id < u64::from(crate::registry::FIRST_ID)
         && let Some(own) = own
-        && !(Arc::ptr_eq(own, &place.lane) && u64::from(place.thread_id) == id)
+        && !shared.registry.stands_on(session, own, id)
         && has_thread(shared, who, caps, own, id).await
     {
         return Target::Nobody(several(id, &[session]));

@@ -29,6 +29,7 @@ mod relay;
 mod seldom;
 mod send;
 mod shared;
+mod split;
 mod stats;
 mod unread;
 pub mod voice;
@@ -45,6 +46,7 @@ use topology::routes::Routes;
 
 pub use activity::{Busy, Tied};
 pub use reads::Reads;
+pub use split::{Split, SplitStats};
 pub use stats::Stats;
 
 /// How the proxy behaves; every value comes from the program's table of settings.
@@ -102,21 +104,43 @@ pub struct Handle {
     stop: watch::Sender<bool>,
     listeners: Vec<tokio::task::JoinHandle<()>>,
     door: tokio::task::AbortHandle,
+    _replicas_door: Option<AbortOnDrop>,
     ended: watch::Receiver<bool>,
+}
+
+/// Ends a task with whoever holds this.
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Binds every listener and begins to serve. Must be called inside a tokio runtime, which then carries all clients.
 pub fn start(settings: Settings, inputs: Inputs) -> Result<Handle, StartError> {
-    begin(settings, inputs, None)
+    begin(settings, inputs, Also::default())
+}
+
+/// The same with reads outside transactions on replicas.
+pub fn start_split(settings: Settings, inputs: Inputs, split: Split) -> Result<Handle, StartError> {
+    begin(settings, inputs, Also { split: Some(split), ..Also::default() })
 }
 
 /// The same for the port for reads, whose lanes are its own.
 pub fn start_reads(settings: Settings, inputs: Inputs, reads: Reads) -> Result<Handle, StartError> {
     let inputs = Inputs { facts: reads::forward(inputs.facts), ..inputs };
-    begin(settings, inputs, Some(reads))
+    begin(settings, inputs, Also { reads: Some(reads), ..Also::default() })
 }
 
-fn begin(settings: Settings, inputs: Inputs, reads: Option<Reads>) -> Result<Handle, StartError> {
+/// What not every proxy has.
+#[derive(Default)]
+struct Also {
+    reads: Option<Reads>,
+    split: Option<Split>,
+}
+
+fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Result<Handle, StartError> {
     let setting = if reads.is_some() { "listen.read" } else { "listen.mysql" };
     let sockets = listen::open(&settings.listen).map_err(|error| StartError::Listen(setting, error))?;
     let sockets = sockets.into_iter().map(TcpListener::from_std).collect::<std::io::Result<Vec<_>>>()?;
@@ -130,7 +154,17 @@ fn begin(settings: Settings, inputs: Inputs, reads: Option<Reads>) -> Result<Han
     let stats = Arc::new(stats::Counts::default());
     let (door, door_task) = door::Door::start(limits, inputs.routes, inputs.facts.clone(), stats.clone());
     let (stop, stopped) = watch::channel(false);
+    let replicas = split.map(|split| {
+        let facts = reads::forward(inputs.facts.clone());
+        // Nobody waits for them in a hold: what finds no replica goes to the primary.
+        let (door, task) = door::Door::start(limits, split.routes, facts.clone(), Arc::default());
+        (split::Replicas::new(door, facts, split.wait_max), task)
+    });
     let mut shared = shared::Shared::new(settings, door, inputs.facts, stats, stopped);
+    let mut replicas_door = replicas.map(|(replicas, task)| {
+        shared.replicas = Some(Arc::new(replicas));
+        task
+    });
     if let Some(reads) = reads {
         shared.only_read(reads);
     }
@@ -138,17 +172,25 @@ fn begin(settings: Settings, inputs: Inputs, reads: Option<Reads>) -> Result<Han
     let listeners =
         sockets.into_iter().map(|socket| tokio::spawn(listener::serve(socket, shared.clone()))).collect();
     let door = door_task.abort_handle();
+    let abort_replicas_door = replicas_door.as_ref().map(|task| AbortOnDrop(task.abort_handle()));
     let (tell, ended) = watch::channel(false);
     tokio::spawn(async move {
         // It never ends by itself: routes would no longer be followed, and nodes that are given up would stay in use.
-        if let Err(error) = door_task.await
+        let ended = match replicas_door.as_mut() {
+            Some(other) => tokio::select! {
+                ended = door_task => ended,
+                ended = other => ended,
+            },
+            None => door_task.await,
+        };
+        if let Err(error) = ended
             && error.is_panic()
         {
             tracing::error!("the task that follows the routes has ended with a panic");
         }
         tell.send_replace(true);
     });
-    Ok(Handle { shared, addresses, stop, listeners, door, ended })
+    Ok(Handle { shared, addresses, stop, listeners, door, _replicas_door: abort_replicas_door, ended })
 }
 
 impl Handle {

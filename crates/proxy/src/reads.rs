@@ -12,6 +12,7 @@ use protocol::command::Command;
 use protocol::statement::lifts_read_only;
 use session::command::InFlight;
 use session::exchange::NodeError;
+use session::wanted::Wanted;
 use tokio::sync::{mpsc, watch};
 use topology::NodeId;
 use topology::fact::Fact;
@@ -91,12 +92,19 @@ impl Reads {
         };
         Some(refused(what))
     }
+}
 
-    /// As above, of a text that is longer than what is kept: what it does cannot be told.
-    #[allow(clippy::unused_self)] // asked where the port is for reads
-    pub fn refuses_unread(&self) -> NodeError {
-        refused("statements that are longer than proxy.retain_bytes_max")
-    }
+/// Why a text is not sent that is longer than what is kept: what it does cannot be told.
+pub fn refused_unread() -> NodeError {
+    refused("statements that are longer than proxy.retain_bytes_max")
+}
+
+/// The variable, by its old or its new name, by which the session has been made writable.
+pub fn lifted(wanted: &Wanted) -> Option<&'static str> {
+    let is_off = |value: &[u8]| value == b"0" || value.eq_ignore_ascii_case(b"OFF");
+    ["tx_read_only", "transaction_read_only"]
+        .into_iter()
+        .find(|name| wanted.changed(name).is_some_and(is_off))
 }
 
 fn refused(what: &str) -> NodeError {

@@ -36,6 +36,8 @@ pub struct Place {
 struct Entry {
     card: Arc<Card>,
     place: Option<Place>,
+    /// Where it runs a statement on another link, as long as it does. No client was ever told that link's number.
+    aside: Option<Place>,
     /// The numbers that nodes gave its connections, the present one last.
     threads: Vec<u32>,
 }
@@ -71,7 +73,7 @@ impl Registry {
     /// A client has logged in.
     pub fn add(&self, card: Arc<Card>) {
         self.with(|state| {
-            state.sessions.insert(card.id, Entry { card, place: None, threads: vec![] });
+            state.sessions.insert(card.id, Entry { card, place: None, aside: None, threads: vec![] });
         });
     }
 
@@ -105,11 +107,31 @@ impl Registry {
         });
     }
 
+    /// A statement of the session runs on another link, where a KILL of the session is to find it; `None`: it does no more. The number of that
+    /// link is none that the session is known by.
+    pub fn settle_aside(&self, id: u32, aside: Option<Place>) {
+        self.with(|state| {
+            if let Some(entry) = state.sessions.get_mut(&id) {
+                entry.aside = aside;
+            }
+        });
+    }
+
+    /// Whether the session's own link is this one.
+    pub fn stands_on(&self, id: u32, lane: &Arc<Lane>, thread_id: u64) -> bool {
+        self.with(|state| {
+            let place = state.sessions.get(&id).and_then(|entry| entry.place.as_ref());
+            place.is_some_and(|place| {
+                Arc::ptr_eq(&place.lane, lane) && u64::from(place.thread_id) == thread_id
+            })
+        })
+    }
+
     /// Whom `id` means, be it the proxy's or a node's, of now or of before.
     pub fn named(&self, id: u64) -> Named {
         let Ok(id) = u32::try_from(id) else { return Named::Nobody };
         self.with(|state| {
-            let place = |id: &u32| state.sessions.get(id).and_then(|entry| entry.place.clone());
+            let place = |id: &u32| state.sessions.get(id).and_then(|entry| entry.now().cloned());
             if id >= FIRST_ID {
                 return match state.sessions.contains_key(&id) {
                     true => Named::One(id, place(&id)),
@@ -141,7 +163,7 @@ impl Registry {
                 .sessions
                 .values()
                 .filter_map(|entry| {
-                    let place = entry.place.as_ref()?;
+                    let place = entry.now()?;
                     let (doing, time) = entry.card.now();
                     let is_watched = place.lane.is_draining() || time >= LONG;
                     let keeps = is_watched && !matches!(doing, Doing::Idle | Doing::Held);
@@ -155,6 +177,13 @@ impl Registry {
     }
 }
 
+impl Entry {
+    /// Where its statement runs, or would.
+    fn now(&self) -> Option<&Place> {
+        self.aside.as_ref().or(self.place.as_ref())
+    }
+}
+
 impl State {
     fn forget(&mut self, thread: u32, id: u32) {
         if let Some(sessions) = self.by_thread.get_mut(&thread) {
@@ -163,5 +192,56 @@ impl State {
                 self.by_thread.remove(&thread);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use tokio::sync::Notify;
+    use topology::NodeId;
+    use topology::routes::{Cut, LaneState};
+
+    use super::*;
+
+    fn lane(node: u8) -> Arc<Lane> {
+        let of_routes = topology::routes::Lane {
+            node: NodeId(node),
+            name: format!("db{node}").into(),
+            address: "127.0.0.1:1".into(),
+            state: LaneState::Open,
+            epoch: 1,
+            sessions_max: None,
+            looked: 0,
+            refused: 0,
+            lost_epoch: None,
+            cut: Cut::Nothing,
+        };
+        Lane::new(&of_routes, Arc::new(Notify::new()))
+    }
+
+    fn place(lane: &Arc<Lane>, thread_id: u32) -> Place {
+        Place { lane: lane.clone(), thread_id, kills: Arc::default() }
+    }
+
+    #[test]
+    fn a_link_aside_is_where_a_session_is_and_no_name_of_it() {
+        let registry = Registry::default();
+        let (primary, replica) = (lane(0), lane(1));
+        let id = FIRST_ID + 1;
+        registry.add(Card::new(id, SocketAddr::from(([127, 0, 0, 1], 1))));
+        registry.settle(id, Some(place(&primary, 12)));
+        registry.settle_aside(id, Some(place(&replica, 57)));
+        for known in [u64::from(id), 12] {
+            let Named::One(named, Some(at)) = registry.named(known) else { panic!("{known}") };
+            assert_eq!((named, at.thread_id), (id, 57), "the KILL goes to where the statement runs");
+        }
+        assert!(matches!(registry.named(57), Named::Nobody), "it may be anybody's on the primary");
+        assert!(registry.stands_on(id, &primary, 12) && !registry.stands_on(id, &replica, 57));
+        registry.settle_aside(id, None);
+        let Named::One(_, Some(at)) = registry.named(12) else { panic!() };
+        assert_eq!(at.thread_id, 12);
+        assert!(matches!(registry.named(57), Named::Nobody));
     }
 }

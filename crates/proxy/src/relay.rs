@@ -81,6 +81,8 @@ pub struct Relay<'a> {
     pub card: &'a Card,
     /// How much of the client's buffer is the command itself.
     pub retained: usize,
+    /// Any error that comes first is kept from the client, not only one that speaks of the node.
+    pub keeps_errors: bool,
 }
 
 /// Where the relay stands.
@@ -206,7 +208,7 @@ impl Relay<'_> {
             let is_first = at.delivered == Delivered::Nothing && at.ready == 0 && at.made.is_empty();
             if is_first
                 && first == Some(ERR)
-                && let Some(error) = node_refused(payload)
+                && let Some(error) = node_refused(payload, self.keeps_errors)
             {
                 self.backend.link.buffer.consume(len);
                 return Err(Relayed::Refused(error));
@@ -561,10 +563,10 @@ pub fn speaks_of_the_node(code: u16, message: &[u8]) -> bool {
     }
 }
 
-/// An error that speaks of the node, not of the statement.
-fn node_refused(payload: &[u8]) -> Option<NodeError> {
+/// An error that speaks of the node, not of the statement; with `any`, whichever.
+fn node_refused(payload: &[u8], any: bool) -> Option<NodeError> {
     let err = ErrPacket::parse(payload).ok()?;
-    speaks_of_the_node(err.code, err.message).then(|| NodeError {
+    (any || speaks_of_the_node(err.code, err.message)).then(|| NodeError {
         code: err.code,
         state: err.state.try_into().unwrap_or(*b"HY000"),
         message: String::from_utf8_lossy(err.message).into_owned(),

@@ -21,6 +21,7 @@ use crate::lane::Lane;
 use crate::reads::Reads;
 use crate::registry::{FIRST_ID, Registry};
 use crate::seldom::Seldom;
+use crate::split::Replicas;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 
 /// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
@@ -51,6 +52,8 @@ pub struct Shared {
     pub registry: Registry,
     /// Of the port for reads.
     pub reads: Option<Reads>,
+    /// Where reads outside transactions may go, if they are split off.
+    pub replicas: Option<Arc<Replicas>>,
     began: Instant,
     suspects: Mutex<Suspects>,
     /// How many they are, for those who only want to know whether there are any.
@@ -115,6 +118,7 @@ impl Shared {
             emptied: Notify::new(),
             registry: Registry::default(),
             reads: None,
+            replicas: None,
             began: Instant::now(),
             suspects: Mutex::new(suspects),
             suspects_count: AtomicUsize::new(0),
@@ -188,6 +192,7 @@ impl Shared {
                 .collect(),
             errors: self.counts.errors(),
             busy: self.registry.busy(),
+            split: self.replicas.as_ref().map(|replicas| replicas.stats()),
         }
     }
 
@@ -245,11 +250,16 @@ impl Shared {
 
     /// A node was lost while a statement ran there.
     pub fn statement_lost(&self, lane: &Lane, text: &[u8]) {
+        self.tell(self.suspect(lane, text));
+    }
+
+    /// The same without telling: what is to be told.
+    pub fn suspect(&self, lane: &Lane, text: &[u8]) -> Fact {
         let number = digest(text, 0);
         self.with_suspects(|suspects, now| suspects.lost(now, number, (lane.node, lane.epoch)));
         let shape = digest_text(text, 0, STATEMENT_SHOWN);
         let digest = format!("{number:016x}");
-        self.tell(Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape });
+        Fact::StatementLost { node: lane.node, epoch: lane.epoch, digest, text: shape }
     }
 
     /// The board, once it knows what to announce; `None` after `within`.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use serde::Serialize;
 
 use crate::activity::Busy;
+use crate::split::SplitStats;
 use crate::voice::{self, Voice};
 
 /// Counters, raised from any task.
@@ -140,4 +141,7 @@ pub struct Stats {
     pub errors: Vec<ErrorCount>,
     /// Sessions that keep a node's lane busy, the longest first.
     pub busy: Vec<Busy>,
+    /// Which statements went to replicas; nothing where none may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitStats>,
 }

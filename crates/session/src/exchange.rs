@@ -376,6 +376,11 @@ impl Exchange {
         self.is_gone = true;
     }
 
+    /// A node was lost with it before, and it is sent again: that counts.
+    pub fn was_lost_elsewhere(&mut self) {
+        self.losses += 1;
+    }
+
     /// Takes in what came of the last operation. `link`: what stands on the session's link, if there is one.
     pub fn on(&mut self, event: Event, session: &mut Session, link: Option<&mut Standing>) -> Step {
         match event {

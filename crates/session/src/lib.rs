@@ -24,6 +24,7 @@ pub mod names;
 pub mod retry;
 pub mod saving;
 pub mod session;
+pub mod split;
 pub mod standing;
 pub mod suspects;
 mod user_variables;

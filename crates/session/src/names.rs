@@ -16,6 +16,8 @@ pub enum List {
     Untransactional,
     /// Of what may write when it is read: [`Catalogue::writing_reads`].
     WritingReads,
+    /// Of all views: [`Catalogue::views`].
+    Views,
 }
 
 /// The present lists, asked for when a statement needs one.
@@ -39,6 +41,7 @@ impl Names {
         let is_empty = match list {
             List::Untransactional => catalogue.untransactional.is_empty(),
             List::WritingReads => catalogue.writing_reads.is_empty(),
+            List::Views => catalogue.views.is_empty(),
         };
         if is_empty { Self::Nothing } else { Self::Of(Arc::clone(catalogue), list) }
     }
@@ -52,6 +55,7 @@ impl Names {
                 let names = match list {
                     List::Untransactional => &catalogue.untransactional,
                     List::WritingReads => &catalogue.writing_reads,
+                    List::Views => &catalogue.views,
                 };
                 names_any(text, status, |name| names.contains(name))
             }

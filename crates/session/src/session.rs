@@ -48,6 +48,11 @@ impl Session {
         self.status & (ok::status::AUTOCOMMIT | ok::status::NO_BACKSLASH_ESCAPES)
     }
 
+    /// The flags of the last answer, which say how a text is meant.
+    pub fn flags(&self) -> u16 {
+        self.status
+    }
+
     /// What the client is yet to be told.
     pub fn owed(&self) -> Option<&Owed> {
         self.owed.as_ref()

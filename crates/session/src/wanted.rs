@@ -109,6 +109,9 @@ pub struct Wanted {
     pub statements: BTreeMap<u32, Prepared>,
     last_statement: u32,
     last_prepared: Option<u32>,
+    /// The last GTID that the session wrote under is kept.
+    keeps_gtid: bool,
+    last_gtid: Option<Box<str>>,
 }
 
 impl Wanted {
@@ -128,7 +131,32 @@ impl Wanted {
             statements: BTreeMap::new(),
             last_statement: 0,
             last_prepared: None,
+            keeps_gtid: false,
+            last_gtid: None,
         }
+    }
+
+    /// From now on the last GTID that the session wrote under is kept for [`Wanted::take_last_gtid`].
+    pub fn keep_gtid(&mut self) {
+        self.keeps_gtid = true;
+    }
+
+    /// The last GTID that the session wrote under, if the server has told one since this was asked.
+    pub fn take_last_gtid(&mut self) -> Option<Box<str>> {
+        self.last_gtid.take()
+    }
+
+    /// Something is set that holds for one transaction, or that changes what answers tell.
+    pub fn has_terms_of_its_own(&self) -> bool {
+        !self.next_transaction.is_empty() || !self.tracking.is_empty()
+    }
+
+    /// What a read depends on, but for the schema, as it is to be said on a fresh link.
+    pub fn restore_for_reads(&self) -> Vec<String> {
+        let mut statements: Vec<String> = self.role.iter().cloned().collect();
+        statements.extend(self.charsets());
+        statements.push(self.set_variables(format!("SET {TRACK}")));
+        statements
     }
 
     /// The default schema now.
@@ -426,7 +454,12 @@ impl Wanted {
                     link.remembers(Recalls::INSERT_ID);
                 }
             }
-            LAST_GTID => link.remembers(Recalls::LAST_GTID),
+            LAST_GTID => {
+                link.remembers(Recalls::LAST_GTID);
+                if self.keeps_gtid {
+                    self.last_gtid = std::str::from_utf8(value).ok().map(Into::into);
+                }
+            }
             name if NOT_KEPT.iter().any(|known| known.as_bytes() == name) => link.pin(Pins::TIMESTAMP),
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
@@ -465,7 +498,8 @@ impl Wanted {
     /// COM_RESET_CONNECTION: all is as after the login but the schema. The role, too, which MariaDB leaves to whoever has the connection next.
     pub fn reset(&mut self) {
         let schema = self.schema.take().map(Vec::from);
-        *self = Self { last_statement: self.last_statement, ..Self::new(schema) };
+        *self =
+            Self { last_statement: self.last_statement, keeps_gtid: self.keeps_gtid, ..Self::new(schema) };
     }
 
     /// The id the client is told for the statement it prepares next.
@@ -550,14 +584,7 @@ impl Wanted {
         {
             let _ = write!(set, ",last_insert_id={id}");
         }
-        let mut variables: Vec<_> = self.variables.iter().collect();
-        variables.sort_by_key(|(name, (report, _))| (is_led(name), *report));
-        for (name, (_, value)) in variables {
-            if !CHARSETS.contains(&name.as_str()) {
-                let _ = write!(set, ",`{name}`=");
-                put_value(&mut set, name, value);
-            }
-        }
+        let set = self.set_variables(set);
         // Variables behind: a SET NAMES may have set some of them, too, which were changed since. And behind what the client said of
         // tracking, with the values that came of it.
         statements.extend(self.charsets());
@@ -566,6 +593,19 @@ impl Wanted {
         let to_come = self.next_transaction.split(';').map(str::trim).filter(|text| !text.is_empty());
         statements.extend(to_come.map(str::to_owned));
         statements
+    }
+
+    /// Adds the variables that the session has set to a SET, but for the character sets.
+    fn set_variables(&self, mut set: String) -> String {
+        let mut variables: Vec<_> = self.variables.iter().collect();
+        variables.sort_by_key(|(name, (report, _))| (is_led(name), *report));
+        for (name, (_, value)) in variables {
+            if !CHARSETS.contains(&name.as_str()) {
+                let _ = write!(set, ",`{name}`=");
+                put_value(&mut set, name, value);
+            }
+        }
+        set
     }
 }
 

@@ -95,6 +95,15 @@ impl Set {
     }
 }
 
+impl Set {
+    /// The transactions of the sources that `is_chosen` takes.
+    #[must_use]
+    pub fn chosen(&self, is_chosen: impl Fn(Source) -> bool) -> Self {
+        let chosen = self.of.iter().filter(|(source, _)| is_chosen(**source));
+        Self { of: chosen.map(|(source, intervals)| (*source, intervals.clone())).collect() }
+    }
+}
+
 impl FromStr for Set {
     type Err = ParseError;
 
@@ -136,12 +145,16 @@ fn one_server(scan: &mut Scan<'_>, of: &mut BTreeMap<Source, Vec<Interval>>) -> 
 }
 
 impl fmt::Display for Set {
-    /// As a server prints `gtid_executed`: a line for each UUID, tags behind the untagged.
+    /// As a server prints `gtid_executed`, but on one line; with `{:#}` on a line for each UUID, too. Tags stand behind the untagged.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before: Option<Uuid> = None;
         for (source, intervals) in &self.of {
             if before != Some(source.uuid) {
-                let separator = if before.is_some() { ",\n" } else { "" };
+                let separator = match (before.is_some(), formatter.alternate()) {
+                    (false, _) => "",
+                    (true, false) => ",",
+                    (true, true) => ",\n",
+                };
                 write!(formatter, "{separator}{}", source.uuid)?;
             }
             before = Some(source.uuid);

@@ -83,3 +83,52 @@ fn an_order_reversed_is_the_other_sides() {
         assert_eq!(one.order(&other).unwrap().reverse(), other.order(&one).unwrap());
     }
 }
+
+#[test]
+fn what_a_server_wrote_first_is_told_from_what_it_applied() {
+    let holds = |text| History::parse(Family::MariaDb, text).unwrap();
+    let (has, lacks) = (holds("0-1-5,0-2-9,0-3-3"), holds("0-2-7"));
+    let errant = has.minus(&lacks).unwrap();
+    assert_eq!(errant.to_string(), "0-1-1..5,0-2-8..9,0-3-1..3");
+    assert_eq!(errant.of(Origin::MariaDb(2)).to_string(), "0-2-8..9");
+    assert!(errant.of(Origin::MySql(mysql::Uuid::default())).is_empty());
+    assert!(!errant.is_exact() && holds("0-1-6").minus(&holds("0-1-5")).unwrap().is_exact());
+    assert!(errant.is_any_in(&holds("0-3-3")) && !errant.is_any_in(&lacks));
+
+    let (one, other) = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "3e11fa47-71ca-11e1-9e33-c80aa9429563");
+    let holds = |text: String| History::parse(Family::MySql, &text).unwrap();
+    let (has, lacks) =
+        (holds(format!("{one}:1-5:late:1,{other}:1-9")), holds(format!("{one}:1-3,{other}:1-9")));
+    let errant = has.minus(&lacks).unwrap();
+    assert_eq!(errant.to_string(), format!("{one}:4-5:late:1"));
+    // Whatever its tag, it is of that server.
+    assert_eq!(errant.of(Origin::MySql(one.parse().unwrap())), errant);
+    assert!(errant.of(Origin::MySql(other.parse().unwrap())).is_empty() && errant.is_exact());
+    assert!(errant.is_any_in(&holds(format!("{one}:5-7"))) && !errant.is_any_in(&lacks));
+}
+
+#[test]
+fn a_history_has_what_a_position_adds_and_nothing_of_the_other_family() {
+    for (family, has, more, all) in [
+        (Family::MariaDb, "0-1-5", "0-2-7", "0-1-5,0-2-7"),
+        (
+            Family::MySql,
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5",
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:6:tag:1",
+            "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-6:tag:1",
+        ),
+    ] {
+        let mut history = History::parse(family, has).unwrap();
+        let more = position(family, more);
+        assert!(!history.holds(&more) && history.holds(&position(family, has)));
+        history.add(&more);
+        assert_eq!(history.to_string(), all);
+        assert!(history.holds(&more));
+        let mut empty = History::empty(match family {
+            Family::MariaDb => Family::MySql,
+            Family::MySql => Family::MariaDb,
+        });
+        empty.add(&more);
+        assert!(empty.to_string().is_empty() && !empty.holds(&more) && !empty.holds(&position(family, "")));
+    }
+}

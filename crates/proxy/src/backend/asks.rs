@@ -35,6 +35,14 @@ impl Backend {
         Ok(())
     }
 
+    /// Makes `schema` the default one.
+    pub async fn use_schema(&mut self, schema: &[u8]) -> Result<(), ConnectFailure> {
+        match self.ask(Command::INIT_DB, schema).await? {
+            (End::Err { code }, _) => Err(ConnectFailure::Rejected { errno: code, message: String::new() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Has the node report what it has not reported yet: code that failed may have set variables, which is told with the next answer that
     /// has anything to tell.
     pub async fn flush_reports(&mut self, session: &mut Session) -> Result<(), ConnectFailure> {

@@ -15,7 +15,7 @@ use link::{Link, LinkError, Login, Secret};
 use protocol::capability::Caps;
 use protocol::native;
 
-use proxy::{Handle, Inputs, Settings, Stats};
+use proxy::{Handle, Inputs, Settings, Split, Stats};
 use tokio::sync::{mpsc, watch};
 use topology::account::{Account, Accounts, Proof};
 use topology::fact::Fact;
@@ -108,6 +108,17 @@ impl Bench {
         let (sender, receiver) = watch::channel(first);
         let (facts, seen) = mpsc::channel(100);
         let proxy = proxy::start(settings, Inputs { routes: receiver, facts }).unwrap();
+        Self { routes: Arc::new(sender), facts: seen, proxy }
+    }
+
+    /// With reads split off to the open lanes of `replicas`.
+    pub fn split(settings: Settings, first: Arc<Routes>, replicas: Arc<Routes>, wait_max: Duration) -> Self {
+        let (sender, receiver) = watch::channel(first);
+        let (facts, seen) = mpsc::channel(100);
+        let inputs = Inputs { routes: receiver, facts };
+        // What is never changed needs nobody to change it; but its end would be taken for the manager's.
+        let routes = Box::leak(Box::new(watch::channel(replicas))).1.clone();
+        let proxy = proxy::start_split(settings, inputs, Split { routes, wait_max }).unwrap();
         Self { routes: Arc::new(sender), facts: seen, proxy }
     }
 

@@ -125,6 +125,11 @@ impl Told {
 }
 
 impl Twins {
+    /// These two.
+    pub fn of(moved: Client, stayed: Client) -> Self {
+        Self { moved, stayed, statements: vec![] }
+    }
+
     /// Both say the same.
     pub async fn say(&mut self, sql: impl AsRef<[u8]>) -> Told {
         let sql = sql.as_ref();

@@ -3,21 +3,27 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn mixed(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
 /// A generator of random numbers (`SplitMix64`).
 pub struct Dice(Cell<u64>);
 
 impl Dice {
+    /// A state that is a multiple of the step would be the next seed's state one throw later: the seed is mixed.
     pub fn new(seed: u64) -> Self {
-        Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        Self(Cell::new(mixed(seed)))
     }
 
     fn next(&self) -> u64 {
-        let state = self.0.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let state = self.0.get().wrapping_add(STEP);
         self.0.set(state);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mixed(state)
     }
 
     /// Below `end`.
@@ -43,5 +49,17 @@ impl Dice {
     /// One of these.
     pub fn one_of<T: Copy>(&self, several: &[T]) -> T {
         several[self.below(several.len() as u64) as usize]
+    }
+}
+
+#[test]
+fn seeds_beside_one_another_throw_otherwise() {
+    let throws = |seed| {
+        let dice = Dice::new(seed);
+        (0..20).map(|_| dice.below(1 << 40)).collect::<Vec<_>>()
+    };
+    for seed in 0..50 {
+        let (one, other) = (throws(seed), throws(seed + 1));
+        assert!(one.iter().all(|throw| !other.contains(throw)), "{seed}: {one:?} {other:?}");
     }
 }

@@ -153,6 +153,12 @@ impl Runs {
         self.0.iter()
     }
 
+    /// Those that `is_chosen` takes.
+    #[must_use]
+    pub fn chosen(&self, is_chosen: impl Fn(&Run) -> bool) -> Self {
+        Self(self.0.iter().filter(|run| is_chosen(run)).copied().collect())
+    }
+
     /// None.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -34,6 +34,16 @@ impl Uuid {
     }
 }
 
+impl std::str::FromStr for Uuid {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut scan = Scan::new(text)?;
+        let uuid = Self::scan(&mut scan)?;
+        if scan.at_end() { Ok(uuid) } else { Err(scan.expected("the end of the UUID")) }
+    }
+}
+
 fn in_uuid(error: ParseError) -> ParseError {
     ParseError { what: format!("{} (in a UUID)", error.what), ..error }
 }

@@ -21,7 +21,7 @@ fn sets_are_printed_as_the_server_prints_them() {
         (format!("{A}:1-3:11:47-49"), format!("{A}:1-3:11:47-49")),
         (format!("{A}:47-49:11:1-3"), format!("{A}:1-3:11:47-49")),
         (format!("{A}:1-3:3-7:8"), format!("{A}:1-8")),
-        (format!("{B}:1-19,{A}:1-3"), format!("{A}:1-3,\n{B}:1-19")),
+        (format!("{B}:1-19,{A}:1-3"), format!("{A}:1-3,{B}:1-19")),
         (format!("{A}:1-3,\n {A}:5 : 4\n"), format!("{A}:1-5")),
         // 8.3 and later: tags, in lower case, behind the untagged, under one UUID.
         (
@@ -37,6 +37,8 @@ fn sets_are_printed_as_the_server_prints_them() {
     ] {
         assert_eq!(set(&text).to_string(), printed, "{text:?}");
     }
+    let lines = format!("{:#}", set(&format!("{B}:1-19,{A}:1-3")));
+    assert_eq!(lines, format!("{A}:1-3,\n{B}:1-19"), "as the server does it");
 }
 
 #[test]

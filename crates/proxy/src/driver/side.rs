@@ -1,0 +1,638 @@
+//! The session's second link, to a replica, where reads outside transactions may run; the first stays with the primary.
+//!
+//! ```text
+//!   a command ──> session::split ── Primary ─────────────────────────────────────────────────────────────> as ever
+//!                      │ Replica                                                                              ▲
+//!                      v                                                                                      │
+//!            a link to a replica, set up as the session is on the primary ──> up to where? ──> wait ──> run ──┤ anything but an answer
+//!                                                                                                        │    │
+//!                                                                                                        v
+//!                                                                                                    the client
+//! ```
+//!
+//! What a read leaves behind (warnings, ROW_COUNT(), FOUND_ROWS()) is on the replica then: the primary's link has forgotten it, and who asks for
+//! it is sent to the replica, or told that it cannot be known (9110).
+
+mod settings;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use protocol::capability::Caps;
+use protocol::command;
+use protocol::errno;
+use protocol::packet::HEADER_LEN;
+use protocol::response::End;
+use protocol::statement::{Recalls, names_made};
+use session::command::InFlight;
+use session::exchange::{Delivered, Failure, Finish, NodeError};
+use session::split::{Gtid, LEFT, Need, Place as Runs, is_position, place};
+use tokio::time::timeout;
+use topology::NodeId;
+use topology::fact::ConnectFailure;
+
+use self::settings::{INDISPENSABLE, SETTINGS, Unsettled, settings_hash, settle};
+use super::{Driver, END, Flow, OF_LOGIN};
+use crate::activity::Doing;
+use crate::backend::{AttachError, Backend, Terms, of_io};
+use crate::ending;
+use crate::frontend::AtHand;
+use crate::lane::{Lane, Lease};
+use crate::reads::CatchUp;
+use crate::relay::{Relay, Relayed};
+use crate::split::Replicas;
+
+/// The primary's position, which is above what any session has seen of it.
+const POSITION: &str = "SELECT @@GLOBAL.gtid_current_pos";
+
+/// The primary answers these questions from memory. Long enough for one that is merely overloaded: past it the link is given up.
+const ASK_MAX: Duration = Duration::from_secs(60);
+/// A session whose own terms no replica can have does not try again for so long.
+const SESSION_WAITS: Duration = Duration::from_secs(1);
+/// A session leaves a replica alone that refused it: its schema, its account or a setting may be there later.
+const REFUSED_WAITS: Duration = Duration::from_secs(10);
+/// A session leaves a replica alone whose settings differ from its own.
+const UNLIKE_WAITS: Duration = Duration::from_secs(60);
+/// What ties the session to the primary is lost when that ends an idle link (`wait_timeout`): after so long a rest a read goes there.
+const TIED_RESTS_MAX: Duration = Duration::from_secs(3);
+/// A replica's word that it is not there yet may come so late.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// See the head of this file.
+pub(super) struct Side {
+    backend: Backend,
+    /// What the session had set when the link was made.
+    state: Vec<String>,
+    schema: Option<Vec<u8>>,
+    /// What the session had on the primary then, its own and inherited: see [`settings_hash`].
+    settings: u64,
+    /// What it has inherited there may be another by now.
+    is_doubtful: bool,
+}
+
+impl Side {
+    /// Resolves when the replica has ended the idle link, or that was cut with its lane.
+    pub(super) async fn ends(&mut self) {
+        self.backend.stirs(false).await;
+    }
+
+    /// What is left here and newer elsewhere.
+    pub(super) fn forget(&mut self, what: Recalls) {
+        self.backend.standing.forget(what);
+    }
+}
+
+/// What came of a read that might have run on a replica.
+pub(super) enum Elsewhere {
+    /// The client has its answer, or is gone.
+    Done(Flow),
+    /// It is the primary's. `lost`: a replica was lost with it.
+    Primary { lost: bool },
+}
+
+const TO_PRIMARY: Elsewhere = Elsewhere::Primary { lost: false };
+
+/// Why a replica is not read from now.
+enum Unfit {
+    /// None is there, or this one is no use to the session.
+    Nobody,
+    /// It has not come so far in time.
+    Behind,
+    /// It failed.
+    Failed,
+    /// The client went away meanwhile.
+    ClientGone,
+}
+
+impl Driver {
+    /// A command before it goes to the primary: runs it on a replica if it may.
+    pub(super) async fn elsewhere(&mut self, flight: &InFlight, command: AtHand) -> Elsewhere {
+        let Some(replicas) = self.shared.replicas.clone() else { return TO_PRIMARY };
+        let runs = self.runs(flight, command);
+        let fit = match runs {
+            Runs::Primary => {
+                if flight.command.answers() {
+                    replicas.counts.primary.fetch_add(1, Relaxed);
+                }
+                return TO_PRIMARY;
+            }
+            Runs::LastReplica => self.has_last(flight),
+            Runs::Replica => {
+                self.card.set_running(flight.cost(), Instant::now());
+                self.side_for_read(&replicas).await
+            }
+        };
+        match fit {
+            Ok(lease) => self.run_on_side(&replicas, flight, command, lease).await,
+            Err(unfit) => {
+                let count = match unfit {
+                    Unfit::Nobody => &replicas.counts.nobody,
+                    Unfit::Behind => &replicas.counts.behind,
+                    Unfit::Failed => &replicas.counts.failed,
+                    Unfit::ClientGone => return Elsewhere::Done(END),
+                };
+                count.fetch_add(1, Relaxed);
+                TO_PRIMARY
+            }
+        }
+    }
+
+    /// A command has run on the primary.
+    pub(super) fn has_run_on_primary(&mut self, flight: &InFlight) {
+        let gtid = self.session.wanted.take_last_gtid();
+        let domain = self.shared.replicas.as_ref().and_then(|replicas| replicas.only_domain());
+        self.need.after(flight, gtid, domain);
+        // It may have left anything in the place of what the last read has left. (What the primary's link claims to know, it knows.)
+        if let Some(side) = &mut self.side {
+            side.forget(LEFT);
+        }
+    }
+
+    /// The names that a command is about to give to views and the like. From here on no read that names them runs on a replica.
+    pub(super) fn makes_names(&self, flight: &InFlight, command: AtHand) -> Vec<String> {
+        let Some(replicas) = self.shared.replicas.as_ref().filter(|_| flight.changes_tables()) else {
+            return vec![];
+        };
+        let text = self.text(flight, command).unwrap_or_default();
+        let made = names_made(text, self.session.flags());
+        if !made.is_empty() {
+            replicas.makes(&made, true);
+        }
+        made
+    }
+
+    /// The command has ended, or nobody knows whether it has.
+    pub(super) fn has_made(&self, made: &[String], finish: &Finish) {
+        let has_ended = matches!(finish, Finish::Answered | Finish::NodeError { .. });
+        if let (false, true, Some(replicas)) = (made.is_empty(), has_ended, &self.shared.replicas) {
+            replicas.makes(made, false);
+        }
+    }
+
+    /// COM_RESET_CONNECTION: the link to the replica stays, unless its login asked for what is taken back now. The session inherits the primary's
+    /// settings anew: whether the link is still as the session is, is looked at before the next read.
+    pub(super) fn reset_side(&mut self) {
+        if (self.client.caps & OF_LOGIN) != Caps::NONE {
+            self.side = None;
+        }
+        if let Some(side) = &mut self.side {
+            side.forget(LEFT);
+            side.is_doubtful = true;
+        }
+    }
+
+    /// Where it is to run.
+    fn runs(&self, flight: &InFlight, command: AtHand) -> Runs {
+        let (Some(backend), true) = (self.at.backend.as_ref(), command.whole) else { return Runs::Primary };
+        if self.session.owed().is_some() || self.at.is_leased() || backend.lane().is_cut() {
+            return Runs::Primary;
+        }
+        let payload = self.client.buffer.bytes().get(HEADER_LEN..command.len).unwrap_or_default();
+        let Ok(text) = command::query_text(payload, self.client.caps) else { return Runs::Primary };
+        let door = &self.shared.door;
+        let runs = place(flight, text, &self.session, &backend.standing, &|list| door.names(list));
+        let is_tied = !backend.standing.pins().is_empty();
+        let is_overdue = || is_tied && backend.rested_at().elapsed() > TIED_RESTS_MAX;
+        let may_mean_more = || {
+            let replicas = self.shared.replicas.as_ref();
+            replicas.is_some_and(|replicas| replicas.names_just_made(text, self.session.flags()))
+        };
+        match runs {
+            Runs::Replica if is_overdue() || may_mean_more() => Runs::Primary,
+            runs => runs,
+        }
+    }
+
+    /// The replica that ran the last read, if it still knows what is asked.
+    fn has_last(&mut self, flight: &InFlight) -> Result<Option<Lease>, Unfit> {
+        match &self.side {
+            Some(side)
+                if side.backend.standing.forgotten(flight.recalls()).is_empty()
+                    && !side.backend.lane().is_cut()
+                    && !side.backend.has_ended() =>
+            {
+                Ok(side.backend.lane().lease())
+            }
+            _ => Err(Unfit::Nobody),
+        }
+    }
+
+    // ---- a link to a replica
+
+    /// A link to a replica that has all that the session needs, and a lease there.
+    async fn side_for_read(&mut self, replicas: &Replicas) -> Result<Option<Lease>, Unfit> {
+        let Some(primary) = self.at.backend.as_ref().map(|backend| backend.lane().node) else {
+            return Err(Unfit::Nobody);
+        };
+        let state = self.session.wanted.restore_for_reads();
+        if let Some(lease) = self.keep_side(replicas, &state)
+            && self.is_as_on_primary(replicas).await?
+        {
+            if let Err(unfit) = self.catch_up(replicas).await {
+                self.leave_late(replicas, primary);
+                return Err(unfit);
+            }
+            self.use_schema(replicas).await?;
+            return Ok(Some(lease));
+        }
+        self.side = None;
+        let lease = self.lease_side(replicas, primary).ok_or(Unfit::Nobody)?;
+        self.make_side(replicas, &lease, state).await?;
+        Ok(Some(lease))
+    }
+
+    /// A lease on a replica for a new link.
+    fn lease_side(&self, replicas: &Replicas, primary: NodeId) -> Option<Lease> {
+        let now = Instant::now();
+        let avoids = |node| self.side_avoids.iter().any(|(avoided, until)| *avoided == node && *until > now);
+        replicas.lease(primary, &self.who.user, &avoids)
+    }
+
+    /// This session leaves a replica alone.
+    fn avoid(&mut self, node: NodeId, time: Duration) {
+        let now = Instant::now();
+        self.side_avoids.retain(|(avoided, until)| *avoided != node && *until > now);
+        self.side_avoids.push((node, now + time));
+    }
+
+    /// The replica of the present link has not come far enough: where another can be had, the next read goes there.
+    fn leave_late(&mut self, replicas: &Replicas, primary: NodeId) {
+        let late = self.side.as_ref().map(|side| side.backend.lane().node);
+        if late.is_some_and(|late| replicas.is_late(late)) && self.lease_side(replicas, primary).is_some() {
+            self.side = None;
+        }
+    }
+
+    /// Whether the present link has what the session now inherits on the primary; that is asked for only where it is in doubt.
+    async fn is_as_on_primary(&mut self, replicas: &Replicas) -> Result<bool, Unfit> {
+        if self.side.as_ref().is_none_or(|side| !side.is_doubtful) {
+            return Ok(self.side.is_some());
+        }
+        let on_primary = self.ask_primary(SETTINGS).await?;
+        replicas.saw_position(on_primary.value_of("gtid_current_pos").unwrap_or_default());
+        let Some(side) = self.side.as_mut() else { return Ok(false) };
+        side.is_doubtful = false;
+        Ok(side.settings == settings_hash(&on_primary))
+    }
+
+    /// A lease for the present link, if that can be used on.
+    fn keep_side(&self, replicas: &Replicas, state: &[String]) -> Option<Lease> {
+        let side = self.side.as_ref()?;
+        let lane = side.backend.lane();
+        // No statement takes a schema away.
+        let is_without = side.schema.is_some() && self.session.wanted.schema().is_none();
+        let is_primary = self.at.backend.as_ref().is_none_or(|primary| primary.lane().node == lane.node);
+        if is_primary
+            || side.backend.has_ended()
+            || side.state != state
+            || is_without
+            || replicas.is_silent(lane.node)
+        {
+            return None;
+        }
+        lane.lease()
+    }
+
+    /// Makes the session's schema that of the link to the replica.
+    async fn use_schema(&mut self, replicas: &Replicas) -> Result<(), Unfit> {
+        let Some(side) = self.side.as_mut() else { return Err(Unfit::Nobody) };
+        let schema = self.session.wanted.schema();
+        let Some(wanted) = schema.filter(|_| side.schema.as_deref() != schema) else { return Ok(()) };
+        side.forget(LEFT);
+        let used = tokio::select! {
+            used = timeout(self.shared.settings.connect_timeout, side.backend.use_schema(wanted)) => used,
+            () = self.client.gone() => return Err(Unfit::ClientGone),
+        };
+        match used.unwrap_or(Err(ConnectFailure::TimedOut)) {
+            Ok(()) => {
+                side.schema = Some(wanted.to_vec());
+                Ok(())
+            }
+            Err(ConnectFailure::Rejected { .. }) => Err(Unfit::Failed),
+            Err(how) => {
+                self.side_lost(replicas, how);
+                Err(Unfit::Failed)
+            }
+        }
+    }
+
+    /// Makes a link to a replica on which a read means the same as on the primary.
+    async fn make_side(
+        &mut self,
+        replicas: &Replicas,
+        lease: &Lease,
+        state: Vec<String>,
+    ) -> Result<(), Unfit> {
+        if self.side_not_before.is_some_and(|at| at > Instant::now()) {
+            return Err(Unfit::Failed);
+        }
+        let lane = lease.lane();
+        // What was enough on another replica is not enough here.
+        self.need = Need::Unknown;
+        let on_primary = self.ask_primary(SETTINGS).await?;
+        let position = on_primary.value_of("gtid_current_pos").unwrap_or_default().to_owned();
+        replicas.saw_position(&position);
+        let has =
+            |name: &str, what: &str| on_primary.value_of(name).is_some_and(|value| value.contains(what));
+        if INDISPENSABLE.iter().any(|name| on_primary.value_of(name).is_none())
+            || has("sql_auto_is_null", "ON")
+            || has("sql_mode", "ORACLE")
+        {
+            self.side_not_before = Some(Instant::now() + SESSION_WAITS);
+            return Err(Unfit::Nobody);
+        }
+        let backend = self.attach_side(replicas, lane, &on_primary).await?;
+        let schema = self.session.wanted.schema().map(<[u8]>::to_vec);
+        let settings = settings_hash(&on_primary);
+        self.side = Some(Box::new(Side { backend, state, schema, settings, is_doubtful: false }));
+        // Whatever was seen on another replica, the primary has.
+        self.wait(replicas, &position).await
+    }
+
+    /// A link to the replica, with the settings that the session has on the primary.
+    async fn attach_side(
+        &mut self,
+        replicas: &Replicas,
+        lane: &Arc<Lane>,
+        on_primary: &link::Rows,
+    ) -> Result<Backend, Unfit> {
+        let within = self.shared.settings.connect_timeout;
+        let terms = Terms { catch_up: CatchUp::No, only_reads: true };
+        let attach = Backend::attach(lane, &self.who, self.client.caps, &self.session, false, terms, within);
+        let attached = tokio::select! {
+            attached = attach => attached,
+            () = self.client.gone() => return Err(Unfit::ClientGone),
+        };
+        let mut backend = match attached {
+            Ok(backend) => backend,
+            Err(AttachError::Lost(how)) => {
+                replicas.lost(lane, how);
+                return Err(Unfit::Failed);
+            }
+            Err(error) => {
+                tracing::debug!("a session has no link to {} for its reads: {error}", lane.name);
+                match error {
+                    AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR => {
+                        replicas.refuses(lane.node, &self.who.user, REFUSED_WAITS);
+                    }
+                    // Perhaps its schema is not there yet: nothing that others need share.
+                    AttachError::Refused(_) | AttachError::NotRebuilt(_) => {
+                        self.avoid(lane.node, REFUSED_WAITS);
+                    }
+                    _ => self.side_not_before = Some(Instant::now() + SESSION_WAITS),
+                }
+                return Err(Unfit::Failed);
+            }
+        };
+        self.shared.counts.link_made(false);
+        let settled = tokio::select! {
+            settled = settle(&mut backend, on_primary, within) => settled,
+            () = self.client.gone() => return Err(Unfit::ClientGone),
+        };
+        if let Err(unsettled) = settled {
+            match unsettled {
+                Unsettled::Lost(how) => replicas.lost(lane, how),
+                Unsettled::Refused(why) => {
+                    replicas.say_unlike(lane, &why);
+                    self.avoid(lane.node, REFUSED_WAITS);
+                }
+                Unsettled::Unlike { why, is_of_server } => {
+                    replicas.say_unlike(lane, &why);
+                    self.avoid(lane.node, UNLIKE_WAITS);
+                    if is_of_server {
+                        replicas.is_unlike(lane.node, UNLIKE_WAITS);
+                    }
+                }
+            }
+            return Err(Unfit::Failed);
+        }
+        // What was asked of it here is nothing that the client left.
+        backend.standing.forget(LEFT);
+        Ok(backend)
+    }
+
+    /// Asks the primary, on the session's own link, while it takes transactions. That leaves other warnings and the like there; the read at
+    /// hand does so anyway, wherever it runs.
+    async fn ask_primary(&mut self, question: &str) -> Result<link::Rows, Unfit> {
+        let backend = self.at.backend.as_mut().ok_or(Unfit::Failed)?;
+        let _lease = backend.lane().lease().ok_or(Unfit::Failed)?;
+        backend.standing.forget(LEFT);
+        let answer = tokio::select! {
+            answer = backend.query(question, ASK_MAX) => answer,
+            () = self.client.gone() => return Err(Unfit::ClientGone),
+        };
+        match answer {
+            Ok(rows) => rows.ok_or(Unfit::Failed),
+            // The command that follows on this link finds out.
+            Err(_) if self.at.was_killed() => Err(Unfit::Failed),
+            Err(how) => {
+                self.at.tell_lost(how);
+                self.lost_idle();
+                Err(Unfit::Failed)
+            }
+        }
+    }
+
+    /// Waits until the replica has what the session has written and seen.
+    async fn catch_up(&mut self, replicas: &Replicas) -> Result<(), Unfit> {
+        let (Some(side), Some(primary)) = (&self.side, &self.at.backend) else { return Err(Unfit::Nobody) };
+        let (lane, primary) = (side.backend.lane(), primary.lane());
+        let position = match &self.need {
+            Need::Nothing => return Ok(()),
+            Need::Gtid(gtid)
+                if Gtid::parse(gtid).is_some_and(|gtid| replicas.has_reached(lane, primary, gtid)) =>
+            {
+                self.need = Need::Nothing;
+                return Ok(());
+            }
+            // Others have waited there in vain just now.
+            _ if replicas.is_late(lane.node) => return Err(Unfit::Behind),
+            Need::Gtid(gtid) => gtid.to_string(),
+            Need::Unknown => {
+                let rows = self.ask_primary(POSITION).await?;
+                let position = rows.text(0, 0).unwrap_or_default().to_owned();
+                replicas.saw_position(&position);
+                position
+            }
+        };
+        self.wait(replicas, &position).await
+    }
+
+    /// Waits until the replica has applied all up to `position`; then nothing more is needed.
+    async fn wait(&mut self, replicas: &Replicas, position: &str) -> Result<(), Unfit> {
+        let Some(side) = self.side.as_mut() else { return Err(Unfit::Nobody) };
+        if !is_position(position) {
+            return Err(Unfit::Nobody); // the primary writes no binary log, or none of MariaDB's
+        }
+        let within = replicas.wait_max;
+        side.forget(LEFT);
+        let question = format!("SELECT MASTER_GTID_WAIT('{position}', {:.3})", within.as_secs_f64());
+        let lane = side.backend.lane().clone();
+        let answer = tokio::select! {
+            answer = side.backend.query(&question, within + GRACE) => answer,
+            () = self.client.gone() => return Err(Unfit::ClientGone),
+        };
+        match answer {
+            Ok(Some(rows)) if rows.text(0, 0) == Some("0") => {
+                // What the session has written, this primary has given.
+                if let (Need::Gtid(_), Some(gtid), Some(primary)) =
+                    (&self.need, Gtid::parse(position), &self.at.backend)
+                {
+                    replicas.reached(&lane, primary.lane(), gtid);
+                }
+                self.need = Need::Nothing;
+                Ok(())
+            }
+            Ok(Some(rows)) if rows.text(0, 0) == Some("-1") => {
+                replicas.found_late(lane.node);
+                Err(Unfit::Behind)
+            }
+            // The session's own limits end it.
+            Ok(_) => Err(Unfit::Behind),
+            Err(how) => {
+                self.side_lost(replicas, how);
+                Err(Unfit::Failed)
+            }
+        }
+    }
+
+    /// The link to the replica broke.
+    fn side_lost(&mut self, replicas: &Replicas, how: ConnectFailure) {
+        if let Some(side) = self.side.take() {
+            if side.backend.ended_unread() {
+                return; // it was idle for too long
+            }
+            replicas.lost(side.backend.lane(), how);
+        }
+    }
+
+    // ---- a read on the replica
+
+    async fn run_on_side(
+        &mut self,
+        replicas: &Replicas,
+        flight: &InFlight,
+        command: AtHand,
+        lease: Option<Lease>,
+    ) -> Elsewhere {
+        self.at.settle_aside(self.side.as_ref().map(|side| &side.backend));
+        let relayed = self.relay_on_side(flight, command).await;
+        self.at.settle_aside(None);
+        let was_killed = self.at.was_killed();
+        let failed = || {
+            replicas.counts.failed.fetch_add(1, Relaxed);
+        };
+        match relayed {
+            Relayed::Ended(end) => {
+                replicas.counts.replicas.fetch_add(1, Relaxed);
+                self.left_on_side(flight, &end);
+                self.note_good_end(flight, command);
+                Elsewhere::Done(self.finish(Finish::Answered, flight, command).await)
+            }
+            Relayed::ClientGone => {
+                self.card.set(Doing::Ending, Instant::now());
+                if let Some(side) = self.side.take() {
+                    let (shared, who) = (self.shared.clone(), &self.who);
+                    let Side { backend, .. } = *side;
+                    ending::end_on_node(&shared, who, self.client.caps, flight, backend, lease).await;
+                }
+                Elsewhere::Done(END)
+            }
+            _ if was_killed => {
+                self.side = None;
+                let killed = Finish::NodeError { error: NodeError::killed(), closes: true };
+                Elsewhere::Done(self.finish(killed, flight, command).await)
+            }
+            Relayed::Refused(error) if is_for_the_client(&error) => {
+                replicas.counts.replicas.fetch_add(1, Relaxed);
+                let end = End::Err { code: error.code };
+                if let Some(side) = &mut self.side {
+                    let link = &mut side.backend.standing;
+                    self.session.ended(link, flight, &end, &[], &[], self.client.caps);
+                }
+                self.left_on_side(flight, &end);
+                let told = Finish::NodeError { error, closes: false };
+                Elsewhere::Done(self.finish(told, flight, command).await)
+            }
+            // The primary's word counts: the replica may lack a table, a right, or memory.
+            Relayed::Refused(_) => {
+                failed();
+                TO_PRIMARY
+            }
+            Relayed::Lost { how, delivered } => {
+                let is_unread = self.side.as_ref().is_some_and(|side| side.backend.ended_unread());
+                if let Some(side) = self.side.as_ref().filter(|_| !is_unread)
+                    && let Some(text) = self.text(flight, command)
+                {
+                    let (shared, lane) = (self.shared.clone(), side.backend.lane().clone());
+                    tokio::spawn(ending::tell_if_replica_lost(shared, lane, text.to_vec()));
+                }
+                self.side_lost(replicas, how);
+                if delivered == Delivered::Nothing {
+                    failed();
+                    return Elsewhere::Primary { lost: !is_unread };
+                }
+                self.cut_short(flight, command, delivered).await
+            }
+            Relayed::NotFollowed { delivered } | Relayed::Stalled { delivered } => {
+                self.side = None;
+                if delivered == Delivered::Nothing {
+                    failed();
+                    return TO_PRIMARY;
+                }
+                self.cut_short(flight, command, delivered).await
+            }
+        }
+    }
+
+    /// The client has a part of the answer, and no more will come.
+    async fn cut_short(&mut self, flight: &InFlight, command: AtHand, delivered: Delivered) -> Elsewhere {
+        if let Some(backend) = &mut self.at.backend {
+            backend.standing.forget(LEFT);
+        }
+        let finish = Finish::Fail { failure: Failure::CutShort, detail: String::new(), delivered };
+        Elsewhere::Done(self.finish(finish, flight, command).await)
+    }
+
+    async fn relay_on_side(&mut self, flight: &InFlight, command: AtHand) -> Relayed {
+        let nothing = |how| Relayed::Lost { how, delivered: Delivered::Nothing };
+        let Some(side) = self.side.as_mut() else { return nothing(ConnectFailure::Closed) };
+        let backend = &mut side.backend;
+        if let Err(error) = backend.send(&self.client.buffer.bytes()[..command.len]).await {
+            return nothing(of_io(&error));
+        }
+        self.card.set_running(flight.cost(), backend.sent_at());
+        let mut relay = Relay {
+            backend,
+            client: &mut self.client,
+            session: &mut self.session,
+            flight,
+            card: &self.card,
+            retained: command.len,
+            keeps_errors: true,
+        };
+        let relayed = relay.run().await;
+        side.backend.rests();
+        relayed
+    }
+
+    /// What the statement has left is on the replica now, and nowhere else.
+    fn left_on_side(&mut self, flight: &InFlight, end: &End) {
+        let warns = matches!(end, End::Ok { warnings, .. } if *warnings > 0);
+        let left = match end {
+            End::Err { .. } => LEFT,
+            _ if flight.recalls().is_empty() => LEFT,
+            _ if warns => LEFT,
+            _ => Recalls::ROW_COUNT.union(Recalls::FOUND_ROWS),
+        };
+        if let Some(backend) = &mut self.at.backend {
+            backend.standing.forget(left);
+        }
+    }
+}
+
+/// Somebody, or the session's own limit, has ended the statement: so it is said.
+fn is_for_the_client(error: &NodeError) -> bool {
+    matches!(error.code, errno::QUERY_INTERRUPTED | errno::STATEMENT_TIMEOUT | errno::QUERY_TIMEOUT)
+}

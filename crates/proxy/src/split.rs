@@ -1,0 +1,399 @@
+//! One port for both: reads outside transactions go to replicas. What all its sessions share: the replicas' lanes, what is known of how far
+//! each has come, and the counts.
+//!
+//! The lanes are those of the port for reads (`topology::readers`), followed by a door of their own: nothing of the primary's is touched by
+//! them. A replica that failed, or was waited for in vain, is left alone for a while by every session.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use protocol::statement::names_any;
+use serde::Serialize;
+use session::split::{Gtid, only_domain};
+use tokio::sync::{mpsc, watch};
+use topology::NodeId;
+use topology::fact::{ConnectFailure, Fact};
+use topology::routes::Routes;
+
+use crate::door::Door;
+use crate::lane::{Lane, Lease};
+use crate::seldom::Seldom;
+
+/// What a proxy is connected to that sends reads to replicas.
+#[derive(Clone)]
+pub struct Split {
+    /// Who takes reads; the newest value wins.
+    pub routes: watch::Receiver<Arc<Routes>>,
+    /// The longest that a read waits on a replica for what its session has written or seen.
+    pub wait_max: Duration,
+}
+
+/// So long a replica that failed is left alone, at least.
+const LEFT_ALONE: Duration = Duration::from_secs(1);
+/// How often it is said that a replica has other settings.
+const UNLIKE_SAID: Duration = Duration::from_secs(60);
+
+/// The lists of names are read anew a second after such a statement, which may take 20 s, and may have been under way before; else every 30 s.
+const LISTS_AGE_MAX: Duration = Duration::from_secs(60);
+/// A statement whose end nobody saw has ended by then.
+const MAKING_MAX: Duration = Duration::from_secs(3600);
+
+/// How far a replica has come, for certain.
+#[derive(Clone, Copy)]
+struct Reached {
+    /// Of the replica's lane.
+    epoch: u64,
+    /// The primary's lane: its node and epoch.
+    primary: (NodeId, u64),
+    gtid: Gtid,
+}
+
+/// Why a replica is left alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It had not come far enough in time: nobody waits there, and nobody new goes there.
+    Late,
+    /// A link to it broke, or was not made: nobody new goes there. Links that stand may be well, and show it themselves when they end.
+    Broke,
+    /// It did not answer: nobody uses a link to it.
+    Silent,
+    /// It has other settings than the primary, for every session: nobody new goes there.
+    Unlike,
+}
+
+/// A replica that is left alone.
+#[derive(Clone, Copy)]
+struct Alone {
+    until: Instant,
+    why: Why,
+}
+
+/// See the head of this file.
+pub struct Replicas {
+    door: Door,
+    facts: mpsc::Sender<Fact>,
+    /// See [`Split::wait_max`].
+    pub wait_max: Duration,
+    left_alone: Mutex<HashMap<NodeId, Alone>>,
+    /// A GTID that each replica has applied, and of which primary: the next may give the same number to something else.
+    reached: Mutex<HashMap<NodeId, Reached>>,
+    /// The replicas that refuse an account, and until when that is believed.
+    refused: Mutex<HashMap<(NodeId, String), Instant>>,
+    /// That a replica has other settings than the primary, of each.
+    unlike: Mutex<HashMap<NodeId, Seldom>>,
+    /// The only domain in the primary's last known position, and one more; 0: none is known, or there are several.
+    domain: AtomicU64,
+    /// Names that a statement has just given to what the lists of names do not have yet: until when they are taken for it.
+    made: RwLock<Made>,
+    /// How many statements went where.
+    pub counts: SplitCounts,
+}
+
+#[derive(Default)]
+struct Made {
+    names: HashMap<String, Instant>,
+    /// When the last of them is over.
+    until: Option<Instant>,
+    /// When those that are over were last thrown out.
+    cleaned: Option<Instant>,
+}
+
+/// Counters, raised from any task.
+#[derive(Default)]
+pub struct SplitCounts {
+    /// Answered by a replica.
+    pub replicas: AtomicU64,
+    /// Sent to the primary for what they are.
+    pub primary: AtomicU64,
+    /// Reads for a replica that went to the primary: no replica took reads, or none that this session could use.
+    pub nobody: AtomicU64,
+    /// The same, because the replica had not come so far in time.
+    pub behind: AtomicU64,
+    /// The same, because the replica failed or answered with an error.
+    pub failed: AtomicU64,
+}
+
+/// How many statements went where.
+#[derive(Clone, Debug, Serialize)]
+pub struct SplitStats {
+    /// Answered by a replica.
+    pub replicas: u64,
+    /// Sent to the primary for what they are.
+    pub primary: u64,
+    /// Reads for a replica that went to the primary, since no replica took them.
+    pub primary_nobody: u64,
+    /// The same, since the replica had not come so far in time.
+    pub primary_behind: u64,
+    /// The same, since the replica failed or answered with an error.
+    pub primary_failed: u64,
+    /// Sessions with a link to a replica, by node.
+    pub lanes: Vec<(String, u32)>,
+}
+
+impl Replicas {
+    /// Over the lanes that `door` follows.
+    pub fn new(door: Door, facts: mpsc::Sender<Fact>, wait_max: Duration) -> Self {
+        Self {
+            door,
+            facts,
+            wait_max,
+            left_alone: Mutex::default(),
+            reached: Mutex::default(),
+            refused: Mutex::default(),
+            unlike: Mutex::default(),
+            domain: AtomicU64::new(0),
+            made: RwLock::default(),
+            counts: SplitCounts::default(),
+        }
+    }
+
+    /// A lease on the least busy replica that takes reads; not on `primary`, nor where `user` is refused, nor where the session `avoids` to go.
+    pub fn lease(&self, primary: NodeId, user: &str, avoids: &dyn Fn(NodeId) -> bool) -> Option<Lease> {
+        let board = self.door.board();
+        let mut lanes: Vec<&Arc<Lane>> = board
+            .lanes
+            .iter()
+            .filter(|lane| lane.node != primary && lane.is_open() && lane.has_room())
+            .filter(|lane| self.alone(lane.node).is_none() && !avoids(lane.node))
+            .filter(|lane| !self.is_refused(lane.node, user))
+            .collect();
+        lanes.sort_by_key(|lane| (lane.leases(), lane.sessions()));
+        lanes.into_iter().find_map(Lane::lease)
+    }
+
+    /// It was waited for in vain: nobody waits there for a while.
+    pub fn found_late(&self, node: NodeId) {
+        self.leave_alone(node, Why::Late, LEFT_ALONE.max(self.wait_max));
+    }
+
+    /// Nobody waits there now.
+    pub fn is_late(&self, node: NodeId) -> bool {
+        self.alone(node) == Some(Why::Late)
+    }
+
+    /// Nobody uses a link to it now.
+    pub fn is_silent(&self, node: NodeId) -> bool {
+        self.alone(node) == Some(Why::Silent)
+    }
+
+    /// No session can be set up there as it is on the primary: none tries, for so long.
+    pub fn is_unlike(&self, node: NodeId, time: Duration) {
+        self.leave_alone(node, Why::Unlike, time);
+    }
+
+    /// It refuses this account: nobody of that name tries, for so long.
+    pub fn refuses(&self, node: NodeId, user: &str, time: Duration) {
+        let now = Instant::now();
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.retain(|_, until| *until > now);
+        refused.insert((node, user.to_owned()), now + time);
+    }
+
+    fn is_refused(&self, node: NodeId, user: &str) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.is_empty() {
+            return false;
+        }
+        refused.get(&(node, user.to_owned())).is_some_and(|until| *until > Instant::now())
+    }
+
+    fn leave_alone(&self, node: NodeId, why: Why, time: Duration) {
+        let until = Instant::now() + time;
+        let mut left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that does not answer is left by those who have a link there, whatever else is known of it.
+        let is_shorter = |known: &Alone| known.until > until && why != Why::Silent;
+        if !left_alone.get(&node).is_some_and(is_shorter) {
+            left_alone.insert(node, Alone { until, why });
+        }
+    }
+
+    fn alone(&self, node: NodeId) -> Option<Why> {
+        let left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+        left_alone.get(&node).filter(|alone| alone.until > Instant::now()).map(|alone| alone.why)
+    }
+
+    /// The primary's position was this.
+    pub fn saw_position(&self, position: &str) {
+        self.domain.store(only_domain(position).map_or(0, |domain| u64::from(domain) + 1), Relaxed);
+    }
+
+    /// The domain of all that the primary has, if it is but one.
+    pub fn only_domain(&self) -> Option<u32> {
+        self.domain.load(Relaxed).checked_sub(1).and_then(|domain| u32::try_from(domain).ok())
+    }
+
+    /// A link to it broke, or could not be made.
+    pub fn lost(&self, lane: &Lane, how: ConnectFailure) {
+        let why = match how {
+            ConnectFailure::TimedOut | ConnectFailure::Unreachable => Why::Silent,
+            _ => Why::Broke,
+        };
+        self.leave_alone(lane.node, why, LEFT_ALONE.max(self.wait_max));
+        if how == ConnectFailure::TimedOut {
+            return; // slow, and asked often enough by the manager itself
+        }
+        // Number 0: nobody waits for the answer.
+        let fact = Fact::TrafficLost { node: lane.node, epoch: lane.epoch, how, alarm: 0 };
+        self.tell(fact);
+    }
+
+    /// Tells the manager, as a word about the lanes for reads.
+    pub fn tell(&self, fact: Fact) {
+        let _ = self.facts.try_send(fact);
+    }
+
+    /// A statement makes views, or tables of an engine that it names: `runs` while it does, then until the lists of names have them for certain.
+    pub fn makes(&self, names: &[String], runs: bool) {
+        let now = Instant::now();
+        let until = now + if runs { MAKING_MAX } else { LISTS_AGE_MAX };
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        if made.cleaned.is_none_or(|at| at + LISTS_AGE_MAX < now) {
+            made.names.retain(|_, until| *until > now);
+            made.cleaned = Some(now);
+        }
+        made.names.extend(names.iter().map(|name| (name.clone(), until)));
+        // Of very many it may be said too late: then reads are looked at for nothing.
+        made.until = match made.names.len() {
+            0..1000 => made.names.values().copied().max(),
+            _ => made.until.max(Some(until)),
+        };
+    }
+
+    /// Whether a text names one of those.
+    pub fn names_just_made(&self, text: &[u8], status: u16) -> bool {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(until) = made.until else { return false };
+        let now = Instant::now();
+        until > now && names_any(text, status, |name| made.names.get(name).is_some_and(|until| *until > now))
+    }
+
+    /// Says in the log why sessions are not set up there as they are on the primary, now and then.
+    pub fn say_unlike(&self, lane: &Lane, why: &str) {
+        let mut unlike = self.unlike.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = unlike.entry(lane.node).or_insert_with(|| Seldom::new(UNLIKE_SAID));
+        if let Some(kept_back) = said.now(Instant::now()) {
+            let name = &lane.name;
+            tracing::warn!(
+                "reads are not split off to {name}: {why} ({kept_back} times more since this was last said)"
+            );
+        }
+    }
+
+    /// Whether the replica is known to have applied `gtid`, which `primary` gave.
+    pub fn has_reached(&self, lane: &Lane, primary: &Lane, gtid: Gtid) -> bool {
+        let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        reached.get(&lane.node).is_some_and(|known| {
+            (known.epoch, known.primary) == (lane.epoch, (primary.node, primary.epoch))
+                && known.gtid.domain == gtid.domain
+                && known.gtid.number >= gtid.number
+        })
+    }
+
+    /// It has applied `gtid`, which `primary` gave.
+    pub fn reached(&self, lane: &Lane, primary: &Lane, gtid: Gtid) {
+        if self.has_reached(lane, primary, gtid) {
+            return;
+        }
+        let known = Reached { epoch: lane.epoch, primary: (primary.node, primary.epoch), gtid };
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner).insert(lane.node, known);
+    }
+
+    /// The picture.
+    pub fn stats(&self) -> SplitStats {
+        let counts = &self.counts;
+        let lanes =
+            self.door.board().lanes.iter().map(|lane| (lane.name.to_string(), lane.sessions())).collect();
+        SplitStats {
+            replicas: counts.replicas.load(Relaxed),
+            primary: counts.primary.load(Relaxed),
+            primary_nobody: counts.nobody.load(Relaxed),
+            primary_behind: counts.behind.load(Relaxed),
+            primary_failed: counts.failed.load(Relaxed),
+            lanes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use session::gate::Limits;
+    use topology::Term;
+    use topology::routes::{Cut, LaneState};
+
+    use super::*;
+    use crate::stats::Counts;
+
+    const PRIMARY: NodeId = NodeId(0);
+
+    /// Over two replicas, the nodes 1 and 2.
+    async fn two() -> (Replicas, watch::Sender<Arc<Routes>>) {
+        let lanes = (0..3).map(|node| topology::routes::Lane {
+            node: NodeId(node),
+            name: format!("db{node}").into(),
+            address: "127.0.0.1:1".into(),
+            state: if node == 0 { LaneState::Shut } else { LaneState::Open },
+            epoch: 1,
+            sessions_max: None,
+            looked: 0,
+            refused: 0,
+            lost_epoch: None,
+            cut: Cut::Nothing,
+        });
+        let routes = Routes {
+            version: 1,
+            term: Term(1),
+            lanes: lanes.collect(),
+            hold_because: None,
+            greeting: None,
+            accounts: Arc::default(),
+            catalogue: None,
+        };
+        let (sender, receiver) = watch::channel(Arc::new(routes));
+        let limits =
+            Limits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
+        let (facts, _) = mpsc::channel(1);
+        let (door, _) = Door::start(limits, receiver, facts.clone(), Arc::new(Counts::default()));
+        door.watch().wait_for(|board| board.lanes.len() == 3).await.unwrap();
+        (Replicas::new(door, facts, Duration::from_secs(1)), sender)
+    }
+
+    fn taken(replicas: &Replicas, user: &str) -> Vec<u8> {
+        let mut nodes = vec![];
+        while let Some(lease) = replicas.lease(PRIMARY, user, &|node| nodes.contains(&node.0)) {
+            nodes.push(lease.lane().node.0);
+        }
+        nodes.sort_unstable();
+        nodes
+    }
+
+    #[tokio::test]
+    async fn a_replica_that_is_no_use_leaves_the_others_to_be_read() {
+        let (replicas, _routes) = two().await;
+        assert_eq!(taken(&replicas, "app"), [1, 2]);
+        let time = Duration::from_secs(60);
+        replicas.refuses(NodeId(1), "app", time);
+        assert_eq!((taken(&replicas, "app"), taken(&replicas, "other")), (vec![2], vec![1, 2]));
+        replicas.is_unlike(NodeId(2), time);
+        assert_eq!((taken(&replicas, "app"), taken(&replicas, "other")), (vec![], vec![1]));
+        assert!(!replicas.is_late(NodeId(2)) && !replicas.is_silent(NodeId(2)), "links that stand stay");
+        // Known for longer than that it is late.
+        replicas.found_late(NodeId(2));
+        assert_eq!(taken(&replicas, "other"), [1]);
+    }
+
+    #[tokio::test]
+    async fn one_broken_link_says_nothing_of_those_that_stand() {
+        let (replicas, _routes) = two().await;
+        let lane = replicas.lease(PRIMARY, "app", &|node| node != NodeId(1)).unwrap().lane().clone();
+        let rejected = ConnectFailure::Rejected { errno: 1040, message: String::new() };
+        for how in [ConnectFailure::Closed, ConnectFailure::Reset, rejected] {
+            replicas.lost(&lane, how);
+            assert_eq!(taken(&replicas, "app"), [2], "nobody new goes there");
+            assert!(!replicas.is_silent(NodeId(1)) && !replicas.is_late(NodeId(1)));
+        }
+        replicas.lost(&lane, ConnectFailure::TimedOut);
+        assert!(replicas.is_silent(NodeId(1)));
+    }
+}
