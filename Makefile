@@ -7,7 +7,7 @@ NAME ?= nine-cells
 # A program that brings its C library (musl), for machines with an older one than this.
 STATIC := $(shell uname -m)-unknown-linux-musl
 BENCH := lab failover --cluster galera --repetitions 5 --baseline haproxy
-BENCH_REPLICATION := lab failover --cluster replication --repetitions 3 --baseline haproxy-agent --baseline-repetitions 1
+BENCH_REPLICATION := lab failover --cluster replication --repetitions 3 --baseline haproxy-agent,mha --baseline-repetitions 1
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -44,11 +44,12 @@ bench: build ## The seed's nine cells, freeze and vanish, HAProxy beside us; kep
 	target/release/understudy $(BENCH) --out-dir target/bench
 	scripts/kept.sh target/bench $(NAME) understudy $(BENCH)
 
-bench-replication: build ## A primary with replicas: each way to lose it, at 30 and 600 transactions a second, HAProxy beside us; kept in bench/runs
-	for rate in 30 600; do \
+bench-replication: build ## A primary with replicas: each way to lose it, at 60 and 600 transactions a second, HAProxy and MHA beside us; kept in bench/runs
+	for load in "30 4" "300 16"; do \
+	  set -- $$load; \
 	  rm -rf target/bench-replication && \
-	  target/release/understudy $(BENCH_REPLICATION) --rate $$rate --out-dir target/bench-replication && \
-	  scripts/kept.sh target/bench-replication replication-$$rate understudy $(BENCH_REPLICATION) --rate $$rate || exit 1; \
+	  target/release/understudy $(BENCH_REPLICATION) --rate $$1 --threads $$2 --out-dir target/bench-replication && \
+	  scripts/kept.sh target/bench-replication replication-$$(($$1 * 2)) understudy $(BENCH_REPLICATION) --rate $$1 --threads $$2 || exit 1; \
 	done
 
 bench-health: build ## The health endpoint beside nginx and HAProxy; kept in bench/runs

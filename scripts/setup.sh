@@ -15,9 +15,9 @@ rust=$(cargo --version | cut -d ' ' -f 2)
     stop "Rust is $rust and $rust_wanted or newer is needed: run \`rustup update\`"
 
 # The lab: servers and their network, keepalived for virtual addresses, xinetd and systemd for the ways clustercheck is started. The rest:
-# sysbench, HAProxy and nginx to compare with; a C compiler for SQLite and ring; curl for the commands of the documentation.
-packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy keepalived nginx-light xinetd systemd
-    gcc g++ libc6-dev curl git)
+# sysbench, HAProxy, MHA, nginx and pt-query-digest to compare with; a C compiler for SQLite and ring; curl for the commands of the documentation.
+packages=(mariadb-server galera-4 mariadb-backup iproute2 rsync socat procps util-linux sysbench haproxy mha4mysql-manager mha4mysql-node keepalived
+    nginx-light xinetd systemd percona-toolkit gcc g++ libc6-dev curl git)
 command -v dpkg-query >/dev/null ||
     stop "this is not Debian, so nothing was installed: install by hand what these Debian packages hold: ${packages[*]};" \
         "then run: cargo build --release --locked -p understudy && target/release/understudy lab demo"

@@ -75,6 +75,14 @@ impl Server {
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let (url, certificate) = place_of(&settings)?;
         let key_file = self.key_file.as_deref().unwrap_or(&settings.api.key_file);
+        let is_made_by_serve = self.key_file.is_none() && settings.api.key_is_ours;
+        if is_made_by_serve && matches!(key_file.try_exists(), Ok(false)) {
+            return Err(Failure::Unreachable(format!(
+                "no `understudy serve` has run yet with {}: its API key {} is made at its first start",
+                settings.file.display(),
+                key_file.display()
+            )));
+        }
         Client::new(format!("{url}/api/cluster/{}", settings.id), key_file, certificate.as_deref())
     }
 }
@@ -83,8 +91,7 @@ impl Client {
     fn new(base: String, key_file: &Path, certificate: Option<&Path>) -> Result<Self, Failure> {
         let key = std::fs::read_to_string(key_file).map_err(|e| {
             Failure::Usage(format!(
-                "cannot read the API key {}: {e}; it is made when `understudy serve` starts the first time, and only its \
-                 owner may read it",
+                "cannot read the API key {}: {e}; only the owner of the running `understudy serve` may read it",
                 key_file.display()
             ))
         })?;

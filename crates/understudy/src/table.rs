@@ -12,6 +12,8 @@ pub enum Lean {
 /// A table in the making.
 pub struct Table {
     leans: Vec<Lean>,
+    /// Of each column: cells that are longer than this many characters go on in the next line.
+    widths_max: Vec<usize>,
     rows: Vec<Vec<String>>,
 }
 
@@ -20,8 +22,19 @@ impl Table {
     pub fn new(columns: &[(&str, Lean)]) -> Self {
         Self {
             leans: columns.iter().map(|(_, lean)| *lean).collect(),
+            widths_max: vec![usize::MAX; columns.len()],
             rows: vec![columns.iter().map(|(name, _)| (*name).to_owned()).collect()],
         }
+    }
+
+    /// The last columns get at most so many characters each; what is longer goes on in the next line.
+    #[must_use]
+    pub fn wrapping<const N: usize>(mut self, widths: [usize; N]) -> Self {
+        let from = self.widths_max.len().saturating_sub(N);
+        for (width, most) in self.widths_max[from..].iter_mut().zip(widths) {
+            *width = most;
+        }
+        self
     }
 
     /// One more line.
@@ -31,17 +44,13 @@ impl Table {
 
     /// The text, each line ended.
     pub fn text(&self) -> String {
+        let lines: Vec<Vec<String>> = self.rows.iter().flat_map(|row| self.lines(row)).collect();
         let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
+            lines.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<_> = (0..self.leans.len()).map(width).collect();
         let mut text = String::new();
-        for row in &self.rows {
+        for row in &lines {
             let mut line = String::new();
             for ((cell, lean), width) in row.iter().zip(&self.leans).zip(&widths) {
                 let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
@@ -54,6 +63,17 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+
+    /// A row as the lines that it takes.
+    fn lines(&self, row: &[String]) -> Vec<Vec<String>> {
+        let wrapped: Vec<Vec<String>> =
+            row.iter().zip(&self.widths_max).map(|(cell, most)| wrap(cell, *most)).collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
+        let line = |at: usize| {
+            wrapped.iter().map(|cell| cell.get(at).cloned().unwrap_or_default()).collect::<Vec<_>>()
+        };
+        (0..height).map(line).collect()
     }
 }
 
@@ -93,7 +113,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     for word in text.split(' ') {
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= width => {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -113,6 +133,18 @@ mod tests {
         table.row(["db1".into(), "1200000".into(), String::new()]);
         table.row(["longer".into(), "3".into(), "because".into()]);
         assert_eq!(table.text(), "NODE      QUEUE  WHY\ndb1     1200000\nlonger        3  because\n");
+    }
+
+    #[test]
+    fn long_cells_go_on_in_the_next_line() {
+        let mut table = Table::new(&[("NODE", Lean::Left), ("WHAT", Lean::Left), ("DO", Lean::Left)]);
+        table.row(["db1".into(), "is".into(), String::new()]);
+        let mut table = table.wrapping([12, 9]);
+        table.row(["db2".into(), "holds up every write".into(), "find who".into()]);
+        assert_eq!(
+            table.text(),
+            "NODE  WHAT         DO\ndb1   is\ndb2   holds up     find who\n      every write\n"
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!     ^  ^─── facts ──────┘                        │
 //!     └──────────────── orders ────────────────────┘
 //!   manager ── reads, reached ─> a second proxy: the port for reads ── facts, as such ─> manager
+//!   manager ── reads ─> the first proxy, too, where reads are split off (listen.split)
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
 //! ```
 //!
@@ -87,7 +88,12 @@ pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
     let proxy = {
         let _inside = hot.enter();
-        proxy::start(proxy_settings(settings), inputs)?
+        if settings.listen.split {
+            let split = proxy::Split { routes: manager.reads.clone(), wait_max: settings.split_wait };
+            proxy::start_split(proxy_settings(settings), inputs, split)?
+        } else {
+            proxy::start(proxy_settings(settings), inputs)?
+        }
     };
 
     let reads = {
@@ -209,7 +215,7 @@ async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duratio
 
 /// The port for reads, when there is one: a proxy of its own, with the manager's lanes for it.
 fn reads(settings: &Settings, manager: &manager::Handles) -> anyhow::Result<Option<proxy::Handle>> {
-    if !settings.reads.on {
+    if settings.listen.read.is_empty() {
         return Ok(None);
     }
     let inputs = proxy::Inputs { routes: manager.reads.clone(), facts: manager.facts.clone() };

@@ -171,7 +171,7 @@ fn a_running_server_says_the_same_in_status_and_log() {
         || understudy(&["status", "--api", &http, "--cluster", "5", "--key-file", key.to_str().unwrap()]);
     let said = until("the advice", || Some(status().with(0)).filter(|said| said.contains("advice")));
     assert!(
-        said.contains("db1 refuses the monitor account \"app\" (1045): check [cluster.monitor]"),
+        said.contains("db1 refuses the monitor account \"app\" (1045): put its password right"),
         "{said}"
     );
     assert!(said.contains("GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'app'@'%'"), "{said}");

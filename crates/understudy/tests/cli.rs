@@ -42,13 +42,48 @@ fn what_needs_no_server_is_printed() {
     }
 }
 
-/// Serves a cluster whose only node does not exist.
+#[test]
+fn mhas_commands_help_themselves() {
+    for name in ["master_switch", "manager", "check_repl", "check_status", "stop"] {
+        let name = format!("masterha_{name}");
+        let said = understudy(&[&name, "--help"]).with(0);
+        assert!(said.starts_with("Usage:\n") && said.contains(&format!("{name} --conf=")), "{said}");
+        assert!(said.contains("--understudy=FILE"), "{said}");
+        assert!(understudy(&[&name, "--version"]).with(0).starts_with(&format!("{name} version 0.58")));
+        let said = understudy(&[&name, "--what"]).with(1);
+        assert!(said.contains("Unknown options: --what"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_odd_in_an_mha_file_is_all_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("app1.cnf");
+    let text = "[server default]\nuser=u\npasword=x\nrepl_user=r\nwhatsoever=1\n[server1]\nhostname=a\n[server1]\nhostname=b\n";
+    std::fs::write(&conf, text).unwrap();
+    let said = understudy(&["settings", "--from-mha", conf.to_str().unwrap()]).with(0);
+    for line in [
+        "app1.cnf:3: MHA has no key pasword; did you mean password?; it is left out\n",
+        "app1.cnf:5: MHA has no key whatsoever; it is left out\n",
+        "app1.cnf:8: [server1] stands in line 6 already. Both are one server, with the later value of each key, so that a is no server here",
+        "app1.cnf has no repl_password: cluster.replication.password is left out, and has to be written\n",
+    ] {
+        assert!(said.matches(line).count() == 2, "once as a warning, once in the file: {line}: {said}");
+    }
+    assert!(said.contains("user     = \"r\"\n# password =") && !said.contains("[server2]"), "{said}");
+    // MHA itself ends at such a key.
+    let said = understudy(&["masterha_check_status", "--conf", conf.to_str().unwrap()]).with(1);
+    assert!(said.contains("MHA has no key pasword") && said.contains("MHA has no key whatsoever"), "{said}");
+}
+
+/// A cluster whose only node does not exist.
+const CONFIG: &str = "[cluster]\nname = \"shop\"\nid = 5\n[[cluster.node]]\nname = \"db1\"\naddress = \"127.0.0.1:1\"\n\
+     [cluster.monitor]\nuser = \"u\"\npassword = \"p\"\n[listen]\nmysql = [\"127.0.0.1:0\"]\n\
+     http = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n[state]\ndir = \"state\"\n";
+
+/// Serves it.
 fn serving() -> (tempfile::TempDir, Serving) {
-    let dir = house(
-        "[cluster]\nname = \"shop\"\nid = 5\n[[cluster.node]]\nname = \"db1\"\naddress = \"127.0.0.1:1\"\n\
-         [cluster.monitor]\nuser = \"u\"\npassword = \"p\"\n[listen]\nmysql = [\"127.0.0.1:0\"]\n\
-         http = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n[state]\ndir = \"state\"\n",
-    );
+    let dir = house(CONFIG);
     let serving = Serving::start(dir.path());
     (dir, serving)
 }
@@ -62,6 +97,17 @@ fn ask(serving: &Serving, command: &[&str], secure: bool) -> Ended {
         ask.arg("--certificate-file").arg(serving.state("https.crt"));
     }
     run(&mut ask)
+}
+
+#[test]
+fn before_the_first_start_no_running_server_is_reached() {
+    let dir = house(CONFIG);
+    for order in [&["status"][..], &["switchover"], &["drain", "db1"], &["journal"]] {
+        let said = run(Command::new(BIN).args(order).current_dir(dir.path())).with(3);
+        assert!(said.contains("no `understudy serve` has run yet with "), "{said}");
+    }
+    // A key that somebody names and that is not there is a wrong command line.
+    run(Command::new(BIN).args(["status", "--key-file", "none"]).current_dir(dir.path())).with(2);
 }
 
 #[test]

@@ -1,27 +1,27 @@
-//! The routes: each asks for the key, understands the request, gives the order and says what came of it.
+//! The routes: each understands the request, gives the order and says what came of it. Who may ask is looked at before ([`crate::admitted`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, put};
 use serde_json::json;
 use topology::order::{Order, OrderReply};
 
+use crate::admitted::{Admitted, Ordered};
 use crate::key::ApiKey;
 use crate::repeat::{Repeat, Turn};
 use crate::reply::Reply;
-use crate::request::{MoveWish, Said, key_of, preflight_wish};
+use crate::request::{MoveWish, Said, preflight_wish};
 use crate::{Cluster, Control};
 
 /// What the handlers share.
 pub struct Api<C> {
-    control: Arc<C>,
-    key: ApiKey,
+    pub(crate) control: Arc<C>,
+    pub(crate) key: ApiKey,
     budget: Duration,
     failover: Arc<Repeat>,
 }
@@ -51,23 +51,12 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
 
 // ---- reading
 
-async fn status<C: Control>(State(api): Shared<C>, Path(id): Path<String>, headers: HeaderMap) -> Reply {
-    if let Err(reply) = api.admit(key_of(&headers), &id) {
-        return reply;
-    }
+async fn status<C: Control>(_: Admitted, State(api): Shared<C>) -> Reply {
     let cluster = api.control.cluster();
     Reply::done(format!("state of cluster {}", cluster.name), api.control.status().await)
 }
 
-async fn journal<C: Control>(
-    State(api): Shared<C>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Reply {
-    if let Err(reply) = api.admit(key_of(&headers), &id) {
-        return reply;
-    }
+async fn journal<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
     let Some(after) = after(query.as_deref().unwrap_or_default()) else {
         return Reply::bad_request(
             "journal takes only ?after=N, with N the at_unix_ms of the last entry you have seen",
@@ -80,15 +69,7 @@ async fn journal<C: Control>(
 }
 
 /// The table before a switchover; looked at only.
-async fn preflight<C: Control>(
-    State(api): Shared<C>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Reply {
-    if let Err(reply) = api.admit(key_of(&headers), &id) {
-        return reply;
-    }
+async fn preflight<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
     let cluster = api.control.cluster();
     let (to, budget) = match preflight_wish(query.as_deref().unwrap_or_default(), cluster, api.budget) {
         Ok(wish) => wish,
@@ -117,14 +98,8 @@ async fn health<C: Control>(State(api): Shared<C>, uri: Uri) -> Response {
 
 // ---- orders
 
-async fn manual_failover<C: Control>(
-    State(api): Shared<C>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Reply {
-    let wish = api.said(&id, &headers, body).await;
-    match wish.and_then(|said| said.into_move(api.control.cluster(), api.budget)) {
+async fn manual_failover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
+    match order.said.into_move(api.control.cluster(), api.budget) {
         Err(reply) => reply,
         // A named target, or a named old writer, is idempotent by itself.
         Ok(wish) if wish.named || wish.from.is_some() => api.move_writer(wish).await,
@@ -132,44 +107,23 @@ async fn manual_failover<C: Control>(
     }
 }
 
-async fn switchover<C: Control>(
-    State(api): Shared<C>,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Reply {
-    let wish = api.said(&id, &headers, body).await;
-    match wish.and_then(|said| said.into_switchover(api.control.cluster(), api.budget)) {
+async fn switchover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
+    match order.said.into_switchover(api.control.cluster(), api.budget) {
         Err(reply) => reply,
         Ok(wish) => api.move_writer(wish).await,
     }
 }
 
-async fn drain<C: Control>(
-    State(api): Shared<C>,
-    Path((id, name)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Body,
-) -> Reply {
-    api.give(&id, &headers, body, |said, cluster, budget| said.into_drain(cluster, &name, budget)).await
+async fn drain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
+    api.give(order, Said::into_drain).await
 }
 
-async fn undrain<C: Control>(
-    State(api): Shared<C>,
-    Path((id, name)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Body,
-) -> Reply {
-    api.give(&id, &headers, body, |said, cluster, _| said.into_undrain(cluster, &name)).await
+async fn undrain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
+    api.give(order, |said, cluster, name, _| said.into_undrain(cluster, name)).await
 }
 
-async fn max_connections<C: Control>(
-    State(api): Shared<C>,
-    Path((id, name)): Path<(String, String)>,
-    headers: HeaderMap,
-    body: Body,
-) -> Reply {
-    api.give(&id, &headers, body, |said, cluster, budget| said.into_limit(cluster, &name, budget)).await
+async fn max_connections<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
+    api.give(order, Said::into_limit).await
 }
 
 /// One failover for all who ask at the same time. The work is a task of its own, so that it goes on, and the next to ask
@@ -210,40 +164,14 @@ async fn wrong_method() -> Reply {
 // === impl Api ===
 
 impl<C: Control> Api<C> {
-    /// The key first, so that nobody without it learns which clusters exist.
-    fn admit(&self, said: Option<&str>, id: &str) -> Result<(), Reply> {
-        let refused = |message| Err(Reply::refused(StatusCode::UNAUTHORIZED, "bad_key", message));
-        match said {
-            None => return refused("no API key: send it as \"apikey\" in the body, or as X-Api-Key header"),
-            Some(said) if !self.key.is(said) => return refused("the API key is not right"),
-            Some(_) => {}
-        }
-        let cluster = self.control.cluster();
-        if id == cluster.name || id.parse() == Ok(cluster.id) {
-            return Ok(());
-        }
-        let message = format!("no cluster {id} here; this is cluster {} ({})", cluster.id, cluster.name);
-        Err(Reply::refused(StatusCode::NOT_FOUND, "unknown_cluster", message))
-    }
-
-    async fn said(&self, id: &str, headers: &HeaderMap, body: Body) -> Result<Said, Reply> {
-        let said = Said::read(body).await?;
-        self.admit(said.key.as_deref().or_else(|| key_of(headers)), id)?;
-        Ok(said)
-    }
-
+    /// Gives an order about the node that the path names.
     async fn give(
         &self,
-        id: &str,
-        headers: &HeaderMap,
-        body: Body,
-        understand: impl FnOnce(Said, &Cluster, Duration) -> Result<Order, Reply>,
+        order: Ordered,
+        understand: impl FnOnce(Said, &Cluster, &str, Duration) -> Result<Order, Reply>,
     ) -> Reply {
-        let order = match self.said(id, headers, body).await {
-            Ok(said) => understand(said, self.control.cluster(), self.budget),
-            Err(reply) => Err(reply),
-        };
-        match order {
+        let Ordered { said, node } = order;
+        match understand(said, self.control.cluster(), node.as_deref().unwrap_or_default(), self.budget) {
             Ok(order) => answer(self.control.order(order).await, self.control.cluster()),
             Err(reply) => reply,
         }

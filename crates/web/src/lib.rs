@@ -15,6 +15,7 @@ pub mod certificate;
 pub mod key;
 pub mod server;
 
+mod admitted;
 mod api;
 mod private_file;
 mod repeat;

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -63,14 +64,24 @@ pub enum StartError {
     Socket(#[from] io::Error),
 }
 
-/// Opens all listeners and serves on them. Must be called inside a tokio runtime.
+/// Opens all listeners and serves the API on them. Must be called inside a tokio runtime.
 pub fn start<C: Control>(settings: Settings, control: Arc<C>) -> Result<Server, StartError> {
-    let plain = listen::open(&settings.http)?;
-    let secure = listen::open(&settings.https)?;
+    let router = api::router(control, settings.key, settings.budget);
+    serve(router, &settings.http, &settings.https, settings.tls)
+}
+
+/// Opens all listeners and serves `router` on them. Must be called inside a tokio runtime.
+pub fn serve(
+    router: Router,
+    http: &[String],
+    https: &[String],
+    tls: Option<Arc<ServerConfig>>,
+) -> Result<Server, StartError> {
+    let plain = listen::open(http)?;
+    let secure = listen::open(https)?;
     let addresses =
         |all: &[TcpListener]| all.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
     let (http, https) = (addresses(&plain)?, addresses(&secure)?);
-    let router = api::router(control, settings.key, settings.budget);
     let handle = Handle::new();
     let mut tasks = Vec::new();
     for listener in plain {
@@ -79,7 +90,7 @@ pub fn start<C: Control>(settings: Settings, control: Arc<C>) -> Result<Server, 
         tasks.push(tokio::spawn(server.serve(router.clone().into_make_service())));
     }
     for listener in secure {
-        let tls = settings.tls.clone().ok_or(StartError::NoCertificate)?;
+        let tls = tls.clone().ok_or(StartError::NoCertificate)?;
         let acceptor =
             RustlsAcceptor::new(RustlsConfig::from_config(tls)).handshake_timeout(HANDSHAKE_TIME_MAX);
         let mut server =

@@ -100,7 +100,7 @@ pub struct FailoverArgs {
     /// Lets it take traffic again
     #[arg(long, value_name = "CMD", requires = "through")]
     pub restore_command: Option<String>,
-    /// Measure this too, in the same run; both with a comma between
+    /// Measure this too, in the same run; several with a comma between
     #[arg(long, value_enum, value_delimiter = ',')]
     pub baseline: Vec<Baseline>,
     /// How often each of its cells [default: as often as the others]
@@ -238,6 +238,11 @@ impl FailoverArgs {
                 || self.silent.is_some())
         {
             bail!("--advised, --galera-option, --evict and --silent are for --cluster galera");
+        }
+        if is_galera && self.baseline.contains(&Baseline::Mha) {
+            bail!(
+                "--baseline mha is for --cluster replication: MHA makes a replica the primary, and Galera has none"
+            );
         }
         if !is_galera && self.baseline.contains(&Baseline::Haproxy) {
             bail!(

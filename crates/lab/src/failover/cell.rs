@@ -72,6 +72,7 @@ pub async fn measure(
     let At { case, scope, repetition, number } = at;
     front.wait_ready("the proxy").await?;
     let victim = front.victim(scope, repetition).await?;
+    front.begin(case).await?;
     let nodes: Vec<(String, Target)> = stage
         .nodes()
         .iter()
@@ -105,6 +106,7 @@ pub async fn measure(
     };
     let run = load.stop(DRAIN).await;
     let words = watch.stop();
+    front.end(case, scope).await?;
 
     let healing = Instant::now();
     stage.fault(&victim, Fault::Heal).await.with_context(|| format!("cannot heal {victim}"))?;

@@ -1,4 +1,4 @@
-//! Who stands between the clients and the cluster while a cell is measured: Understudy, HAProxy, or somebody else's proxy.
+//! Who stands between the clients and the cluster while a cell is measured: Understudy, HAProxy, MHA, or somebody else's proxy.
 //!
 //! Only one of them lives at a time: two managers on one cluster would taint each other's figures.
 
@@ -12,8 +12,9 @@ use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use tokio::time::Instant;
 
-use super::case::{Scope, Writers};
+use super::case::{Case, Scope, Writers};
 use super::haproxy::{self, Asked, Runtime};
+use super::mha::{self, Mha};
 use super::result::Who;
 use super::understudy::{Api, Knobs, Ordered, Place, program};
 use crate::figures::ms;
@@ -46,6 +47,8 @@ enum Kind {
     Understudy(Api),
     /// With the Understudy that it follows, if any.
     Haproxy(Runtime, Option<Api>),
+    /// With the HAProxy that its scripts tell.
+    Mha(Box<Mha>),
     External(External),
 }
 
@@ -124,6 +127,21 @@ impl Front {
         Ok(front)
     }
 
+    /// MHA, and HAProxy that its scripts point at the master; files in `dir`.
+    pub async fn mha(stage: &Stage, dir: &Path) -> anyhow::Result<Self> {
+        let named: Vec<_> =
+            stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
+        let asked = Asked::Nobody(mha::primary(stage).await?);
+        let mut front = Self::in_front(stage.kind(), &named, Writers::One, asked, None, dir)?;
+        if let Kind::Haproxy(runtime, None) = &front.kind {
+            let mha = Mha::set(stage, dir, &runtime.socket)?;
+            front.kind = Kind::Mha(Box::new(mha));
+        }
+        front.logs.extend(["mha-manager.log", "mha-switch.log"].map(|log| dir.join(log)));
+        front.wait_ready("HAProxy").await?;
+        Ok(front)
+    }
+
     /// HAProxy itself.
     fn in_front(
         cluster: Cluster,
@@ -136,7 +154,7 @@ impl Front {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let listen = free_address()?.to_string();
         let (socket, config) = (dir.join("haproxy.sock"), dir.join("haproxy.cfg"));
-        std::fs::write(&config, haproxy::config(nodes, writers, asked, &listen, &socket))
+        std::fs::write(&config, haproxy::config(nodes, writers, &asked, &listen, &socket))
             .with_context(|| format!("cannot write {}", config.display()))?;
         let mut front =
             Self::of(cluster, &listen, nodes, writers, Kind::Haproxy(Runtime { socket }, follows))?;
@@ -201,6 +219,7 @@ impl Front {
             Kind::Understudy(_) => Who::Understudy,
             Kind::Haproxy(_, None) => Who::Haproxy,
             Kind::Haproxy(_, Some(_)) => Who::HaproxyAgent,
+            Kind::Mha(..) => Who::Mha,
             Kind::External(external) => Who::Through(external.address.clone()),
         }
     }
@@ -214,8 +233,29 @@ impl Front {
     pub fn api(&self) -> Option<&Api> {
         match &self.kind {
             Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => Some(api),
-            Kind::Haproxy(_, None) | Kind::External(_) => None,
+            Kind::Haproxy(_, None) | Kind::Mha(..) | Kind::External(_) => None,
         }
+    }
+
+    /// Before a repetition: MHA's manager watches, but where an operator is to move the master, which it would refuse.
+    pub async fn begin(&self, case: Case) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::Mha(mha) if case != Case::Graceful => mha.watch(&self.keeper).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// After its load, before the node is healed: MHA's manager ends, when it has done its work.
+    pub async fn end(&self, case: Case, scope: Scope) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::Mha(mha) => mha.end(case != Case::Graceful && scope == Scope::Active).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what it left is to be mended by an operator.
+    pub(super) fn leaves_the_rest(&self) -> bool {
+        matches!(self.kind, Kind::Mha(..))
     }
 
     /// The Understudy that decides, and its configuration.
@@ -260,7 +300,7 @@ impl Front {
                     bail!("it has {}", each.collect::<Vec<_>>().join("; "));
                 }
             }
-            Kind::External(_) => {}
+            Kind::Mha(..) | Kind::External(_) => {}
         }
         self.active().await.map(drop)
     }
@@ -322,6 +362,8 @@ impl Front {
                 let message = format!("{said}; HAProxy followed, then {cut} sessions cut");
                 Ok(Ordered { took_ms: ms(began.elapsed()), message })
             }
+            Kind::Mha(mha) if scope == Scope::Active => mha.switch(node).await,
+            Kind::Mha(..) => Ok(Ordered { took_ms: 0.0, message: "it takes no traffic".to_owned() }),
             Kind::Haproxy(runtime, None) => {
                 let cut = runtime.take_out(node, HAPROXY_GRACE).await?;
                 let message = format!("drain, then {cut} sessions cut, then maint");
@@ -341,7 +383,7 @@ impl Front {
             Kind::Understudy(api) | Kind::Haproxy(_, Some(api)) => api.undrain(node).await.map(drop),
             Kind::Haproxy(runtime, None) => runtime.take_in(node).await,
             Kind::External(External { restore: Some(command), .. }) => self.shell(command, node).await,
-            Kind::External(_) => Ok(()),
+            Kind::Mha(..) | Kind::External(_) => Ok(()),
         }
     }
 

@@ -22,7 +22,7 @@ use super::case::Writers;
 pub const CHECK_USER: &str = "haproxy_check";
 
 /// Who is asked about the nodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Asked {
     /// The check that runs beside each node, on this port of the node's address.
     EachNode(u16),
@@ -35,13 +35,16 @@ pub enum Asked {
     },
     /// One `understudy serve`, which makes another server the primary: its health endpoint, here, tells which one is.
     Primary(SocketAddr),
+    /// Nobody: somebody else puts servers in and out by the runtime socket. This one is in at first.
+    Nobody(String),
 }
 
 impl Asked {
     /// Lines of the `listen` section.
-    fn checks(self) -> String {
+    fn checks(&self) -> String {
         const DOWN: &str = "on-marked-down shutdown-sessions";
         match self {
+            Self::Nobody(_) => String::new(),
             Self::EachNode(port) => {
                 format!(
                     "    option httpchk\n    default-server check port {port} inter 1s fall 3 rise 2 {DOWN}\n"
@@ -66,8 +69,10 @@ impl Asked {
     }
 
     /// The rest of a node's `server` line.
-    fn of_server(self, name: &str) -> String {
+    fn of_server(&self, name: &str) -> String {
         match self {
+            Self::Nobody(first) if first != name => " disabled".to_owned(),
+            Self::Nobody(_) => String::new(),
             Self::EachNode(_) | Self::Primary(_) => String::new(),
             Self::Understudy { .. } => format!(" agent-send \"{name}\\n\""),
         }
@@ -78,7 +83,7 @@ impl Asked {
 pub fn config(
     nodes: &[(String, String)],
     writers: Writers,
-    asked: Asked,
+    asked: &Asked,
     listen: &str,
     socket: &Path,
 ) -> String {
@@ -95,7 +100,8 @@ pub fn config(
         asked.checks()
     );
     for (index, (name, address)) in nodes.iter().enumerate() {
-        let is_backup = writers == Writers::One && index > 0 && !matches!(asked, Asked::Primary(_));
+        let tells_one = matches!(asked, Asked::Primary(_) | Asked::Nobody(_));
+        let is_backup = writers == Writers::One && index > 0 && !tells_one;
         let backup = if is_backup { " backup" } else { "" };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "    server {name} {address}{}{backup}", asked.of_server(name));
@@ -252,13 +258,13 @@ mod tests {
     fn one_writer_has_backups_and_all_writers_have_none() {
         let nodes = ["db1", "db2"].map(|name| (name.to_owned(), format!("{name}:3306")));
         let each = Asked::EachNode(9200);
-        let one = config(&nodes, Writers::One, each, "127.0.0.1:1", Path::new("/x"));
+        let one = config(&nodes, Writers::One, &each, "127.0.0.1:1", Path::new("/x"));
         assert!(
             one.contains("server db1 db1:3306\n") && one.contains("server db2 db2:3306 backup\n"),
             "{one}"
         );
         assert!(one.contains("check port 9200 inter 1s fall 3"), "the seed's checks");
-        let all = config(&nodes, Writers::All, each, "127.0.0.1:1", Path::new("/x"));
+        let all = config(&nodes, Writers::All, &each, "127.0.0.1:1", Path::new("/x"));
         assert!(all.contains("balance leastconn") && !all.contains("backup"));
     }
 
@@ -267,7 +273,7 @@ mod tests {
         let nodes = [("db1".to_owned(), "db1:3306".to_owned())];
         let (health, agent) = (SocketAddr::from(([127, 0, 0, 1], 1)), SocketAddr::from(([127, 0, 0, 1], 2)));
         let asked = Asked::Understudy { health, agent };
-        let text = config(&nodes, Writers::All, asked, "127.0.0.1:3", Path::new("/x"));
+        let text = config(&nodes, Writers::All, &asked, "127.0.0.1:3", Path::new("/x"));
         assert!(
             text.contains("uri-lf /health/%[srv_name]?drained=1\n")
                 && text.contains("check addr 127.0.0.1 port 1 "),
@@ -283,9 +289,21 @@ mod tests {
     fn of_a_primary_and_its_replicas_it_asks_who_the_primary_is() {
         let nodes = ["db1", "db2"].map(|name| (name.to_owned(), format!("{name}:3306")));
         let asked = Asked::Primary(SocketAddr::from(([127, 0, 0, 1], 1)));
-        let text = config(&nodes, Writers::One, asked, "127.0.0.1:3", Path::new("/x"));
+        let text = config(&nodes, Writers::One, &asked, "127.0.0.1:3", Path::new("/x"));
         assert!(text.contains("uri-lf /health/%[srv_name]/writer\n"), "{text}");
         assert!(text.contains("server db2 db2:3306\n") && !text.contains("agent"), "{text}");
+    }
+
+    #[test]
+    fn where_somebody_else_points_it_one_server_is_in() {
+        let nodes = ["db1", "db2"].map(|name| (name.to_owned(), format!("{name}:3306")));
+        let asked = Asked::Nobody("db2".to_owned());
+        let text = config(&nodes, Writers::One, &asked, "127.0.0.1:3", Path::new("/x"));
+        assert!(
+            text.contains("server db1 db1:3306 disabled\n") && text.contains("server db2 db2:3306\n"),
+            "{text}"
+        );
+        assert!(!text.contains("check port") && !text.contains("backup"), "{text}");
     }
 
     #[test]

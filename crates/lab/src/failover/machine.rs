@@ -47,7 +47,7 @@ async fn version(program: &str, args: &[&str]) -> Option<String> {
 fn number(text: &str) -> Option<&str> {
     let plain = |word| str::strip_prefix(word, 'v').unwrap_or(word);
     let numbered = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-    text.split([' ', ',', '/', '\n']).map(plain).find(numbered)
+    text.split([' ', ',', '/', '\n']).map(plain).find(numbered).map(|word| word.trim_end_matches('.'))
 }
 
 /// Now, as `2026-01-31T12:00:00Z`.
@@ -82,6 +82,7 @@ mod tests {
             number("Keepalived v2.2.7 (01/16,2022)\n\nBuilt with kernel headers for Linux 5.19.11"),
             Some("2.2.7")
         );
+        assert_eq!(number("masterha_manager version 0.58."), Some("0.58"));
         assert_eq!(number("no number"), None);
     }
 

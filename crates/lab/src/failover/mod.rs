@@ -1,5 +1,5 @@
 //! The seed's table, measured: each way a node can leave, for each thing it was doing, through Understudy and, in the same
-//! run on the same cluster, through HAProxy.
+//! run on the same cluster, through HAProxy; MHA beside it, for a primary and its replicas.
 //!
 //! ```text
 //!   stage (real nodes) ─┬─ writers one ─┬─ HAProxy ──── cells ── repetitions ─┐
@@ -14,6 +14,7 @@ pub mod front;
 pub mod haproxy;
 pub mod http;
 pub mod machine;
+mod mha;
 pub mod progress;
 mod rejoin;
 pub mod result;
@@ -51,6 +52,8 @@ pub enum Baseline {
     Haproxy,
     /// HAProxy with fast checks that follow `understudy serve`: its agent check and its health endpoint
     HaproxyAgent,
+    /// The real MHA (mha4mysql-manager), with HAProxy that its scripts point at the master; --cluster replication
+    Mha,
 }
 
 /// A run, as asked for.

@@ -12,6 +12,7 @@ use tokio::process::Command;
 
 use super::cell::SETTLED_WITHIN;
 use super::front::Front;
+use super::mha;
 use super::understudy::{Api, program};
 use crate::stage::Stage;
 
@@ -25,6 +26,9 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 /// # Errors
 /// When it is not whole in time; when they cannot be undone.
 pub(super) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow::Result<u64> {
+    if front.leaves_the_rest() {
+        return mha::rejoin(stage, victim, SETTLED_WITHIN).await.map(|()| 0);
+    }
     let Some((api, config)) = front.decider() else {
         return stage.settled(SETTLED_WITHIN).await.map(|()| 0);
     };

@@ -24,6 +24,8 @@ pub enum Who {
     Haproxy,
     /// The same, following one `understudy serve`.
     HaproxyAgent,
+    /// MHA, with a HAProxy that its scripts point at the master.
+    Mha,
     /// Somebody else's proxy, given by its address.
     Through(String),
 }
@@ -31,7 +33,7 @@ pub enum Who {
 impl Who {
     /// Something to compare with, not what the run is about.
     pub fn is_baseline(&self) -> bool {
-        matches!(self, Self::Haproxy | Self::HaproxyAgent)
+        matches!(self, Self::Haproxy | Self::HaproxyAgent | Self::Mha)
     }
 
     /// The baselines stand first.
@@ -39,7 +41,8 @@ impl Who {
         match self {
             Self::Haproxy => 0,
             Self::HaproxyAgent => 1,
-            Self::Understudy | Self::Through(_) => 2,
+            Self::Mha => 2,
+            Self::Understudy | Self::Through(_) => 3,
         }
     }
 }
@@ -350,6 +353,8 @@ pub struct Conditions {
     pub haproxy: Option<String>,
     /// How it was set up to follow Understudy, when that was measured.
     pub haproxy_agent: Option<String>,
+    /// How MHA was set up, and what was changed of it, when it was measured.
+    pub mha: Option<String>,
     /// When, RFC 3339 in UTC.
     pub at: String,
 }
@@ -411,15 +416,19 @@ impl Report {
             for scope in Scope::ALL {
                 let by = |who: Who| self.at(case, scope).find(move |cell| cell.who == who);
                 let main = self.at(case, scope).find(|cell| !cell.who.is_baseline());
-                let (base, agent) = (by(Who::Haproxy), by(Who::HaproxyAgent));
-                let Some(head) = main.or(base).or(agent) else { continue };
+                let beside = [
+                    ("haproxy", by(Who::Haproxy)),
+                    ("haproxy_agent", by(Who::HaproxyAgent)),
+                    ("mha", by(Who::Mha)),
+                ];
+                let Some(head) = main.or(beside.iter().find_map(|(_, cell)| *cell)) else { continue };
                 let mut object = serde_json::json!({
                     "cluster": self.conditions.kind.name(), "case": case, "scope": scope, "writers": scope.writers(), "who": head.who,
                     "seed_says": seed_says(self.conditions.kind, case, scope), "skipped": head.skipped, "broke": head.broke,
                     "figures": head.summary(), "runs": head.repetitions,
                 });
                 lift(&mut object);
-                for (name, cell) in [("haproxy", base), ("haproxy_agent", agent)] {
+                for (name, cell) in beside {
                     object[name] = cell.map_or(serde_json::Value::Null, |cell| {
                         let mut beside = serde_json::json!({
                             "skipped": cell.skipped, "broke": cell.broke, "figures": cell.summary(),

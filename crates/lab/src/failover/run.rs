@@ -17,7 +17,7 @@ use super::front::{External, Front};
 use super::progress::Progress;
 use super::result::{Cell, Conditions, Machine, Report, Who};
 use super::rolling::{self, RollingRestart};
-use super::{Baseline, Driver, FailoverPlan, haproxy, machine, table};
+use super::{Baseline, Driver, FailoverPlan, haproxy, machine, mha, table};
 use crate::fault::Fault;
 use crate::load::prepare;
 use crate::load::session::Target;
@@ -146,6 +146,7 @@ impl Setup {
         match self {
             Self::Baseline(Baseline::Haproxy, _) => Who::Haproxy,
             Self::Baseline(Baseline::HaproxyAgent, _) => Who::HaproxyAgent,
+            Self::Baseline(Baseline::Mha, _) => Who::Mha,
             Self::Understudy(_) => Who::Understudy,
             Self::External(external) => Who::Through(external.address.clone()),
         }
@@ -158,6 +159,7 @@ impl Setup {
             Self::Baseline(Baseline::HaproxyAgent, writers) => {
                 Front::haproxy_agent(stage.kind(), nodes, *writers, &plan.knobs, dir).await
             }
+            Self::Baseline(Baseline::Mha, _) => Front::mha(stage, dir).await,
             Self::Understudy(writers) => {
                 Front::understudy(stage.kind(), nodes, *writers, &plan.knobs, dir).await
             }
@@ -325,6 +327,9 @@ async fn prepare_stage(
         let sql = format!("CREATE USER IF NOT EXISTS '{}'@'localhost'", haproxy::CHECK_USER);
         stage.run_in(first, &sql).await.context("cannot make the account of the nodes' checks")?;
     }
+    if plan.baselines.contains(&Baseline::Mha) {
+        mha::account(stage).await.context("cannot make MHA's account")?;
+    }
     stage.settled(SETTLED_WITHIN).await?;
     // Every node must have applied all of it before the first connection prepares its statements there.
     for (name, address) in nodes {
@@ -340,8 +345,12 @@ async fn prepare_stage(
 }
 
 async fn look_around(stage: &Stage) -> Machine {
-    let mut machine =
-        machine::look(&[("HAProxy", "haproxy", &["-v"]), ("sysbench", "sysbench", &["--version"])]).await;
+    let mut machine = machine::look(&[
+        ("HAProxy", "haproxy", &["-v"]),
+        ("MHA", "masterha_manager", &["--version"]),
+        ("sysbench", "sysbench", &["--version"]),
+    ])
+    .await;
     if let Some(node) = stage.nodes().first() {
         if let Ok(rows) = stage.run_in(&node.name, "SELECT @@version").await
             && let Some([server]) = rows.first().map(Vec::as_slice)
@@ -404,6 +413,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
         knobs: plan.knobs.clone(),
         haproxy,
         haproxy_agent,
+        mha: plan.baselines.contains(&Baseline::Mha).then(|| mha::SET_UP.to_owned()),
         at: machine::now_utc(),
     }
 }

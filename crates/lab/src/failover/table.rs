@@ -16,6 +16,7 @@ pub fn name_of(who: &Who) -> String {
         Who::Understudy => "Understudy".into(),
         Who::Haproxy => "HAProxy".into(),
         Who::HaproxyAgent => "HAProxy+agent".into(),
+        Who::Mha => "MHA".into(),
         Who::Through(address) => address.clone(),
     }
 }

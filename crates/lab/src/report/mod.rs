@@ -371,6 +371,9 @@ fn conditions(out: &mut String, report: &Report) {
     if let Some(agent) = &conditions.haproxy_agent {
         row("HAProxy+agent", agent.clone());
     }
+    if let Some(mha) = &conditions.mha {
+        row("MHA", mha.clone());
+    }
     out.push_str("</dl>");
 }
 

@@ -15,7 +15,7 @@ use crate::exit::Outcome;
 pub struct Drain {
     /// Which node
     node: String,
-    /// How long running transactions may take to end, in milliseconds [default: switchover.budget_ms]
+    /// How long running transactions may take to end, in milliseconds; 0: none is waited for [default: switchover.budget_ms]
     #[arg(long, value_name = "N")]
     budget_ms: Option<u64>,
     /// Cut what still runs then, instead of undoing the drain: open transactions are rolled back, what was being committed ends with an

@@ -15,6 +15,7 @@ use crate::errant::work::{self, Work};
 use crate::errant::{export, page, undo};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Node, Settings, table as t};
+use crate::table::span;
 
 /// After a flashback the server is to follow the primary by itself within this.
 const FOLLOW_TIME_MAX: Duration = Duration::from_secs(30);
@@ -187,6 +188,9 @@ impl Scene {
         if primary.name == node.name {
             return Err(Failure::Failed(format!("{name} is the primary: what it has is right")));
         }
+        for asked in [&node, &primary] {
+            must_answer(&status, &asked.name)?;
+        }
         let others = others(&settings, &status, &node);
         let work = Work::begin(&settings.state_dir, name)?;
         let connect = |node: Node| {
@@ -265,6 +269,18 @@ impl Scene {
             std::thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+/// One that the running Understudy hears nothing from is not waited for.
+fn must_answer(status: &Value, name: &str) -> Result<(), Failure> {
+    let node = Scene::held(status, name);
+    if !matches!(node["state"].as_str(), Some("dead" | "silent")) {
+        return Ok(());
+    }
+    let why = node["reason"].as_str().unwrap_or_default();
+    let ago = node["answered_ms_ago"].as_u64();
+    let ago = ago.map_or_else(String::new, |ago| format!("; it last answered {} ago", span(ago)));
+    Err(Failure::Failed(format!("{name} cannot be asked: it {why}{ago}")))
 }
 
 /// Where the others are, and which of them follow the server by their own word.

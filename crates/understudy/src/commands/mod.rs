@@ -1,5 +1,6 @@
 //! The commands: one file each, and the list of them here.
 
+mod account;
 pub mod check;
 mod drain;
 mod errant;
@@ -8,11 +9,14 @@ pub mod foreground;
 mod journal;
 mod limit;
 mod preflight;
+pub mod replay;
 pub mod serve;
 mod show_settings;
+pub mod slowlog;
 mod status;
 mod switchover;
 mod vip;
+mod warm;
 
 use clap::Subcommand;
 
@@ -50,6 +54,13 @@ pub enum Command {
     /// Keep an address on a machine that can serve, with keepalived
     #[command(subcommand)]
     Vip(vip::Vip),
+    /// Stream a slow log while it grows
+    #[command(subcommand)]
+    Slowlog(slowlog::Slowlog),
+    /// Replay the reads of a slow log on another server
+    Replay(Box<replay::Replay>),
+    /// Keep the standbys of a running cluster warm
+    Warm(Box<warm::Warm>),
     /// Start real clusters on this machine, load them, break them, measure
     #[command(subcommand)]
     Lab(lab::command::Lab),
@@ -61,7 +72,7 @@ impl Command {
     fn only_prints(&self) -> bool {
         use lab::command::Lab;
         match self {
-            Self::Serve(_) | Self::Check(_) => false,
+            Self::Serve(_) | Self::Check(_) | Self::Slowlog(_) | Self::Replay(_) | Self::Warm(_) => false,
             // In the middle of a change nothing must end it.
             Self::Errant(errant) => errant.only_prints(),
             Self::Lab(command) => matches!(command, Lab::Status(_) | Lab::Trace(_)),
@@ -89,6 +100,9 @@ pub fn run(command: Command) -> Outcome {
         Command::Settings(show) => show.run(),
         Command::Errors(errors) => Ok(errors.run()),
         Command::Vip(vip) => vip.run(),
+        Command::Slowlog(slowlog) => slowlog.run(),
+        Command::Replay(replay) => replay.run(),
+        Command::Warm(warm) => warm.run(),
         Command::Lab(lab) => {
             let runtime = crate::runtime::start()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))

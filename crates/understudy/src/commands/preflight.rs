@@ -12,6 +12,9 @@ use crate::commands::drain::escaped;
 use crate::exit::{Failure, Outcome};
 use crate::table::{Lean, Table};
 
+/// Characters of a line of what was found, and of what to do.
+const WIDTHS: [usize; 2] = [72, 56];
+
 /// Asks, prints, and says by the exit code whether it would be tried.
 pub fn run(server: &Server, to: Option<&str>, budget_ms: Option<u64>, json: Option<&Path>) -> Outcome {
     let to = to.map(|to| format!("to={}", escaped(to)));
@@ -37,7 +40,8 @@ fn screen(report: &Value) -> String {
         ("VERDICT", Lean::Left),
         ("WHAT WAS FOUND", Lean::Left),
         ("WHAT TO DO", Lean::Left),
-    ]);
+    ])
+    .wrapping(WIDTHS);
     let rows = report["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     for row in rows {
         table.row(
@@ -49,6 +53,7 @@ fn screen(report: &Value) -> String {
     let count = |verdict: &str| rows.iter().filter(|row| row["verdict"] == verdict).count();
     let (fails, slow) = (count("fails"), count("slow"));
     let comes_to = match (fails, slow) {
+        (0, 0) if count("unknown") > 0 => "what speaks against it is not known".to_owned(),
         (0, 0) => "nothing speaks against it".to_owned(),
         (0, slow) => {
             format!("it can be tried, and may be slow or undone: {slow} of {} checks say so", rows.len())

@@ -30,6 +30,9 @@ impl ShowSettings {
         let text = match &self.from_mha {
             Some(file) => {
                 let conf = Conf::read(file, self.mha_global.as_deref()).map_err(Failure::Usage)?;
+                for doubt in mha::moved::doubts(&conf) {
+                    eprintln!("warning: {doubt}");
+                }
                 mha::moved::configuration(&conf)
             }
             None if self.markdown => page::markdown(),

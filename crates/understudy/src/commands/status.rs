@@ -125,8 +125,16 @@ fn nodes(status: &Value) -> String {
             figure(&lane["sessions"]),
             figure(&lane["running"]),
             figure(&node["sessions_max"]),
-            if replicates { behind(node) } else { figure(&node["facts"]["recv_queue"]) },
-            if replicates { standing(node, all) } else { reason(node).to_owned() },
+            match (is_lost(node), replicates) {
+                (true, _) => "unknown".to_owned(),
+                (false, true) => behind(node),
+                (false, false) => figure(&node["facts"]["recv_queue"]),
+            },
+            match (is_lost(node), replicates) {
+                (true, _) => format!("{}{}", reason(node), last_answered(node)),
+                (false, true) => standing(node, all),
+                (false, false) => reason(node).to_owned(),
+            },
         ]);
     }
     table.text()
@@ -144,10 +152,26 @@ fn state(node: &Value, replicates: bool) -> &str {
     }
 }
 
-/// How far a replica is behind, as it says itself: in whole seconds.
+/// It does not answer: what it said last does not count.
+fn is_lost(node: &Value) -> bool {
+    matches!(text(&node["state"]), "dead" | "silent") || node["linked"] == Value::Bool(false)
+}
+
+/// Since when it has not, as the end of a sentence.
+fn last_answered(node: &Value) -> String {
+    node["answered_ms_ago"]
+        .as_u64()
+        .map_or_else(String::new, |ago| format!("; last answered {} ago", span(ago)))
+}
+
+/// How old what a replica has is, at the most: measured by what the primary and the replica have, the same that the port for reads goes by. Not
+/// Seconds_Behind_Master, which is the age of what was applied last.
 fn behind(node: &Value) -> String {
-    let lag = &node["facts"]["channels"][0]["lag_s"];
-    lag.as_u64().map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s"))
+    match node["reads"]["age_ms"].as_u64() {
+        None => "-".to_owned(),
+        Some(0..1000) => "< 1 s".to_owned(),
+        Some(age) => span(age),
+    }
 }
 
 /// What a server is to the others; of one against which something speaks, that.
@@ -235,6 +259,19 @@ fn proxy(screen: &mut String, proxy: &Value) {
         .collect();
     let told = if told.is_empty() { "none given to any client".to_owned() } else { told.join(", ") };
     let _ = writeln!(screen, "errors  {told}");
+    let split = &proxy["split"];
+    if !split.is_null() {
+        let s = |key: &str| number(&split[key]);
+        let _ = writeln!(
+            screen,
+            "split   to replicas {}, to the primary {}; reads for a replica that went to the primary: none took them {}, behind {}, failed {}",
+            s("replicas"),
+            s("primary"),
+            s("primary_nobody"),
+            s("primary_behind"),
+            s("primary_failed"),
+        );
+    }
 }
 
 /// The port for reads, when there is one: who takes reads, and how old they are.
@@ -248,8 +285,8 @@ fn read_port(screen: &mut String, status: &Value) {
         let name = text(&node["name"]);
         let lane = lanes.iter().find(|lane| text(&lane["node"]) == name).unwrap_or(&Value::Null);
         let reads = &node["reads"];
-        let age =
-            reads["age_ms"].as_u64().map_or(String::new(), |age| format!(", at most {} behind", span(age)));
+        let age = reads["age_ms"].as_u64().filter(|_| !is_lost(node));
+        let age = age.map_or(String::new(), |age| format!(", at most {} behind", span(age)));
         let why = reads["why"].as_str().map_or(String::new(), |why| format!(": {why}"));
         let state = text(&reads["lane"]);
         let _ = writeln!(screen, "reads   {name} {state}, sessions {}{age}{why}", figure(&lane["sessions"]));
@@ -305,7 +342,8 @@ mod tests {
             "hold_because": "db2 is being confirmed as writer", "order": null,
             "nodes": [
                 { "name": "db1", "address": "10.77.0.1:3306", "state": "dead", "since_ms": 12_345, "lane": "shut",
-                  "writer": false, "sessions_max": null, "reason": "refused 2 connections", "advice": ["restart it"], "facts": null },
+                  "writer": false, "sessions_max": null, "reason": "refused 2 connections", "advice": ["restart it"],
+                  "answered_ms_ago": 12_400, "facts": { "recv_queue": 0 } },
                 { "name": "db2", "address": "10.77.0.2:3306", "state": "synced", "since_ms": 190_000, "lane": "open",
                   "writer": true, "sessions_max": 7, "reason": "synced", "advice": [], "facts": { "recv_queue": 3 } },
             ],
@@ -324,9 +362,9 @@ cluster shop (5), one writer, term 8, up 3 min 12 s
 writer  db2
 gate    held: db2 is being confirmed as writer
 
-NODE  ADDRESS         ROLE     STATE          FOR  LANE  SESSIONS  RUNNING  LIMIT  QUEUE  WHY
-db1   10.77.0.1:3306  standby  dead        12.3 s  shut         -        -      -      -  refused 2 connections
-db2   10.77.0.2:3306  writer   synced  3 min 10 s  open         4        1      7      3  synced
+NODE  ADDRESS         ROLE     STATE          FOR  LANE  SESSIONS  RUNNING  LIMIT    QUEUE  WHY
+db1   10.77.0.1:3306  standby  dead        12.3 s  shut         -        -      -  unknown  refused 2 connections; last answered 12.4 s ago
+db2   10.77.0.2:3306  writer   synced  3 min 10 s  open         4        1      7        3  synced
 advice  db1: restart it
 
 hold    held 12 = resumed 9 + evicted 0 + expired 1 + gone 0 + waiting 2; at most 6 waited at once
@@ -350,16 +388,29 @@ last decisions (UTC)
             serde_json::json!({ "name": name, "address": address, "state": "synced", "since_ms": 5_000, "lane": lane, "writer": writer,
                                 "sessions_max": null, "reason": "well", "problem": null, "facts": facts })
         };
-        let channel = serde_json::json!({ "source": "10.77.0.1:3306", "lag_s": 3 });
+        let channel = serde_json::json!({ "source": "10.77.0.1:3306", "lag_s": 60 });
         let mut broken = node("db3", "10.77.0.3:3306", false, Value::Null);
         (broken["state"], broken["problem"]) = ("refused".into(), "filtered".into());
         broken["reason"] = "has replication filters: it does not have everything".into();
+        let mut replica = node(
+            "db2",
+            "10.77.0.2:3306",
+            false,
+            serde_json::json!({ "read_only": true, "channels": [channel], "semi_sync": semi_sync(false) }),
+        );
+        replica["reads"] = serde_json::json!({ "age_ms": 3_210 });
+        let mut lost = node("db4", "10.77.0.4:3306", false, replica["facts"].clone());
+        (lost["state"], lost["problem"], lost["reads"]) =
+            ("silent".into(), "silent".into(), serde_json::json!({ "age_ms": 0 }));
+        (lost["reason"], lost["answered_ms_ago"]) =
+            ("did not answer 3 probes in 0.600 s".into(), 61_000.into());
         let status = serde_json::json!({
             "id": 5, "kind": "replication", "cluster": "shop", "writers": "one", "term": 3, "now_ms": 9_000, "writer": "db1", "gate": "open",
             "nodes": [
                 node("db1", "10.77.0.1:3306", true, serde_json::json!({ "read_only": false, "channels": [], "semi_sync": semi_sync(true) })),
-                node("db2", "10.77.0.2:3306", false, serde_json::json!({ "read_only": true, "channels": [channel], "semi_sync": semi_sync(false) })),
+                replica,
                 broken,
+                lost,
             ],
         });
         let screen = screen(&status);
@@ -368,10 +419,11 @@ cluster shop (5), a primary and its replicas, term 3, up 9.0 s
 primary db1
 gate    open
 
-NODE  ADDRESS         ROLE     STATE      FOR  LANE  SESSIONS  RUNNING  LIMIT  BEHIND  WHY
-db1   10.77.0.1:3306  primary  running  5.0 s  open         -        -      -       -  writable, follows nobody, 1 replica acknowledges
-db2   10.77.0.2:3306  replica  running  5.0 s  shut         -        -      -     3 s  replica of db1, acknowledges
-db3   10.77.0.3:3306  replica  refused  5.0 s  shut         -        -      -       -  has replication filters: it does not have everything
+NODE  ADDRESS         ROLE     STATE      FOR  LANE  SESSIONS  RUNNING  LIMIT   BEHIND  WHY
+db1   10.77.0.1:3306  primary  running  5.0 s  open         -        -      -        -  writable, follows nobody, 1 replica acknowledges
+db2   10.77.0.2:3306  replica  running  5.0 s  shut         -        -      -    3.2 s  replica of db1, acknowledges
+db3   10.77.0.3:3306  replica  refused  5.0 s  shut         -        -      -        -  has replication filters: it does not have everything
+db4   10.77.0.4:3306  replica  silent   5.0 s  shut         -        -      -  unknown  did not answer 3 probes in 0.600 s; last answered 61.0 s ago
 ";
         assert!(screen.starts_with(expect), "{screen}");
     }

@@ -18,7 +18,7 @@ pub struct Switchover {
     /// The new writer [default: the election chooses]
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
-    /// How long running transactions may take to end, in milliseconds [default: switchover.budget_ms]
+    /// How long running transactions may take to end, in milliseconds; 0: none is waited for [default: switchover.budget_ms]
     #[arg(long, value_name = "N")]
     budget_ms: Option<u64>,
     /// Cut what still runs then, instead of undoing everything: open transactions are rolled back, what was being committed ends with an

@@ -7,6 +7,7 @@
 //!           └──> replication: the same for the other kind ──────────┘
 //! ```
 
+pub mod asked;
 mod judge;
 mod options;
 mod page;

@@ -6,6 +6,7 @@ use link::{Link, LinkError, Login, Rows, Secret};
 use serde::Serialize;
 use topology::kind::Kind;
 
+use super::asked;
 use super::options::Options;
 use crate::settings::Settings;
 
@@ -13,15 +14,7 @@ use crate::settings::Settings;
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A node's answers, or why there are none.
-#[derive(Clone, Debug)]
-pub struct NodeFacts {
-    /// Its name in the configuration.
-    pub name: String,
-    /// Its address there.
-    pub address: String,
-    /// What it said.
-    pub said: Result<Said, String>,
-}
+pub type NodeFacts = super::asked::NodeFacts<Said>;
 
 /// A node's answers. What it did not say is `None`.
 #[derive(Clone, Debug, Default)]
@@ -83,25 +76,12 @@ impl Lack {
 
 /// Asks every node, at the same time.
 pub async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts> {
-    let tasks: Vec<_> = settings
-        .nodes
-        .iter()
-        .map(|node| {
-            let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
-            let address = node.address.clone();
-            (node, tokio::spawn(async move { ask(&address, &login).await }))
-        })
-        .collect();
-    let mut facts = Vec::new();
-    for (node, task) in tasks {
-        let said = match task.await {
-            Ok(Ok(said)) => Ok(said),
-            Ok(Err(e)) => Err(explain(&e, settings.kind, &settings.monitor.user)),
-            Err(e) => Err(format!("the question broke off: {e}")),
-        };
-        facts.push(NodeFacts { name: node.name.clone(), address: node.address.clone(), said });
-    }
-    facts
+    let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+    asked::each(settings, |address| {
+        let login = login.clone();
+        async move { ask(&address, &login).await }
+    })
+    .await
 }
 
 async fn ask(address: &str, login: &Login) -> Result<Said, LinkError> {
@@ -187,16 +167,14 @@ async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
 
 /// A connection error with what to do about it.
 pub fn explain(error: &LinkError, kind: Kind, user: &str) -> String {
-    let grants = manager::grants_for(kind, user);
+    let account = |errno: u16| manager::account_for(kind, user, errno);
     match error {
-        LinkError::Rejected { errno: 1045 | 1698, message, .. } => format!(
-            "the monitor account cannot log in: {message}; put its password right, or make it on one node:\n\
-             CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {grants}"
-        ),
-        LinkError::Rejected { errno: 1130, message, .. } => format!(
-            "the node lets nobody in from here: {message}; make the account for this host, on one node:\n\
-             CREATE USER '{user}'@'%' IDENTIFIED BY '...'; {grants}"
-        ),
+        LinkError::Rejected { errno: errno @ (1045 | 1698), message, .. } => {
+            format!("the monitor account cannot log in: {message}; {}", account(*errno))
+        }
+        LinkError::Rejected { errno: errno @ 1130, message, .. } => {
+            format!("the node lets nobody in from here: {message}; {}", account(*errno))
+        }
         LinkError::Rejected { errno: 1129, message, .. } => {
             format!("the node has blocked this host: {message}; run there: FLUSH HOSTS;")
         }

@@ -6,6 +6,8 @@
 
 mod clustercheck;
 mod masterha;
+mod mysql_slowlogd;
+mod percona_playback;
 mod pyclustercheck;
 mod sysconfig;
 
@@ -21,6 +23,8 @@ pub fn run() -> Option<ExitCode> {
     match name {
         "clustercheck" => Some(clustercheck::run()),
         "pyclustercheck" => Some(pyclustercheck::run()),
+        "mysql_slowlogd" => Some(mysql_slowlogd::run()),
+        "percona-playback" => Some(percona_playback::run()),
         _ => {
             // Text that is no text fits no option either.
             let mut rest: VecDeque<String> =

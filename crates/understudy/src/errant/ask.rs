@@ -13,7 +13,9 @@ use topology::replication::{Channel, channel};
 use crate::exit::Failure;
 use crate::settings::{Node, Settings};
 
-/// A question, or a connection, may take this long.
+/// A connection may take as long as the manager waits for a silent node, and at least this long.
+const CONNECT_TIME_MIN: Duration = Duration::from_secs(1);
+/// A question may take this long.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// Undoing a statement, or throwing binlogs away, may take this long.
 const ORDER_TIME_MAX: Duration = Duration::from_secs(600);
@@ -55,9 +57,13 @@ impl Server {
     pub async fn connect(settings: &Settings, node: &Node, password: &str) -> Result<Self, Failure> {
         let user = settings.monitor.user.clone();
         let login = Login::new(user.clone(), Secret::Password(password.to_owned()));
-        let link = Link::connect(&node.address, &login, ANSWER_TIME_MAX).await;
-        let link =
-            link.map_err(|error| Failure::Failed(format!("{} cannot be asked: {error}", node.name)))?;
+        // Who is silent for the manager is so here.
+        let monitor = &settings.monitor;
+        let within = CONNECT_TIME_MIN.max(monitor.interval * monitor.misses_max);
+        let link = Link::connect(&node.address, &login, within).await;
+        let link = link.map_err(|error| {
+            Failure::Failed(format!("{} ({}) cannot be asked: {error}", node.name, node.address))
+        })?;
         let mut server = Self { name: node.name.clone(), address: node.address.clone(), user, link };
         // Literals are written for this mode.
         server.ask("SET SESSION sql_mode = ''").await?;

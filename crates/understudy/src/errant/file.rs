@@ -238,9 +238,13 @@ impl Transaction {
 /// In one line, cut at so many characters.
 pub fn short(text: &str, characters: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(characters) {
-        Some((at, _)) => format!("{}...", &line[..at]),
-        None => line,
+    let Some((at, _)) = line.char_indices().nth(characters) else { return line };
+    // At the end of a word, unless that is one long word.
+    let begin = line.get(..at).unwrap_or_default();
+    let is_between = line[at..].starts_with(' ');
+    match begin.rfind(' ').filter(|space| !is_between && *space > at / 2) {
+        Some(space) => format!("{} ...", &begin[..space]),
+        None => format!("{begin}..."),
     }
 }
 

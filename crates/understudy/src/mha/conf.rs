@@ -7,9 +7,10 @@
 //!                              [binlog1] ...          binlog servers: known, and not used
 //! ```
 //!
-//! Invariant: every key is one that MHA knows; a value is shown only by whoever knows that it is no password.
+//! Invariant: every key that is kept is one that MHA knows; a value is shown only by whoever knows that it is no password.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
@@ -22,12 +23,12 @@ const DEFAULTS: &str = "server default";
 
 /// A value, and where it stands.
 #[derive(Clone)]
-struct Entry {
+struct Given {
     value: String,
     place: String,
 }
 
-type Block = BTreeMap<String, Entry>;
+type Block = BTreeMap<String, Given>;
 
 /// What was read.
 pub struct Conf {
@@ -38,6 +39,10 @@ pub struct Conf {
     defaults: Block,
     /// Names of the blocks of binlog servers.
     pub binlog_servers: Vec<String>,
+    /// Keys that MHA does not know, a sentence with the place for each. They are left out; MHA ends at the first.
+    pub unknown: Vec<String>,
+    /// Blocks that stand there twice, a sentence with the place for each.
+    pub doubled: Vec<String>,
 }
 
 /// One `[serverN]`.
@@ -76,8 +81,9 @@ impl Conf {
 
     fn parse(file: &Path, text: &str, global: Option<(&Path, &str)>) -> Result<Self, String> {
         let mut defaults = Block::new();
+        let (mut unknown, mut doubled) = (Vec::new(), Vec::new());
         if let Some((path, text)) = global {
-            for (name, line, block) in blocks(path, text)? {
+            for (name, line, block) in blocks(path, text, &mut unknown)? {
                 if name != DEFAULTS {
                     let at = format!("{}:{line}", path.display());
                     return Err(format!("{at}: a global file has [{DEFAULTS}] only, and this is [{name}]"));
@@ -85,36 +91,44 @@ impl Conf {
                 defaults.extend(block);
             }
         }
-        let all = blocks(file, text)?;
+        let all = blocks(file, text, &mut unknown)?;
         for (_, _, block) in all.iter().filter(|(name, ..)| name == DEFAULTS) {
             defaults.extend(block.clone());
         }
-        let mut numbered = BTreeMap::new();
+        let mut numbered: BTreeMap<(u32, String), (usize, Block)> = BTreeMap::new();
         let mut binlog_servers = Vec::new();
         for (name, line, block) in all.into_iter().filter(|(name, ..)| name != DEFAULTS) {
-            let number = |kind: &str| name.strip_prefix(kind).and_then(|rest| rest.parse::<u32>().ok());
-            if number("binlog").is_some() {
+            if number_of(&name, "binlog").is_some() {
                 binlog_servers.push(name);
                 continue;
             }
             let at = format!("{}:{line}", file.display());
-            let Some(number) = number("server") else {
+            let Some(number) = number_of(&name, "server") else {
                 return Err(format!(
                     "{at}: [{name}] is no block of MHA's: they are [{DEFAULTS}], [serverN] and [binlogN]"
                 ));
             };
+            match numbered.entry((number, name)) {
+                Entry::Vacant(vacant) => drop(vacant.insert((line, block))),
+                Entry::Occupied(mut first) => {
+                    doubled.push(twice(&at, first.key().1.as_str(), first.get(), &block));
+                    first.get_mut().1.extend(block);
+                }
+            }
+        }
+        let mut servers = Vec::new();
+        for ((_, name), (line, block)) in numbered {
             let server = Server { block: name, own: block, defaults: defaults.clone() };
             if server.get("hostname").is_none() {
-                return Err(format!("{at}: [{}] has no hostname", server.block));
+                return Err(format!("{}:{line}: [{}] has no hostname", file.display(), server.block));
             }
             server.port()?;
-            numbered.insert(number, server);
+            servers.push(server);
         }
-        if numbered.is_empty() {
+        if servers.is_empty() {
             return Err(format!("{}: there is no server: write [server1] with its hostname", file.display()));
         }
-        let servers = numbered.into_values().collect();
-        Ok(Self { file: file.to_owned(), servers, defaults, binlog_servers })
+        Ok(Self { file: file.to_owned(), servers, defaults, binlog_servers, unknown, doubled })
     }
 
     /// What MHA calls the application: the file's name without `.cnf`.
@@ -204,8 +218,31 @@ impl Server {
     }
 }
 
-/// The blocks of a file, each with its line.
-fn blocks(path: &Path, text: &str) -> Result<Vec<(String, usize, Block)>, String> {
+/// The place of `server12` or `server_db12` among the servers, where that is one: those without a number come last.
+fn number_of(name: &str, kind: &str) -> Option<u32> {
+    let rest =
+        name.strip_prefix(kind).filter(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace))?;
+    let digits = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    Some(digits[..end].parse().unwrap_or(u32::MAX))
+}
+
+/// That a block stands there twice. MHA takes both for one server, the later value of each key, and says nothing.
+fn twice(at: &str, name: &str, (line, first): &(usize, Block), second: &Block) -> String {
+    let host = |block: &Block| block.get("hostname").map(|given| given.value.clone());
+    let lost = match (host(first), host(second)) {
+        (Some(before), Some(now)) if before != now => {
+            format!(", so that {before} is no server here: give one of them another number")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{at}: [{name}] stands in line {line} already. Both are one server, with the later value of each key{lost}"
+    )
+}
+
+/// The blocks of a file, each with its line. Keys that MHA does not know are left out, and told.
+fn blocks(path: &Path, text: &str, unknown: &mut Vec<String>) -> Result<Vec<(String, usize, Block)>, String> {
     let mut all: Vec<(String, usize, Block)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let (at, line) = (format!("{}:{}", path.display(), number + 1), line.trim());
@@ -221,12 +258,13 @@ fn blocks(path: &Path, text: &str) -> Result<Vec<(String, usize, Block)>, String
         };
         let key = key.trim();
         if becomes(key).is_none() {
-            return Err(format!("{at}: MHA has no key {key}{}", near(key)));
+            unknown.push(format!("{at}: MHA has no key {key}{}", near(key)));
+            continue;
         }
         let Some((_, _, block)) = all.last_mut() else {
             return Err(format!("{at}: {key} stands before the first [block]"));
         };
-        block.insert(key.to_owned(), Entry { value: value.trim().to_owned(), place: at });
+        block.insert(key.to_owned(), Given { value: value.trim().to_owned(), place: at });
     }
     Ok(all)
 }
@@ -273,15 +311,47 @@ pub(super) mod tests {
     #[test]
     fn what_mha_does_not_know_is_an_error_with_its_line() {
         let wrong = |text: &str| read(text).err().unwrap();
-        assert_eq!(
-            wrong("[server default]\npasword=x\n"),
-            "/etc/app1.cnf:2: MHA has no key pasword; did you mean password?"
-        );
         assert_eq!(wrong("user=x\n"), "/etc/app1.cnf:1: user stands before the first [block]");
         assert!(wrong("[server1]\nhostname=a\n[srv]\n").contains("app1.cnf:3: [srv] is no block of MHA's"));
         assert!(wrong("[server1]\nport=1\n").contains("app1.cnf:1: [server1] has no hostname"));
         assert!(wrong("[server1]\nhostname=a\nport=x\n").contains("no port"));
         assert!(wrong("[server default]\n").contains("there is no server"));
         assert!(wrong("[server1]\nhostname\n").contains("app1.cnf:2: this is neither"));
+    }
+
+    #[test]
+    fn every_unknown_key_is_told_with_its_line_and_left_out() {
+        let conf =
+            read("[server default]\npasword=x\nuser=u\n[server1]\nhostname=a\nwhatsoever=1\n").unwrap();
+        assert_eq!(
+            conf.unknown,
+            [
+                "/etc/app1.cnf:2: MHA has no key pasword; did you mean password?",
+                "/etc/app1.cnf:6: MHA has no key whatsoever"
+            ]
+        );
+        assert_eq!((conf.servers[0].user(), conf.servers[0].password()), ("u", ""));
+    }
+
+    #[test]
+    fn a_block_that_stands_there_twice_is_one_server_as_with_mha_and_that_is_told() {
+        let conf = read("[server1]\nhostname=a\nno_master=1\n[server2]\nhostname=c\n[server1]\nhostname=b\n")
+            .unwrap();
+        let hosts: Vec<_> = conf.servers.iter().map(Server::host).collect();
+        assert_eq!((hosts, conf.servers[0].is_on("no_master")), (vec!["b", "c"], true));
+        assert_eq!(
+            conf.doubled,
+            [
+                "/etc/app1.cnf:6: [server1] stands in line 1 already. Both are one server, with the later value of each key, so that a \
+                 is no server here: give one of them another number"
+            ]
+        );
+    }
+
+    #[test]
+    fn blocks_are_named_as_with_mha() {
+        let conf =
+            read("[server_b10]\nhostname=a\n[server_b9]\nhostname=b\n[serverx]\nhostname=c\n").unwrap();
+        assert_eq!(conf.servers.iter().map(Server::host).collect::<Vec<_>>(), ["b", "a", "c"]);
     }
 }

@@ -36,6 +36,21 @@ pub fn configuration(conf: &Conf) -> String {
     text
 }
 
+/// What whoever moves the site should look at: what of MHA's file was left out or is not as it looks, and what is missing. Sentences.
+pub fn doubts(conf: &Conf) -> Vec<String> {
+    let mut all: Vec<String> = conf.unknown.iter().map(|why| format!("{why}; it is left out")).collect();
+    all.extend(conf.doubled.iter().cloned());
+    let first = &conf.servers[0];
+    for key in ["repl_user", "repl_password"].into_iter().filter(|key| first.get(key).is_none()) {
+        let file = conf.file.display();
+        let own = if key == "repl_user" { "user" } else { "password" };
+        all.push(format!(
+            "{file} has no {key}: cluster.replication.{own} is left out, and has to be written"
+        ));
+    }
+    all
+}
+
 /// What a server is called in it.
 pub fn node_name(conf: &Conf, server: &Server) -> String {
     let is_twin = conf.servers.iter().filter(|other| other.host() == server.host()).count() > 1;
@@ -91,19 +106,21 @@ fn monitor(text: &mut String, conf: &Conf) {
 
 fn replication(text: &mut String, conf: &Conf) {
     let first = &conf.servers[0];
-    let user = first.get("repl_user");
-    let _ = write!(
-        text,
-        "[cluster.replication]\nuser     = {}{}\npassword = {}{}\n\n",
-        quoted(user.unwrap_or("repl")),
-        if user.is_some() {
-            ""
-        } else {
-            "      # repl_user is not set: MHA takes it from SHOW SLAVE STATUS; write it here"
-        },
-        quoted(first.get("repl_password").unwrap_or_default()),
-        if first.get("repl_password").is_some() { "" } else { "      # repl_password is not set" },
-    );
+    text.push_str("[cluster.replication]\n");
+    let _ = match first.get("repl_user") {
+        Some(user) => writeln!(text, "user     = {}", quoted(user)),
+        None => writeln!(
+            text,
+            "# user   =      # repl_user is not set: MHA takes it from SHOW SLAVE STATUS; write it here"
+        ),
+    };
+    let _ = match first.get("repl_password") {
+        Some(password) => writeln!(text, "password = {}\n", quoted(password)),
+        None => writeln!(
+            text,
+            "# password =    # repl_password is not set; write it here, or password_file, or password_env\n"
+        ),
+    };
 }
 
 /// The keys that have no counterpart.
@@ -119,6 +136,10 @@ fn nothing(text: &mut String, conf: &Conf) {
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n# What has no counterpart here:\n{lines}");
+    }
+    let doubts = doubts(conf);
+    if !doubts.is_empty() {
+        let _ = write!(text, "\n# Look at this:\n#   {}\n", doubts.join("\n#   "));
     }
 }
 
@@ -173,10 +194,27 @@ mod tests {
 
     #[test]
     fn two_on_one_host_and_odd_passwords_are_told_apart() {
-        let text = "[server default]\nrepl_user=r\npassword=a\"b\\c\n[server1]\nhostname=h\n[server2]\nhostname=h\nport=3307\n";
+        let text = "[server default]\nrepl_user=r\nrepl_password=p\npassword=a\"b\\c\n[server1]\nhostname=h\n[server2]\nhostname=h\nport=3307\n";
         let text = configuration(&read(text).unwrap());
         let settings = Settings::parse(Path::new("/etc/understudy.toml"), &text).unwrap();
         assert_eq!(settings.nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["server1", "server2"]);
         assert_eq!(settings.password().unwrap(), "a\"b\\c");
+    }
+
+    #[test]
+    fn what_is_missing_is_not_made_up_and_is_asked_for() {
+        let conf = read("[server default]\npasword=x\nrepl_user=r\n[server1]\nhostname=h\n").unwrap();
+        let text = configuration(&conf);
+        assert!(text.contains("# Look at this:\n#   /etc/app1.cnf:2: MHA has no key pasword; did you mean password?; it is left out\n"), "{text}");
+        assert!(
+            text.contains("#   /etc/app1.cnf has no repl_password: cluster.replication.password is left out"),
+            "{text}"
+        );
+        let wrong = Settings::parse(Path::new("/etc/understudy.toml"), &text).err().unwrap().to_string();
+        assert!(
+            wrong
+                .contains("cluster.replication has no password: set password, password_file or password_env"),
+            "{wrong}"
+        );
     }
 }

@@ -25,6 +25,8 @@ pub enum Value {
     Number(u64),
     /// Addresses.
     List(Vec<String>),
+    /// Yes or no.
+    Switch(bool),
 }
 
 /// What was read.
@@ -194,6 +196,7 @@ fn check(kind: Kind, found: &DeValue<'_>) -> Option<Value> {
         Kind::Text | Kind::Path => text(&|found| !found.trim().is_empty()),
         // An account without a password is the file's business: it must say so with an empty one.
         Kind::Secret => text(&|_| true),
+        Kind::Switch => found.as_bool().map(Value::Switch),
         Kind::Choice(words) => text(&|found| words.contains(&found)),
         Kind::Count { min, max } | Kind::Millis { min, max } | Kind::Bytes { min, max } => number(min, max),
         Kind::Address => text(&is_address),

@@ -51,6 +51,8 @@ pub struct Settings {
     pub listen: Listen,
     /// How the port for reads chooses.
     pub reads: topology::reads::Settings,
+    /// With [`Listen::split`]: how long a read waits on a replica.
+    pub split_wait: Duration,
     /// What may wait.
     pub hold: Hold,
     /// Budget of orders that name none.
@@ -126,6 +128,8 @@ pub struct Listen {
     pub agent: Vec<String>,
     /// For applications that only read.
     pub read: Vec<String>,
+    /// On the first, reads outside transactions go to replicas.
+    pub split: bool,
 }
 
 /// What may wait.
@@ -288,6 +292,17 @@ fn fits_kind(document: &mut Document) {
             document.problem(document.line(row.path), text);
         }
     }
+    let is_split = document.value(&t::LISTEN_SPLIT) == Some(Value::Switch(true));
+    if is_split && !is_replication {
+        let text = "listen.split is for cluster.kind = \"replication\" only: with Galera no node can be told to wait for what this one \
+                    session has written; use listen.read for what only reads, or take it out";
+        document.problem(document.line(t::LISTEN_SPLIT.path), text);
+    }
+    if !is_split && document.has(&t::READ_SPLIT_WAIT) {
+        let text =
+            "read.split_wait_ms means something with listen.split = true only: set that, or take it out";
+        document.problem(document.line(t::READ_SPLIT_WAIT.path), text);
+    }
     if !is_replication {
         return;
     }
@@ -424,12 +439,14 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             health: get(&t::LISTEN_HEALTH).list()?,
             agent: get(&t::LISTEN_AGENT).list()?,
             read: get(&t::LISTEN_READ).list()?,
+            split: get(&t::LISTEN_SPLIT).switch()?,
         },
         reads: topology::reads::Settings {
-            on: get(&t::LISTEN_READ).list()? != Vec::<String>::new(),
+            on: get(&t::LISTEN_READ).list()? != Vec::<String>::new() || get(&t::LISTEN_SPLIT).switch()?,
             lag_max: get(&t::READ_LAG_MAX).millis()?,
             fallback: get(&t::READ_FALLBACK).text()? == "primary",
         },
+        split_wait: get(&t::READ_SPLIT_WAIT).millis()?,
         hold: Hold {
             time: get(&t::HOLD_TIME).millis()?,
             statements_max: get(&t::HOLD_STATEMENTS).number()?,
@@ -470,6 +487,13 @@ impl Getter {
     fn list(self) -> Option<Vec<String>> {
         match self.0 {
             Some(Value::List(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    fn switch(self) -> Option<bool> {
+        match self.0 {
+            Some(Value::Switch(is_on)) => Some(is_on),
             _ => None,
         }
     }

@@ -25,6 +25,8 @@ pub enum Kind {
     Text,
     /// Text that is never shown.
     Secret,
+    /// `true` or `false`.
+    Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A whole number.
@@ -61,7 +63,7 @@ macro_rules! settings {
 }
 
 use self::Default::{Required, Toml, Unset};
-use self::Kind::{Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Text};
+use self::Kind::{Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text};
 
 const HOUR_MS: u64 = 3_600_000;
 const GIB: u64 = 1 << 30;
@@ -141,6 +143,9 @@ settings! {
     LISTEN_READ = "listen.read", Addresses, Toml("[]"),
         "Where applications connect that only read: their sessions are spread over the replicas (with Galera: over the synced nodes that are not the writer). See read.lag_max_ms.";
 
+    LISTEN_SPLIT = "listen.split", Switch, Toml("false"),
+        "Replication only. true: on listen.mysql, a plain SELECT outside a transaction runs on a replica (within read.lag_max_ms) that has all its session has written; everything else, and whatever is in doubt, on the primary. Each session that reads has a second connection then. See docs/read-write-split.md.";
+
     HOLD_TIME = "hold.time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
         "How long a statement may wait for a writer before it ends with \"hold timed out\".";
     HOLD_STATEMENTS = "hold.statements_max", Count { min: 0, max: 1_000_000 }, Toml("10000"),
@@ -151,7 +156,7 @@ settings! {
         "How many held statements run on a new writer at once while it takes over.";
 
     SWITCHOVER_BUDGET = "switchover.budget_ms", Millis { min: 0, max: 600_000 }, Toml("5000"),
-        "How long a switchover or a drain waits for running transactions to end, unless the order says otherwise. Over budget, everything is undone and the old writer goes on, or with --force what still runs is cut.";
+        "How long a switchover or a drain waits for running transactions to end, unless the order says otherwise. Over budget, everything is undone and the old writer goes on, or with --force what still runs is cut. 0 waits for no transaction.";
 
     PROXY_CONNECT_TIMEOUT = "proxy.connect_timeout_ms", Millis { min: 10, max: 600_000 }, Toml("1000"),
         "How long connecting and logging in to a node may take.";
@@ -180,6 +185,9 @@ settings! {
     READ_FALLBACK = "read.fallback", Choice(&["primary", "none"]), Toml("\"primary\""),
         "Who takes the reads of listen.read when no replica may. \"primary\": the primary. \"none\": nobody; statements wait for as long as hold.time_ms says.";
 
+    READ_SPLIT_WAIT = "read.split_wait_ms", Millis { min: 1, max: 60_000 }, Toml("1000"),
+        "With listen.split: how long a read waits on a replica for what its session has written; then the primary answers it, and the replica is left alone for as long.";
+
     STATE_DIR = "state.dir", Path, Toml("\"/var/lib/understudy\""),
         "Where term, writer, drains and journal are kept across restarts; also the API key and certificate made at first start.";
 }
@@ -202,6 +210,7 @@ impl Kind {
         match self {
             Kind::Name => "1 to 64 letters, digits, dots, underscores and dashes".into(),
             Kind::Text | Kind::Secret => "text in quotes, not empty".into(),
+            Kind::Switch => "true or false".into(),
             Kind::Choice([one]) => format!("\"{one}\""),
             Kind::Choice(words) => {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();

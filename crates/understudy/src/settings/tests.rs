@@ -65,6 +65,9 @@ fn another_manager_moves_a_primary_and_needs_no_account_of_replicas() {
     use topology::replication::Manager;
     let external = GOOD.replace("id = 5", "kind = \"replication\"\nmanager = \"external\"");
     let s = parse(&external).unwrap();
+    assert!(!s.listen.split && !s.reads.on);
+    let split = parse(&external.replace("[listen]", "[listen]\nsplit = true")).unwrap();
+    assert!(split.listen.split && split.reads.on && split.listen.read.is_empty());
     assert_eq!((s.manager, s.replication.is_none()), (Manager::External, true));
     assert_eq!(parse(&replicating()).unwrap().manager, Manager::Understudy);
     let told = said(&(external + "[cluster.replication]\nuser = \"repl\"\npassword = \"secret\"\n"));
@@ -218,6 +221,17 @@ fn each_mistake_names_key_line_and_what_is_allowed() {
             "mysql = [\"0.0.0.0:6033\", \"[::]:6033\"]",
             "mysql = 6033",
             ":20: listen.mysql must be \"host:port\" or a list of them",
+        ),
+        ("[listen]", "[listen]\nsplit = \"yes\"", ":20: listen.split must be true or false; it is \"yes\""),
+        (
+            "[listen]",
+            "[listen]\nsplit = true",
+            ":20: listen.split is for cluster.kind = \"replication\" only",
+        ),
+        (
+            "[listen]",
+            "[read]\nsplit_wait_ms = 5\n[listen]",
+            ":20: read.split_wait_ms means something with listen.split = true only",
         ),
         ("[listen]", "[lisen]", ":19: lisen is not a setting; did you mean [listen]?"),
         (

@@ -178,6 +178,7 @@ impl Control for Desk {
         status["id"] = json!(self.cluster.id);
         status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
+        status["pid"] = json!(std::process::id());
         status["proxy"] = json!(self.proxy.stats().await);
         if let Some(reads) = &self.reads {
             status["read_port"] = json!(reads.stats().await);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use proxy::Stats;
+use proxy::{SplitStats, Stats};
 use topology::health::Question;
 use topology::routes::LaneState;
 use topology::status::Status;
@@ -26,6 +26,9 @@ pub fn text(id: u32, view: &ClusterView, proxy: &Stats, reads: Option<&Stats>) -
     hold(&mut page, proxy);
     clients(&mut page, proxy);
     ages(&mut page, view);
+    if let Some(split) = &proxy.split {
+        split_off(&mut page, split);
+    }
     if let Some(reads) = reads {
         read_port(&mut page, view, reads);
     }
@@ -112,6 +115,33 @@ fn ages(page: &mut Page, view: &ClusterView) {
         if let Some(age) = node.reads.age_ms {
             page.value("understudy_node_age_milliseconds", &[("node", &node.name)], age);
         }
+    }
+}
+
+/// Which statements went to replicas.
+fn split_off(page: &mut Page, split: &SplitStats) {
+    page.family(
+        "understudy_split_statements_total",
+        "counter",
+        "With listen.split, statements by where they were answered: on a replica; on the primary for what they are, or since no \
+         replica took them, had come so far in time, or answered.",
+    );
+    for (place, count) in [
+        ("replica", split.replicas),
+        ("primary", split.primary),
+        ("primary_nobody", split.primary_nobody),
+        ("primary_behind", split.primary_behind),
+        ("primary_failed", split.primary_failed),
+    ] {
+        page.value("understudy_split_statements_total", &[("place", place)], count);
+    }
+    page.family(
+        "understudy_split_sessions",
+        "gauge",
+        "Sessions with a second link to the node, for their reads.",
+    );
+    for (node, sessions) in &split.lanes {
+        page.value("understudy_split_sessions", &[("node", node)], u64::from(*sessions));
     }
 }
 

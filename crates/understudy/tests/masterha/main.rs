@@ -1,7 +1,7 @@
 //! MHA's commands on real servers: through a running `understudy serve`, and without one.
 //!
 //! ```text
-//!   its file as ours, checked ─> the seed's line, under writes ─> (no server from here on) switch ─> manager and kill -9 ─> dead by order
+//!   its file as ours, checked ─> the seed's line, under writes ─> (no server from here on) scripts ─> switch ─> manager stopped ─> manager and kill -9 ─> dead by order
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
@@ -49,6 +49,8 @@ async fn a_site_of_mha_is_run_by_its_own_commands() {
     drop(serving);
     by_itself(&site).await;
     told("db3 is the master, without a running Understudy");
+    stopped(&site).await;
+    told("a manager was stopped");
     let after = managed(&site).await;
     told("the manager failed over from db3");
     dead(&site, &after).await;
@@ -91,9 +93,17 @@ impl Site {
 
     /// One that writes down how it was called.
     fn script(&self, name: &str) {
+        self.script_that_ends(name, 0);
+    }
+
+    fn script_that_ends(&self, name: &str, code: u8) {
         let path = self.dir.path().join(name);
         let called = self.dir.path().join("called");
-        std::fs::write(&path, format!("#!/bin/sh\necho {name} \"$@\" >> {}\n", called.display())).unwrap();
+        std::fs::write(
+            &path,
+            format!("#!/bin/sh\necho {name} \"$@\" >> {}\nexit {code}\n", called.display()),
+        )
+        .unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
@@ -126,6 +136,18 @@ impl Site {
         println!("          {name}: exit code {}, {:.1} s", ended.code, ended.took.as_secs_f64());
         assert!(!ended.said().contains(PASSWORD), "{}", ended.said());
         ended
+    }
+
+    /// A manager in the background that watches that master; and the master's address.
+    fn manager(&self, master: &str) -> (Child, String) {
+        let mut manager = self.command("masterha_manager", &[]);
+        let manager = manager.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let master = self.ip(master);
+        let running = format!("app1 (pid:{}) is running(0:PING_OK), master:{master}", manager.id());
+        until("the manager pings", || {
+            run(&mut self.command("masterha_check_status", &[])).said().contains(&running).then_some(())
+        });
+        (manager, master)
     }
 
     fn ip(&self, node: &str) -> String {
@@ -189,6 +211,15 @@ async fn through_serve(site: &Site, serving: &Serving) {
     assert!(stop.starts_with(&format!("online_change --command=stop {both}")), "{called}");
     assert!(start.starts_with(&format!("online_change --command=start {both}")), "{called}");
 
+    // The running server is the manager of these servers.
+    let said = site.mha("masterha_check_status", &[]).with(0);
+    assert_eq!(said.trim(), format!("app1 (pid:{}) is running(0:PING_OK), master:{db2}", serving.pid()));
+    let said = site.mha("masterha_stop", &[]).with(1);
+    assert!(
+        said.contains("is managed by understudy serve") && said.contains("Failed to stop app1."),
+        "{said}"
+    );
+
     let again = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[2]]).with(0);
     assert!(again.contains("is the current master already"), "{again}");
     let said = site.mha("masterha_check_repl", &[]).with(0);
@@ -211,22 +242,54 @@ async fn by_itself(site: &Site) {
     let said = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[2], "--check_only"]).with(0);
     assert!(said.contains("No running Understudy serves these servers"), "{said}");
     assert_eq!(site.called(), "");
+    // A script that fails stops it before anything is changed; one that ends with 10 only warns.
+    site.script_that_ends("online_change", 3);
+    let said = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[1], SEED[2]]).with(1);
+    assert!(said.contains("online_change failed: exit status: 3"), "{said}");
+    site.is_primary("db2", &["db1", "db3"]).await;
+    assert_eq!(site.called().lines().count(), 1);
+    site.script_that_ends("online_change", 10);
     let said = site.mha("masterha_master_switch", &[SEED[0], &new, SEED[1], SEED[2]]).with(0);
     assert!(said.contains("completed successfully."), "{said}");
+    assert_eq!(said.matches("ended with exit code 10. Proceeding.").count(), 2, "{said}");
     site.is_primary("db3", &["db1", "db2"]).await;
     assert_eq!(site.called().lines().count(), 2);
     site.mha("masterha_check_repl", &[]).with(0);
 }
 
+/// A manager in the background that is told to end.
+async fn stopped(site: &Site) {
+    let (mut manager, _) = site.manager("db3");
+    let pid = manager.id();
+    let other = site.mha("masterha_manager", &[]).with(1);
+    assert!(other.contains(&format!("app1 is running already, pid {pid}")), "{other}");
+    let switch = site.mha("masterha_master_switch", &[SEED[0], SEED[2]]).with(1);
+    assert!(switch.contains("nothing was changed. Stop it (masterha_stop)"), "{switch}");
+    let said = site.mha("masterha_stop", &[]).with(0);
+    assert_eq!(said, "Stopped app1 successfully.\n");
+    let ended = until("the manager ends", || manager.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(1), "as MHA's, when it got a signal");
+    let mut log = String::new();
+    std::io::Read::read_to_string(&mut manager.stderr.take().unwrap(), &mut log).unwrap();
+    assert!(log.contains("- [info] Got terminate signal. Exit.\n"), "{log}");
+    assert!(!site.dir.path().join("work/app1.master_status.health").exists());
+    assert!(
+        !std::env::temp_dir().join(format!("understudy-masterha-{pid}")).exists(),
+        "what it made is gone"
+    );
+    assert_eq!(site.mha("masterha_check_status", &[]).with(2), "app1 is stopped(2:NOT_RUNNING).\n");
+    // That is no error with MHA.
+    assert_eq!(
+        site.mha("masterha_stop", &[]).with(0),
+        "MHA Manager is not running on app1(2:NOT_RUNNING).\n"
+    );
+    site.is_primary("db3", &["db1", "db2"]).await;
+}
+
 /// A manager in the background, and kill -9 of the master. Gives the new one.
 async fn managed(site: &Site) -> String {
-    let mut manager = site.command("masterha_manager", &[]);
-    let mut manager: Child = manager.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let db3 = site.ip("db3");
-    let running = format!("app1 (pid:{}) is running(0:PING_OK), master:{db3}", manager.id());
-    until("the manager pings", || {
-        run(&mut site.command("masterha_check_status", &[])).said().contains(&running).then_some(())
-    });
+    site.script_that_ends("failover", 10);
+    let (mut manager, db3) = site.manager("db3");
     let began = site.scene.stage.fault("db3", Fault::Kill).await.unwrap();
     let output = tokio::task::spawn_blocking(move || {
         let ended = until("the manager ends", || manager.try_wait().unwrap());
@@ -237,8 +300,12 @@ async fn managed(site: &Site) -> String {
     let (ended, said) = output.await.unwrap();
     println!("          the manager has ended {:?} after the kill", began.elapsed());
     assert!(ended.success() && !said.contains(PASSWORD), "{said}");
-    for line in ["* Phase 2: Dead Master Shutdown Phase..", "Master failover to ", " completed successfully."]
-    {
+    for line in [
+        "* Phase 2: Dead Master Shutdown Phase..",
+        "failover ended with exit code 10. Proceeding.",
+        "Master failover to ",
+        " completed successfully.",
+    ] {
         assert!(said.contains(line), "{line}: {said}");
     }
     let mut after = String::new();
@@ -270,6 +337,7 @@ async fn dead(site: &Site, before: &str) {
     // A check changes nothing.
     let said = site.mha("masterha_check_repl", &[]).with(1);
     assert!(said.contains("MySQL Replication Health is NOT OK!"), "{said}");
+    assert!(!said.contains("dry_run"), "a word of ours, which nobody here has set: {said}");
     assert_eq!(site.scene.stage.run_in("db3", "SHOW SLAVE STATUS").await.unwrap(), Vec::<Vec<String>>::new());
     let change = format!(
         "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_USER = 'replication', MASTER_PASSWORD = 'replication', \

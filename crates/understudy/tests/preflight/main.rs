@@ -14,6 +14,7 @@ mod program;
 #[path = "../replication/scene.rs"]
 #[allow(dead_code)] // shared with another test
 mod scene;
+mod told;
 #[path = "../replication/writers.rs"]
 #[allow(dead_code)]
 mod writers;
@@ -29,17 +30,22 @@ use writers::connect;
 /// Between two looks at the table: information_schema.INNODB_TRX shows the same as long as it is read more often than every 0.1 s.
 const PACE: Duration = Duration::from_millis(200);
 
+/// Without heartbeats, which would change what the servers say of themselves each second.
+const QUIET: &str = "failover_gap_ms = 0\n[cluster.heartbeat]\ninterval_ms = 0";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_changed() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::set().await;
     told("a primary and two replicas are up");
-    let house = scene.house("failover_gap_ms = 0");
+    let house = scene.house(QUIET);
     let serving = Serving::start(house.path());
     status_when(&serving, "all are well", is_well);
     healthy(&scene, &serving).await;
     told("a healthy cluster has a clean table");
+    told::rights(&scene, &serving).await;
+    told("rights that the monitor lacks are in the table, and keep an order from being begun");
     running(&scene, &serving).await;
     told("what runs on the primary is in the table");
     locked(&scene, &serving).await;
@@ -50,6 +56,12 @@ async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_chan
     told("an order that the table forbids was refused, and another one done");
     forced(&scene, &serving).await;
     told("an order that the table forbids was done with force");
+    told::without_waiting(&scene, &serving).await;
+    told("an order that waits for nobody was done on an idle primary, and undone on a busy one");
+    told::another_manager(&scene, &serving);
+    told("another Understudy was told of, by both, and nobody when it was gone");
+    told::gone(&scene, &serving).await;
+    told("what a lost node said before was not told any more");
     drop(serving);
     misfit::each_is_told_and_nothing_is_changed(&scene, &told).await;
     scene.stage.down().await.unwrap();

@@ -21,7 +21,7 @@ mod scene;
 mod writers;
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lab::fault::Fault;
 use mysql_async::prelude::Queryable;
@@ -175,8 +175,7 @@ async fn changes(scene: &Scene, serving: &Serving, readers: &Readers) {
     status_when(serving, "all are well", is_well);
     serving.ask(&["switchover", "--to", "db2"]).with(0);
     status_when(serving, "the others take reads", read_by(&["db1", "db3"]));
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    readers.since().is_right("switchover");
+    readers.settle_off(id(scene, "db2").await).await.is_right("switchover");
     status_when(serving, "all are well", is_well);
     readers.may_lack_one();
     scene.stage.fault("db2", Fault::Kill).await.unwrap();
@@ -184,8 +183,7 @@ async fn changes(scene: &Scene, serving: &Serving, readers: &Readers) {
     let status = status_when(serving, "another is the primary", moved);
     let other = if writer(&status) == "db1" { "db3" } else { "db1" };
     status_when(serving, "the other takes reads", read_by(&[other]));
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    readers.since().is_right("failover");
+    readers.settle_on(&[id(scene, other).await]).await.is_right("failover");
     scene.stage.fault("db2", Fault::Heal).await.unwrap();
     status_when(serving, "all are well", is_well);
     status_when(serving, "the old primary takes reads", |status| {

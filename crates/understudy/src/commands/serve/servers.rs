@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows, Secret};
-use topology::flavor::Flavor;
+use manager::Standing;
+use topology::flavor::{Dialect, Flavor};
 use topology::kind::Kind;
 use topology::replication::{self, ReplicationStatus, sql};
 
-use crate::doctor::read::explain;
+use crate::doctor::asked;
 use crate::settings::Settings;
 
 /// One statement, or a connection, may take this long.
@@ -21,10 +22,8 @@ pub struct Server {
     pub role: String,
     /// What must be put right, one sentence each.
     pub wrong: Vec<String>,
-    /// What it said of itself, when it could be asked.
-    status: Option<ReplicationStatus>,
-    /// Of each source that is connected, the address by which the server knows it, and its server_id.
-    sources: Vec<(String, u32)>,
+    /// What it said of itself and of its sources, when it could be asked.
+    standing: Option<Standing>,
 }
 
 /// Asks every node, at the same time. `account`: what replicas log in with; `None`: no orders are given.
@@ -33,56 +32,24 @@ pub async fn all(
     password: &str,
     account: Option<&manager::Account>,
 ) -> Vec<Result<Server, String>> {
-    let tasks: Vec<_> = settings
-        .nodes
-        .iter()
-        .map(|node| {
-            let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
-            let monitor = login(&settings.monitor.user, password);
-            let replicas = account.map(|account| login(&account.user, &account.password.0));
-            let address = node.address.clone();
-            tokio::spawn(async move { ask(&address, &monitor, replicas.as_ref()).await })
-        })
-        .collect();
-    let mut answers = Vec::new();
-    for task in tasks {
-        answers.push(match task.await {
-            Ok(Ok(server)) => Ok(server),
-            Ok(Err(e)) => Err(explain(&e, Kind::Replication, &settings.monitor.user)),
-            Err(e) => Err(format!("the question broke off: {e}")),
-        });
-    }
+    let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
+    let monitor = login(&settings.monitor.user, password);
+    let replicas = account.map(|account| login(&account.user, &account.password.0));
+    let facts = asked::each(settings, |address| {
+        let (monitor, replicas) = (monitor.clone(), replicas.clone());
+        async move { ask(&address, &monitor, replicas.as_ref()).await }
+    })
+    .await;
+    let mut answers: Vec<_> = facts.into_iter().map(|node| node.said).collect();
     tell_faults(settings, &mut answers);
     answers
 }
 
 /// What speaks against the servers together.
 fn tell_faults(settings: &Settings, answers: &mut [Result<Server, String>]) {
-    let known: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok()).collect();
-    let server_id = |server: &Server| server.status.as_ref().map(|status| status.server_id);
-    // A replica may know its source by another name: the source's server_id tells which it is.
-    let configured = |id: u32| {
-        let mut of_this_id = known
-            .iter()
-            .zip(&settings.nodes)
-            .filter(|(server, _)| server.is_some_and(|server| server_id(server) == Some(id)));
-        let (_, node) = of_this_id.next()?;
-        of_this_id.next().is_none().then(|| node.address.clone())
-    };
-    let statuses: Vec<Option<ReplicationStatus>> = known
-        .iter()
-        .map(|server| {
-            let server = server.as_ref()?;
-            let mut status = server.status.clone()?;
-            for channel in &mut status.channels {
-                let source = server.sources.iter().find(|(name, _)| *name == channel.source);
-                if let Some(address) = source.and_then(|(_, id)| configured(*id)) {
-                    channel.source = address;
-                }
-            }
-            Some(status)
-        })
-        .collect();
+    let standings = answers.iter().map(|answer| answer.as_ref().ok()?.standing.clone());
+    let addresses: Vec<&str> = settings.nodes.iter().map(|node| node.address.as_str()).collect();
+    let statuses = manager::as_configured(standings.collect(), &addresses);
     let servers: Vec<_> = settings
         .nodes
         .iter()
@@ -104,14 +71,11 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let mut link = Link::connect(address, monitor, DEADLINE).await?;
     let version = link.greeting.version.trim_start_matches("5.5.5-").to_owned();
     if Flavor::of(&version) != Flavor::MariaDb {
-        let wrong = vec!["cluster.kind = \"replication\" runs MariaDB only, and this is not".to_owned()];
-        return Ok(Server {
-            version,
-            role: "not asked further".into(),
-            wrong,
-            status: None,
-            sources: vec![],
-        });
+        let wrong = vec![match Dialect::admit(&version) {
+            Err(why) => why,
+            Ok(_) => "cluster.kind = \"replication\" has not been tried on a running MySQL yet: see docs/replication.md".to_owned(),
+        }];
+        return Ok(Server { version, role: "not asked further".into(), wrong, standing: None });
     }
     let variables = link.query(sql::VARIABLES, DEADLINE).await?;
     let status = link.query(sql::STATUS, DEADLINE).await?;
@@ -127,19 +91,9 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         }
         Err(other) => return Err(other),
     };
-    let (rows, value) = (0..channels.len(), |row, name: &str| channels.text(row, channels.column(name)?));
-    let sources = rows
-        .clone()
-        .filter_map(|row| Some((row, value(row, "Master_Server_Id")?.parse().ok()?)))
-        .map(|(row, id)| (replication::channel(|name| value(row, name)), id))
-        .filter(|(channel, _)| channel.io_running)
-        .map(|(channel, id)| (channel.source, id))
-        .collect();
-    let channels = rows.map(|row| replication::channel(|name| value(row, name))).collect();
     let may_tell_sources = wrong.is_empty();
-    let status =
-        replication::status::read(|name| variables.value_of(name), |name| status.value_of(name), channels);
-    wrong.extend(settings_wrong(&status, replicas.is_some()));
+    let standing = Standing::read(&variables, &Rows::default(), &status, &channels);
+    wrong.extend(settings_wrong(&standing.status, replicas.is_some()));
     let missing = rights_missing(&mut link, replicas.is_some()).await?;
     if !missing.is_empty() {
         wrong.push(lacks(&missing, monitor));
@@ -154,8 +108,8 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
             replicas.user, replicas.user, replicas.user
         ));
     }
-    let role = role(&status);
-    Ok(Server { version, role, wrong, status: may_tell_sources.then_some(status), sources })
+    let role = role(&standing.status);
+    Ok(Server { version, role, wrong, standing: may_tell_sources.then_some(standing) })
 }
 
 fn lacks(missing: &[String], monitor: &Login) -> String {

@@ -2,15 +2,7 @@
 
 use std::time::Duration;
 
-use crate::doctor::read::{NodeFacts, Said};
-
-pub(super) fn answered(nodes: &[NodeFacts]) -> impl Iterator<Item = (&str, &Said)> {
-    nodes.iter().filter_map(|node| Some((node.name.as_str(), node.said.as_ref().ok()?)))
-}
-
-pub(super) fn named(nodes: &[NodeFacts], is: impl Fn(&Said) -> bool) -> Vec<String> {
-    answered(nodes).filter(|(_, said)| is(said)).map(|(name, _)| name.to_owned()).collect()
-}
+pub(super) use crate::doctor::asked::{answered, named};
 
 /// How long writes at `rate` bytes a second fit into `size` bytes.
 pub(super) fn window(size: u64, rate: f64) -> Option<Duration> {

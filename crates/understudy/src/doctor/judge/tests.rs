@@ -37,6 +37,7 @@ fn three(said: [Result<Said, String>; 3]) -> Vec<NodeFacts> {
         name: format!("db{}", n + 1),
         address: format!("10.77.0.{}:3306", n + 1),
         said,
+        file: None,
     };
     said.into_iter().enumerate().map(facts).collect()
 }

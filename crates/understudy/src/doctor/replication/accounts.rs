@@ -53,15 +53,11 @@ fn writes(version: &str, access: u64) -> Option<&'static str> {
 
 /// What `understudy errant` needs beside what everything needs.
 pub async fn lacks_for_errant(link: &mut Link, deadline: Duration) -> Result<Vec<&'static str>, LinkError> {
-    let grants = link.query("SHOW GRANTS", deadline).await?;
-    let global: Vec<String> = (0..grants.len())
-        .filter_map(|row| grants.text(row, 0))
-        .filter(|grant| grant.contains(" ON *.* "))
-        .map(str::to_ascii_uppercase)
-        .collect();
-    let may =
-        |right: &str| global.iter().any(|grant| grant.contains(right) || grant.contains("ALL PRIVILEGES"));
-    Ok(["BINLOG MONITOR", "BINLOG ADMIN", "BINLOG REPLAY"].into_iter().filter(|right| !may(right)).collect())
+    let held = manager::rights::held(link, deadline).await?;
+    Ok(["BINLOG MONITOR", "BINLOG ADMIN", "BINLOG REPLAY"]
+        .into_iter()
+        .filter(|right| !held.may(right))
+        .collect())
 }
 
 /// What is wrong with the account that replicas log in with.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::accounts::Bypass;
 use super::read::{NodeFacts, Said};
 use super::rules::{RULES, Rule};
+use crate::doctor::asked::{answered, named};
 use crate::doctor::judge::{Deciding, Finding, NodeReport, Report, Weight};
 use crate::settings::Settings;
 
@@ -37,14 +38,6 @@ fn node_report(node: &NodeFacts) -> NodeReport {
         settings: RULES.iter().filter_map(value).collect(),
         unreachable,
     }
-}
-
-fn answered(nodes: &[NodeFacts]) -> impl Iterator<Item = (&str, &Said)> {
-    nodes.iter().filter_map(|node| Some((node.name.as_str(), node.said.as_ref().ok()?)))
-}
-
-fn named(nodes: &[NodeFacts], is: impl Fn(&Said) -> bool) -> Vec<String> {
-    answered(nodes).filter(|(_, said)| is(said)).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Findings about nodes; none when there are no such nodes.
@@ -93,6 +86,7 @@ fn findings(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Finding> {
     apart(nodes, &mut findings);
     acknowledged(nodes, semi_sync, &mut findings);
     bypass(settings, nodes, &mut findings);
+    managers(nodes, &mut findings);
     files(nodes, semi_sync, &mut findings);
     findings.0.sort_by_key(|finding| finding.weight);
     findings.0
@@ -286,6 +280,20 @@ fn bypass(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
         "who writes in spite of read_only cannot be told",
         "the monitor account may not read mysql.global_priv",
     );
+}
+
+/// A server that two move would be moved to and fro.
+fn managers(nodes: &[NodeFacts], findings: &mut Findings) {
+    let several = |said: &Said| Some(said.managers.clone()).filter(|from| from.len() > 1);
+    for (from, who) in alike(nodes, several) {
+        findings.note(
+            Weight::Warning,
+            who,
+            format!("is managed by {} Understudys, connected from {}", from.len(), from.join(", ")),
+            "when the primary is lost each decides, and they may promote different servers: stop all but one, or set cluster.manager = \"external\" \
+             in the others (one that ended without a word is counted for 10 s more)",
+        );
+    }
 }
 
 fn files(nodes: &[NodeFacts], semi_sync: bool, findings: &mut Findings) {

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login, Secret};
 use topology::flavor::Flavor;
-use topology::kind::Kind;
 
 use super::accounts::{self, Bypass};
 use super::rules::RULES;
 use crate::commands::serve::servers::rights_missing;
-use crate::doctor::read::explain;
+use crate::doctor::asked;
 use crate::mycnf;
 use crate::settings::Settings;
 
@@ -19,17 +18,7 @@ use crate::settings::Settings;
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// A server's answers, or why there are none; and its option file.
-#[derive(Clone, Debug)]
-pub struct NodeFacts {
-    /// Its name in the configuration.
-    pub name: String,
-    /// Its address there.
-    pub address: String,
-    /// What it said.
-    pub said: Result<Said, String>,
-    /// What its option file says, when one was named.
-    pub file: Option<Result<BTreeMap<String, String>, String>>,
-}
+pub type NodeFacts = asked::NodeFacts<Said>;
 
 /// A server's answers.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +37,8 @@ pub struct Said {
     pub bypass: Option<Vec<Bypass>>,
     /// What is wrong with the account that replicas log in with.
     pub replicas_account: Option<String>,
+    /// From where it is managed by a running Understudy.
+    pub managers: Vec<String>,
 }
 
 /// A global variable.
@@ -91,25 +82,15 @@ pub async fn all(
     files: &Files,
 ) -> Vec<NodeFacts> {
     let login = |user: &str, password: &str| Login::new(user, Secret::Password(password.to_owned()));
-    let tasks: Vec<_> = settings
-        .nodes
-        .iter()
-        .map(|node| {
-            let monitor = login(&settings.monitor.user, password);
-            let replicas = account.map(|account| login(&account.user, &account.password.0));
-            let address = node.address.clone();
-            (node, tokio::spawn(async move { ask(&address, &monitor, replicas.as_ref()).await }))
-        })
-        .collect();
-    let mut facts = Vec::new();
-    for (node, task) in tasks {
-        let said = match task.await {
-            Ok(Ok(said)) => Ok(said),
-            Ok(Err(e)) => Err(explain(&e, Kind::Replication, &settings.monitor.user)),
-            Err(e) => Err(format!("the question broke off: {e}")),
-        };
-        let file = files.get(&node.name).map(|file| mycnf::server_options(file).map_err(|e| e.to_string()));
-        facts.push(NodeFacts { name: node.name.clone(), address: node.address.clone(), said, file });
+    let monitor = login(&settings.monitor.user, password);
+    let replicas = account.map(|account| login(&account.user, &account.password.0));
+    let mut facts = asked::each(settings, |address| {
+        let (monitor, replicas) = (monitor.clone(), replicas.clone());
+        async move { ask(&address, &monitor, replicas.as_ref()).await }
+    })
+    .await;
+    for node in &mut facts {
+        node.file = files.get(&node.name).map(|file| mycnf::server_options(file).map_err(|e| e.to_string()));
     }
     facts
 }
@@ -138,6 +119,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
     let lacks = rights_missing(&mut link, replicas.is_some()).await?;
     let lacks_for_errant = accounts::lacks_for_errant(&mut link, DEADLINE).await?;
     let bypass = accounts::bypass(&mut link, DEADLINE).await?;
+    let managers = manager::rival::managers(&mut link, DEADLINE).await?;
     link.quit();
     Ok(Said {
         variables,
@@ -146,6 +128,7 @@ async fn ask(address: &str, monitor: &Login, replicas: Option<&Login>) -> Result
         lacks,
         lacks_for_errant,
         bypass,
+        managers,
         replicas_account: match replicas {
             Some(replicas) => accounts::replicas(address, replicas, DEADLINE).await,
             None => None,

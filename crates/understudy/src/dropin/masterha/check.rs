@@ -1,6 +1,6 @@
-//! `masterha_check_repl`, `masterha_check_status`, `masterha_stop`: what is, and the end of a manager.
+//! `masterha_check_repl`, `masterha_check_status`: what is.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::mha::conf::Conf;
 
 use Takes::{Nothing, Value as Text};
 
-const OPTIONS: &[(&str, Takes)] = &[
+pub const REPL_OPTIONS: &[(&str, Takes)] = &[
     ("help", Nothing),
     ("version", Nothing),
     ("conf", Text),
@@ -22,20 +22,28 @@ const OPTIONS: &[(&str, Takes)] = &[
     ("workdir", Text),
     ("seconds_behind_master", Text),
     ("skip_check_ssh", Nothing),
+];
+pub const STATUS_OPTIONS: &[(&str, Takes)] = &[
+    ("help", Nothing),
+    ("version", Nothing),
+    ("conf", Text),
+    ("global_conf", Text),
+    ("workdir", Text),
+    ("manager_workdir", Text),
+    ("status_dir", Text),
+    ("manager_log", Text),
+    ("log_output", Text),
+    ("ping_limit", Text),
     ("monitor_only", Nothing),
-    ("abort", Nothing),
 ];
 /// A manager that has not touched its file for so long is stuck.
-const OLD: Duration = Duration::from_secs(10);
-/// So long a manager may take to end.
-const STOP_WITHIN: Duration = Duration::from_secs(10);
+const OLD_S: u64 = 10;
 
 /// `MySQL Replication Health is OK.`, or not.
-pub fn repl(log: &Log, arguments: Vec<String>) -> Outcome {
-    let options = Options::read(arguments, OPTIONS)?;
-    let conf = read_conf(log, &options)?;
-    let site = Site::find(&conf, &options, log, For::Look)?;
-    let wrong = health(log, &conf, &options, &site)?;
+pub fn repl(log: &Log, options: &Options) -> Outcome {
+    let conf = read_conf(log, options)?;
+    let site = Site::find(&conf, options, log, For::Look)?;
+    let wrong = health(log, &conf, options, &site)?;
     for why in &wrong {
         log.error(why);
     }
@@ -78,52 +86,102 @@ fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<
     Ok(wrong)
 }
 
-/// What a manager says of itself, by its file.
-pub fn status(arguments: Vec<String>) -> Outcome {
-    let options = Options::read(arguments, OPTIONS)?;
-    let conf = conf_quietly(&options)?;
+/// What a manager says of itself, by its file; or what a running `understudy serve` says, which is the manager of these servers then.
+pub fn status(options: &Options) -> Outcome {
+    let conf = conf_quietly(options)?;
     let app = conf.app();
-    let workdir = Workdir::of(&conf, options.get("workdir"));
-    let Some(health) = workdir.health() else {
-        println!("{app} is stopped(2:NOT_RUNNING).");
-        return Ok(2);
+    let watched = match workdir(&conf, options).health() {
+        Some(health) => {
+            let is_old = health.age > Duration::from_secs(options.number("ping_limit", OLD_S)?);
+            let code = if health.code == PING_OK && is_old { TIMESTAMP_OLD } else { health.code };
+            Some((code, health.pid, health.master))
+        }
+        None => Site::running(&conf, options).map(|(site, status)| served(&conf, &site, &status)),
     };
-    let (code, text) =
-        if health.age > OLD { (32, "TIMESTAMP_OLD".to_owned()) } else { (health.code, health.text) };
-    if options.has("monitor_only") && code == 0 {
-        return Ok(0);
+    let (code, pid, master) = watched.unwrap_or((NOT_RUNNING, 0, String::new()));
+    if !(options.has("monitor_only") && code == PING_OK) {
+        println!("{}", said(&app, code, pid, &master));
     }
-    println!("{app} (pid:{}) is running({code}:{text}), master:{}", health.pid, health.master);
     Ok(code)
 }
 
-/// Ends a manager.
-pub fn stop(arguments: Vec<String>) -> Outcome {
-    use rustix::process::{Pid, Signal, kill_process};
-    let options = Options::read(arguments, OPTIONS)?;
-    let conf = conf_quietly(&options)?;
-    let app = conf.app();
-    let workdir = Workdir::of(&conf, options.get("workdir"));
-    let Some(pid) = workdir.health().and_then(|health| Pid::from_raw(health.pid)) else {
-        println!("MHA Manager is not running on {app}(2:NOT_RUNNING).");
-        return Ok(1);
+const PING_OK: u8 = 0;
+const NOT_RUNNING: u8 = 2;
+const INITIALIZING_MONITOR: u8 = 10;
+const PING_FAILING: u8 = 20;
+const TIMESTAMP_OLD: u8 = 32;
+pub const FAILOVER_RUNNING: u8 = 50;
+
+/// MHA's line for its code.
+fn said(app: &str, code: u8, pid: i32, master: &str) -> String {
+    let name = match code {
+        PING_OK => "PING_OK",
+        INITIALIZING_MONITOR => "INITIALIZING_MONITOR",
+        PING_FAILING => "PING_FAILING",
+        21 => "PING_FAILED",
+        30 => "RETRYING_MONITOR",
+        31 => "CONFIG_ERROR",
+        TIMESTAMP_OLD => "TIMESTAMP_OLD",
+        FAILOVER_RUNNING => "FAILOVER_RUNNING",
+        51 => "FAILOVER_ERROR",
+        _ => "NOT_RUNNING",
     };
-    let signal = if options.has("abort") { Signal::KILL } else { Signal::TERM };
-    // It may have ended by itself.
-    let _ = kill_process(pid, signal);
-    let until = Instant::now() + STOP_WITHIN;
-    while workdir.health().is_some() {
-        if Instant::now() > until {
-            return Err(format!("{app} did not stop within {} s; use --abort", STOP_WITHIN.as_secs()).into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    let what = format!("({code}:{name})");
+    match code {
+        PING_OK => format!("{app} (pid:{pid}) is running{what}, master:{master}"),
+        INITIALIZING_MONITOR => format!(
+            "{app} monitoring program is now on initialization phase{what}. Wait for a while and try checking again."
+        ),
+        PING_FAILING | 21 => format!("{app} master maybe down{what}. master:{master}"),
+        30 => format!(
+            "{app} monitoring waits for retrying to monitor master again{what}. Wait for a while and try checking again."
+        ),
+        31 => format!("{app} servers are not correctly configured{what}."),
+        TIMESTAMP_OLD => format!(
+            "{app} is running, but master_ping.health is too old{what}. Maybe process hangs? master:{master}"
+        ),
+        FAILOVER_RUNNING => format!("{app} master is down and failover is running{what}. master:{master}"),
+        51 => format!("{app} master is down and failover was not successful{what}. master:{master}"),
+        _ => format!("{app} is stopped{what}."),
     }
-    workdir.remove("master_status.health");
-    println!("Stopped {app} successfully.");
-    Ok(0)
 }
 
-fn conf_quietly(options: &Options) -> Result<Conf, String> {
+/// The code for what a running Understudy says; its process; the master.
+fn served(conf: &Conf, site: &Site, status: &Value) -> (u8, i32, String) {
+    let pid = status["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
+    let primary = site.primary(conf, status);
+    let master = primary.map_or_else(String::new, |primary| primary.host().to_owned());
+    let code = match primary {
+        None => INITIALIZING_MONITOR,
+        Some(primary) if !site.is_alive(status, primary) => PING_FAILING,
+        // The next one is being made the master, or statements wait for another reason.
+        Some(_) if status["gate"] != "open" && status["order"].is_null() => FAILOVER_RUNNING,
+        Some(_) => PING_OK,
+    };
+    (code, pid, master)
+}
+
+/// Where the manager's files are.
+pub fn workdir(conf: &Conf, options: &Options) -> Workdir {
+    let given = ["workdir", "manager_workdir", "status_dir"].into_iter().find_map(|name| options.get(name));
+    Workdir::of(conf, given)
+}
+
+/// The file of `--conf`, without a line in a log.
+pub fn conf_quietly(options: &Options) -> Result<Conf, String> {
     let file = options.path("conf").ok_or("--conf=<server_config_file> must be set.")?;
-    Conf::read(&file, options.path("global_conf").as_deref())
+    let conf = Conf::read(&file, options.path("global_conf").as_deref())?;
+    if conf.unknown.is_empty() { Ok(conf) } else { Err(conf.unknown.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn a_state_is_told_in_mhas_line() {
+        assert_eq!(said("app1", 0, 7, "db1"), "app1 (pid:7) is running(0:PING_OK), master:db1");
+        assert_eq!(said("app1", 2, 0, ""), "app1 is stopped(2:NOT_RUNNING).");
+        assert_eq!(said("app1", 20, 7, "db1"), "app1 master maybe down(20:PING_FAILING). master:db1");
+    }
 }

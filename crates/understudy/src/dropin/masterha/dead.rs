@@ -27,7 +27,7 @@ use crate::mha::conf::{Conf, Server};
 const DEAD_WITHIN: Duration = Duration::from_secs(5);
 /// How long the promotion may take: all that was received is applied first.
 const PROMOTION: Duration = Duration::from_secs(60);
-/// Between two tries while the servers are being asked.
+/// While the servers are being asked it is tried again when something is known that was not, and after this time.
 const LOOK: Duration = Duration::from_millis(100);
 /// Done, but.
 const PARTIALLY: u8 = 10;
@@ -186,7 +186,7 @@ fn promoted<'a>(
         if !is_soon || Instant::now() > until {
             break said;
         }
-        std::thread::sleep(LOOK);
+        site.changed(LOOK);
     };
     if let Err(why) = &said
         && let Some((before, _)) = why.split_once(BY_FORCE)

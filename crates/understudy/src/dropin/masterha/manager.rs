@@ -2,26 +2,31 @@
 //!
 //! ```text
 //!   INITIALIZING_MONITOR ──> PING_OK ──> PING_FAILED ──> FAILOVER_RUNNING ──> ends, 0    (1, and APP.failover.error, when it fails)
+//!                               └── SIGTERM (masterha_stop) ──> ends, 1
 //! ```
 //!
 //! What is seen, and when a master is dead, is Understudy's: a running one that fails over by itself has done so mostly before the
 //! scripts are called.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::log::Log;
 use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
 use super::site::{For, Site};
 use super::workdir::Workdir;
-use super::{Outcome, dead};
+use super::{Failed, Outcome, dead};
 use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
 
-const OPTIONS: &[(&str, Takes)] = &[
+pub const OPTIONS: &[(&str, Takes)] = &[
     ("help", Nothing),
     ("version", Nothing),
     ("conf", Text),
@@ -41,21 +46,20 @@ const OPTIONS: &[(&str, Takes)] = &[
     ("new_master_host", Text),
     ("new_master_port", Text),
 ];
-/// Between two looks.
+/// What is known is looked at again after this time, also where nothing has changed.
 const LOOK: Duration = Duration::from_millis(100);
 /// A master whose process is gone for so long is to be replaced, though nobody has been proposed.
 const DEAD_FOR: Duration = Duration::from_secs(10);
 /// Between two signs of life in the file.
 const TOUCH: Duration = Duration::from_secs(1);
 
-pub fn run(log: Log, arguments: Vec<String>) -> Outcome {
-    let options = Options::read(arguments, OPTIONS)?;
-    let conf = read_conf(&log, &options)?;
+pub fn run(log: Log, options: &Options) -> Outcome {
+    let conf = read_conf(&log, options)?;
     let log = match options.get("manager_log").or_else(|| conf.get("manager_log")) {
         Some(file) => log.to(file.as_ref())?,
         None => log,
     };
-    let outcome = watch(&log, &conf, &options);
+    let outcome = watch(&log, &conf, options);
     if let Err(failed) = &outcome {
         log.error(&failed.why);
     }
@@ -71,7 +75,29 @@ fn watch(log: &Log, conf: &Conf, options: &Options) -> Outcome {
         "MHA::MasterMonitor version 0.58, as Understudy {} does it.",
         env!("CARGO_PKG_VERSION")
     ));
+    // From here on a signal ends it in good order: between two looks, and never in the middle of a failover.
+    let ended = Ended::listen()?;
     workdir.write_health(10, "INITIALIZING_MONITOR", "")?;
+    let watched = watch_until_dead(log, conf, options, &workdir, &ended);
+    if watched.is_err() {
+        workdir.remove("master_status.health");
+    }
+    let Some((site, master)) = watched? else { return Ok(1) };
+    log.warning(&format!("Master {} is not reachable!", master.shown()));
+    workdir.write_health(50, "FAILOVER_RUNNING", master.host())?;
+    let done = dead::fail_over(log, conf, options, &site, master);
+    workdir.remove("master_status.health");
+    done
+}
+
+/// `None`: it was told to end.
+fn watch_until_dead<'a>(
+    log: &Log,
+    conf: &'a Conf,
+    options: &Options,
+    workdir: &Workdir,
+    ended: &Ended,
+) -> Result<Option<(Site, &'a Server)>, Failed> {
     let site = Site::find(conf, options, log, For::Move)?;
     let is_open = |status: &Value| status["gate"] == "open" && site.primary(conf, status).is_some();
     let status = site.wait(KNOWN_WITHIN, is_open).map_err(|status| {
@@ -104,13 +130,44 @@ fn watch(log: &Log, conf: &Conf, options: &Options) -> Outcome {
             touched = Some(Instant::now());
             workdir.write_health(0, "PING_OK", master.host())?;
         }
-        std::thread::sleep(LOOK);
+        if ended.is_told() {
+            log.info("Got terminate signal. Exit.");
+            workdir.remove("master_status.health");
+            return Ok(None);
+        }
+        site.changed(LOOK);
     }
-    log.warning(&format!("Master {} is not reachable!", master.shown()));
-    workdir.write_health(50, "FAILOVER_RUNNING", master.host())?;
-    let done = dead::fail_over(log, conf, options, &site, master);
-    workdir.remove("master_status.health");
-    done
+    Ok(Some((site, master)))
+}
+
+/// SIGTERM, SIGINT and SIGHUP: remembered, so that the manager ends where it can.
+struct Ended {
+    told: Arc<AtomicBool>,
+    /// Ends with this value.
+    _runtime: Runtime,
+}
+
+impl Ended {
+    fn listen() -> Result<Self, String> {
+        let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+        let told = Arc::new(AtomicBool::new(false));
+        let inside = runtime.enter();
+        for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+            let mut signals = signal(kind).map_err(|e| format!("cannot listen for signals: {e}"))?;
+            let told = Arc::clone(&told);
+            runtime.spawn(async move {
+                if signals.recv().await.is_some() {
+                    told.store(true, Ordering::Relaxed);
+                }
+            });
+        }
+        drop(inside);
+        Ok(Self { told, _runtime: runtime })
+    }
+
+    fn is_told(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
+    }
 }
 
 /// It is dead, or silent and given up: nothing goes there any more.

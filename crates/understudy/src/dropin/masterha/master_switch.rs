@@ -24,7 +24,7 @@ use crate::mha::conf::{Conf, Server};
 use Takes::{Nothing, Value as Text};
 
 /// MHA's, all of them.
-const OPTIONS: &[(&str, Takes)] = &[
+pub const OPTIONS: &[(&str, Takes)] = &[
     ("help", Nothing),
     ("version", Nothing),
     ("conf", Text),
@@ -67,21 +67,8 @@ pub const FOLLOW_WITHIN: Duration = Duration::from_secs(30);
 /// Done, but.
 const PARTIALLY: u8 = 10;
 
-pub fn run(log: &Log, arguments: Vec<String>) -> Outcome {
-    let options = Options::read(arguments, OPTIONS)?;
-    if options.has("version") {
-        println!("masterha_master_switch of Understudy {}, as of MHA 0.58.", env!("CARGO_PKG_VERSION"));
-        return Ok(0);
-    }
-    if options.has("help") {
-        let names: Vec<String> = OPTIONS.iter().map(|(name, _)| format!("--{name}")).collect();
-        println!(
-            "Usage:\n    masterha_master_switch --master_state=alive|dead --conf=/etc/app1.cnf ...\n    {}\n    --understudy=FILE: the configuration of the running Understudy",
-            names.join(" ")
-        );
-        return Ok(0);
-    }
-    let conf = read_conf(log, &options)?;
+pub fn run(log: &Log, options: &Options) -> Outcome {
+    let conf = read_conf(log, options)?;
     // Its manager would take the new master for a stranger, and make it read only.
     if let Some(manager) = Workdir::of(&conf, None).health().filter(|_| !options.has("check_only")) {
         return Err(format!(
@@ -91,8 +78,8 @@ pub fn run(log: &Log, arguments: Vec<String>) -> Outcome {
         .into());
     }
     match options.get("master_state") {
-        Some("alive") => alive(log, &conf, &options),
-        Some("dead") => dead::run(log, &conf, &options),
+        Some("alive") => alive(log, &conf, options),
+        Some("dead") => dead::run(log, &conf, options),
         _ => Err("--master_state=<state> must be either alive or dead.".to_owned().into()),
     }
 }
@@ -103,6 +90,12 @@ pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
     let global = options.path("global_conf");
     log.info(&format!("Reading application default configuration from {}..", file.display()));
     let conf = Conf::read(&file, global.as_deref())?;
+    if !conf.unknown.is_empty() {
+        return Err(conf.unknown.join("; "));
+    }
+    for doubled in &conf.doubled {
+        log.warning(doubled);
+    }
     log.info(&format!("Reading server configuration from {}..", file.display()));
     Ok(conf)
 }

@@ -18,11 +18,13 @@ mod options;
 mod own;
 mod scripts;
 mod site;
+mod stop;
 mod workdir;
 
 use std::process::ExitCode;
 
 use log::Log;
+use options::Options;
 
 /// A command that did not do what it was asked for: the sentence, and the exit code.
 pub struct Failed {
@@ -42,14 +44,31 @@ type Outcome = Result<u8, Failed>;
 pub fn run(name: &str, arguments: Vec<String>) -> Option<ExitCode> {
     // Before anything starts a thread: the place of this clock in the world can be asked only then.
     let log = Log::new();
-    let outcome = match name {
-        "masterha_master_switch" => master_switch::run(&log, arguments),
-        "masterha_manager" => manager::run(log.clone(), arguments),
-        "masterha_check_repl" => check::repl(&log, arguments),
-        "masterha_check_status" => check::status(arguments),
-        "masterha_stop" => check::stop(arguments),
+    let known = match name {
+        "masterha_master_switch" => master_switch::OPTIONS,
+        "masterha_manager" => manager::OPTIONS,
+        "masterha_check_repl" => check::REPL_OPTIONS,
+        "masterha_check_status" => check::STATUS_OPTIONS,
+        "masterha_stop" => stop::OPTIONS,
         _ => return None,
     };
+    let outcome = Options::read(arguments, known).map_err(Failed::from).and_then(|options| {
+        if options.has("help") {
+            print!("{}", Options::usage(name, known));
+            return Ok(0);
+        }
+        if options.has("version") {
+            println!("{name} version 0.58, as Understudy {} does it.", env!("CARGO_PKG_VERSION"));
+            return Ok(0);
+        }
+        match name {
+            "masterha_master_switch" => master_switch::run(&log, &options),
+            "masterha_manager" => manager::run(log.clone(), &options),
+            "masterha_check_repl" => check::repl(&log, &options),
+            "masterha_check_status" => check::status(&options),
+            _ => stop::run(&options),
+        }
+    });
     Some(ExitCode::from(outcome.unwrap_or_else(|failed| {
         log.error(&failed.why);
         failed.code

@@ -45,6 +45,27 @@ impl Options {
         Ok(Self(given))
     }
 
+    /// Which options there are, for `--help`.
+    pub fn usage(program: &str, known: &[(&str, Takes)]) -> String {
+        let shown = |(name, takes): &(&str, Takes)| match takes {
+            Takes::Nothing => format!("[--{name}]"),
+            Takes::Value => format!("[--{name}=...]"),
+        };
+        let is_other = |(name, _): &&(&str, Takes)| *name != "conf" && *name != "help" && *name != "version";
+        let mut text = format!("Usage:\n    {program} --conf=/etc/app1.cnf");
+        let mut width = text.len();
+        for option in known.iter().filter(is_other).map(shown) {
+            if width + option.len() > 100 {
+                text.push_str("\n       ");
+                width = 0;
+            }
+            text = text + " " + &option;
+            width += option.len() + 1;
+        }
+        text + "\n\n    --understudy=FILE  the configuration of the running Understudy that serves these servers\n    \
+                --help, --version\n\nMHA's options and exit codes; see docs/mha.md for what each does here.\n"
+    }
+
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -42,6 +42,8 @@ pub struct Own {
     names: Vec<String>,
     runtime: Runtime,
     dir: PathBuf,
+    /// It changes nothing.
+    looks: bool,
 }
 
 impl Own {
@@ -65,7 +67,8 @@ impl Own {
         let made = std::fs::DirBuilder::new().mode(0o700).create(&dir);
         made.map_err(|e| format!("{} cannot be made: {e}", dir.display()))?;
         given.store = dir.join("state.sqlite");
-        given.cluster.replication.dry_run = matches!(purpose, Purpose::Look);
+        let looks = matches!(purpose, Purpose::Look);
+        given.cluster.replication.dry_run = looks;
         if let Purpose::Replace(lost) = purpose {
             manager::begin_after(&given.store, lost).map_err(|e| e.to_string())?;
         }
@@ -73,12 +76,22 @@ impl Own {
         let handles = manager::start(given).map_err(|e| e.to_string())?;
         runtime.spawn(stand_in(handles.routes.clone(), handles.facts.clone()));
         let names = settings.nodes.iter().map(|node| node.name.clone()).collect();
-        Ok(Self { handles: Some(handles), names, runtime, dir })
+        Ok(Self { handles: Some(handles), names, runtime, dir, looks })
     }
 
     /// As the API tells it.
     pub fn status(&self) -> Value {
-        self.handles.as_ref().map_or(Value::Null, |handles| json!(**handles.view.borrow()))
+        let status = self.handles.as_ref().map_or(Value::Null, |handles| json!(**handles.view.borrow()));
+        if self.looks { without_our_setting(status) } else { status }
+    }
+
+    /// Waits until it is another, no longer than this.
+    pub fn changed(&self, within: Duration) {
+        let Some(handles) = &self.handles else { return };
+        let mut view = handles.view.clone();
+        view.mark_unchanged();
+        // Its end, too, is a change.
+        let _ = self.runtime.block_on(async { tokio::time::timeout(within, view.changed()).await });
     }
 
     /// Moves the primary.
@@ -98,6 +111,19 @@ impl Drop for Own {
         }
         // What is left is in a directory for such things.
         let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The brain names the setting that keeps it from acting. Whoever runs MHA's commands has set none.
+fn without_our_setting(status: Value) -> Value {
+    match status {
+        Value::String(text) => Value::String(
+            text.replace("dry_run is set, and nothing is done", "this check changes nothing")
+                .replace("dry_run is set", "this check changes nothing"),
+        ),
+        Value::Array(all) => all.into_iter().map(without_our_setting).collect(),
+        Value::Object(all) => all.into_iter().map(|(key, value)| (key, without_our_setting(value))).collect(),
+        other => other,
     }
 }
 

@@ -3,22 +3,22 @@
 //! | exit code | means |
 //! |---|---|
 //! | 0 | done |
-//! | 10 | something is amiss, go on |
+//! | 10 | something is amiss, go on; of shutdown_script: the host still answers, its server is stopped |
 //! | other | stop |
 //!
 //! MHA gives passwords on the command line, where everybody can read them. Here they are in the environment: ORIG_MASTER_PASSWORD and
 //! NEW_MASTER_PASSWORD. Invariant: a script that does not end is ended after [`TIME_MAX`].
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
 
 use super::log::Log;
 use crate::mha::conf::{Conf, Server};
 
 /// How long a script may take.
 const TIME_MAX: Duration = Duration::from_secs(300);
-/// Between two looks whether it has ended.
-const LOOK: Duration = Duration::from_millis(10);
 const PROCEED: i32 = 10;
 
 pub const FAILOVER: &str = "master_ip_failover_script";
@@ -117,21 +117,15 @@ fn run(log: &Log, script: &str, arguments: &[String], environment: &[(&str, &str
     // The file names a command, which may have arguments of its own.
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("{script} \"$@\""), "sh"]).args(arguments).stdin(Stdio::null());
-    command.envs(environment.iter().copied());
-    let mut child = command.spawn().map_err(|e| format!("{script} cannot be run: {e}"))?;
-    let until = Instant::now() + TIME_MAX;
-    let status = loop {
-        match child.try_wait().map_err(|e| format!("{script}: {e}"))? {
-            Some(status) => break status,
-            None if Instant::now() > until => {
-                // It may have ended meanwhile.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("{script} did not end within {} s", TIME_MAX.as_secs()));
-            }
-            None => std::thread::sleep(LOOK),
+    command.envs(environment.iter().copied()).kill_on_drop(true);
+    let runtime = crate::runtime::start().map_err(|_| "cannot start the runtime's threads".to_owned())?;
+    let status = runtime.block_on(async {
+        let mut child = command.spawn().map_err(|e| format!("{script} cannot be run: {e}"))?;
+        match tokio::time::timeout(TIME_MAX, child.wait()).await {
+            Ok(ended) => ended.map_err(|e| format!("{script}: {e}")),
+            Err(_) => Err(format!("{script} did not end within {} s", TIME_MAX.as_secs())),
         }
-    };
+    })?;
     match status.code() {
         Some(0) => Ok(()),
         Some(PROCEED) => {

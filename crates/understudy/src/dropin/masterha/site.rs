@@ -20,7 +20,7 @@ use crate::exit::Failure;
 use crate::mha::conf::{Conf, Server};
 use crate::settings::{self, Settings};
 
-/// Between two looks at the status.
+/// Between two looks at the status of a running server, whose API tells of no change by itself.
 const LOOK: Duration = Duration::from_millis(50);
 /// One statement, or a connection, may take this long.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -97,10 +97,19 @@ impl Site {
             if fits(&status) {
                 return Ok(status);
             }
-            if Instant::now() > until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(status);
             }
-            std::thread::sleep(LOOK);
+            self.changed(left);
+        }
+    }
+
+    /// Waits until the status may be another, no longer than this.
+    pub fn changed(&self, within: Duration) {
+        match &self.by {
+            By::Own(own) => own.changed(within),
+            By::Serve(_) => std::thread::sleep(LOOK.min(within)),
         }
     }
 
@@ -118,6 +127,17 @@ impl Site {
                 client.put("switchover", &body, Some(budget)).map(|answer| answer.message).map_err(told)
             }
         }
+    }
+
+    /// The running server that serves these servers and decides about them, if any: for a look, without a word in a log.
+    pub fn running(conf: &Conf, options: &Options) -> Option<(Self, Value)> {
+        let named =
+            options.path("understudy").or_else(|| std::env::var_os("UNDERSTUDY_CONFIG").map(PathBuf::from));
+        let file = settings::find(named.as_deref()).ok()?;
+        let (client, names) = serving(conf, &file).ok()?;
+        let site = Self { by: By::Serve(client), names };
+        let status = site.status().ok()?;
+        Some((site, status))
     }
 
     /// The node's name.

@@ -23,7 +23,6 @@ pub struct Workdir {
 pub struct Health {
     pub pid: i32,
     pub code: u8,
-    pub text: String,
     pub master: String,
     pub age: Duration,
 }
@@ -71,16 +70,10 @@ impl Workdir {
         let text = std::fs::read_to_string(self.file("master_status.health")).ok()?;
         let mut fields = text.trim_end().split('\t');
         let pid: i32 = fields.next()?.parse().ok()?;
-        let (code, what) = fields.next()?.split_once(':')?;
+        let (code, _) = fields.next()?.split_once(':')?;
         let master = fields.next().and_then(|field| field.strip_prefix("master:")).unwrap_or_default();
         let lives = rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid)?).is_ok();
         let age = self.age("master_status.health").unwrap_or_default();
-        lives.then(|| Health {
-            pid,
-            code: code.parse().unwrap_or(0),
-            text: what.into(),
-            master: master.into(),
-            age,
-        })
+        lives.then(|| Health { pid, code: code.parse().unwrap_or(0), master: master.into(), age })
     }
 }

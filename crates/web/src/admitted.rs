@@ -1,0 +1,73 @@
+//! Who may ask: the key, and the cluster that is meant, looked at before a handler sees anything of the request.
+//!
+//! The key comes first, so that nobody without it learns which clusters exist.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+
+use crate::Control;
+use crate::api::Api;
+use crate::reply::Reply;
+use crate::request::{Said, key_of};
+
+/// A request that only reads: the key is in its headers.
+pub struct Admitted;
+
+/// An order: the key is in its body, or in its headers.
+pub struct Ordered {
+    /// What it says, without the key.
+    pub said: Said,
+    /// The node that its path names.
+    pub node: Option<String>,
+}
+
+/// What a path of the API names.
+async fn names(parts: &mut Parts) -> Result<HashMap<String, String>, Reply> {
+    let path = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await;
+    let Path(names) = path.map_err(|e| Reply::bad_request(format!("the path does not fit: {e}")))?;
+    Ok(names)
+}
+
+fn cluster(names: &HashMap<String, String>) -> &str {
+    names.get("id").map_or("", String::as_str)
+}
+
+impl<C: Control> FromRequestParts<Arc<Api<C>>> for Admitted {
+    type Rejection = Reply;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api<C>>) -> Result<Self, Reply> {
+        let names = names(parts).await?;
+        admit(api, key_of(&parts.headers), cluster(&names)).map(|()| Self)
+    }
+}
+
+impl<C: Control> FromRequest<Arc<Api<C>>> for Ordered {
+    type Rejection = Reply;
+
+    async fn from_request(request: Request, api: &Arc<Api<C>>) -> Result<Self, Reply> {
+        let (mut parts, body) = request.into_parts();
+        let mut names = names(&mut parts).await?;
+        let said = Said::read(body).await?;
+        admit(api, said.key.as_deref().or_else(|| key_of(&parts.headers)), cluster(&names))?;
+        Ok(Self { said, node: names.remove("name") })
+    }
+}
+
+fn admit<C: Control>(api: &Api<C>, key: Option<&str>, id: &str) -> Result<(), Reply> {
+    let refused = |message| Err(Reply::refused(StatusCode::UNAUTHORIZED, "bad_key", message));
+    match key {
+        None => return refused("no API key: send it as \"apikey\" in the body, or as X-Api-Key header"),
+        Some(said) if !api.key.is(said) => return refused("the API key is not right"),
+        Some(_) => {}
+    }
+    let cluster = api.control.cluster();
+    if id == cluster.name || id.parse() == Ok(cluster.id) {
+        return Ok(());
+    }
+    let message = format!("no cluster {id} here; this is cluster {} ({})", cluster.id, cluster.name);
+    Err(Reply::refused(StatusCode::NOT_FOUND, "unknown_cluster", message))
+}
