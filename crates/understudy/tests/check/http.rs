@@ -69,9 +69,14 @@ pub fn the_server(server: &Server, house: &House, http: SocketAddr, agent: Socke
     assert_eq!(get(http, "/?donor=1"), UP);
     let said = say(agent, b"\n");
     assert!(said.starts_with("ready down # desynchronised by an operator"), "{said}");
-    let status = get(http, "/status");
-    let status: serde_json::Value = serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_eq!((&status["good"], &status["facts"]["local_state"]), (&false.into(), &2.into()), "{status}");
+    // The setting is there at once, and the node's state follows when the group has agreed to it.
+    let status = until("the state of a donor", || {
+        let status = get(http, "/status");
+        let status: serde_json::Value =
+            serde_json::from_str(status.split_once("\r\n\r\n").unwrap().1).unwrap();
+        (status["facts"]["local_state"] == 2).then_some(status)
+    });
+    assert_eq!(status["good"], false, "{status}");
     assert!(status["reason"].as_str().unwrap().contains("wsrep_desync is ON"), "{status}");
     server.sql("SET GLOBAL wsrep_desync = OFF");
     until("the endpoint's 200", || (get(http, "/") == UP).then_some(()));
