@@ -301,13 +301,13 @@ impl Replication {
             *other != id && !is_half && self.server(*other).errant.is_none()
         };
         let others = ids(&core.nodes).filter(counts);
-        others.filter(|other| self.is_ahead(core, *other, id)).collect()
+        others.filter(|other| self.is_ahead(core, *other, id, lost)).collect()
     }
 
-    fn is_ahead(&self, core: &Core, other: NodeId, id: NodeId) -> bool {
+    fn is_ahead(&self, core: &Core, other: NodeId, id: NodeId, lost: NodeId) -> bool {
         let word = |id: NodeId| own(core.node(id)).filter(|_| answers(core.node(id)));
         let (Some(mine), Some(theirs)) = (word(id), word(other)) else { return false };
-        if let Some((primary, counts)) = self.measure(core) {
+        if let Some((primary, counts)) = self.measure(core, lost) {
             let Ok(lacks) = all_of(theirs).minus(&all_of(mine)) else { return true };
             return !lacks.of(primary).is_empty() || lacks.is_any_in(&counts);
         }
@@ -316,14 +316,21 @@ impl Replication {
     }
 
     /// The primary, and what it has, or had by its last word: a transaction that is not its own, and that it has not, is errant. It
-    /// was promoted, since it follows nobody, and so had all that was acknowledged before.
-    fn measure(&self, core: &Core) -> Option<(Origin, History)> {
-        let here = core.writer.map(|id| core.node(id)).filter(|node| answers(node)).and_then(own);
-        if let Some(status) = here.filter(|status| status.channels.is_empty()) {
-            return history(status).map(|history| (status.origin(), history));
-        }
-        let word = self.last_word.as_ref()?;
-        word.history.clone().map(|history| (word.origin, history))
+    /// was promoted, since it follows nobody, and so had all that was acknowledged before. When an earlier life of this process had decided that
+    /// another takes its place, that one is the writer on disk, and `lost` is the primary.
+    fn measure(&self, core: &Core, lost: NodeId) -> Option<(Origin, History)> {
+        let promoted = |id: NodeId| {
+            let status =
+                own(core.node(id)).filter(|status| answers(core.node(id)) && status.channels.is_empty());
+            status.and_then(|status| history(status).map(|history| (status.origin(), history)))
+        };
+        core.writer
+            .and_then(promoted)
+            .or_else(|| {
+                let word = self.last_word.as_ref()?;
+                word.history.clone().map(|history| (word.origin, history))
+            })
+            .or_else(|| (!self.decided && core.writer.is_some()).then(|| promoted(lost))?)
     }
 
     /// Each has a transaction that the other has not; of MariaDB's, under the same number.
