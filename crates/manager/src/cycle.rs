@@ -156,8 +156,8 @@ impl Cycle {
             let now = self.started.elapsed();
             let actions = self.brain.on(now, fact);
             // Before anybody is told to become read only.
-            for (node, wanted) in (0..=u8::MAX).map(NodeId).zip(self.brain.beats()) {
-                self.watched.beat(node, wanted);
+            for (node, wish) in (0..=u8::MAX).map(NodeId).zip(self.brain.wishes()) {
+                self.watched.beat(node, wish);
             }
             let busy = !actions.is_empty();
             self.carry_out(&mut desk, &mut acts, actions);

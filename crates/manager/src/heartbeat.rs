@@ -7,6 +7,8 @@
 //!   not wanted any more ─> the link is cut, whatever it was doing
 //! ```
 //!
+//! Where no heartbeat may be written, the oldest of the clients' commits that is not answered stands for it ([`traffic`]).
+//!
 //! The monitor account may write on a server that is read only. Invariant: no heartbeat is written after a server became read only. Its table is
 //! locked before read_only is read, and until the row is committed: SET GLOBAL read_only waits for a table that is locked for writing, and
 //! for a commit (MariaDB 10.11.19). So the row is there before the server is read only, or never; whether this process lives or not, and whoever
@@ -18,15 +20,17 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use topology::NodeId;
 use topology::fact::Fact;
 use topology::flavor::Flavor;
-use topology::heartbeat::{Beat, Sessions, Stall, sql, stall, stall_of_member};
+use topology::heartbeat::{Beat, Sessions, Stall, Wish, sql, stall, stall_of_member};
 use topology::kind::Kind;
 
 use crate::advice::{self, Topic};
 use crate::probe::Note;
+
+mod traffic;
 
 /// A heartbeat that is not answered for so long is told of, and so often from then on.
 const LATE: Duration = Duration::from_secs(1);
@@ -59,7 +63,7 @@ pub(crate) struct Heartbeat {
     pub settings: topology::heartbeat::Settings,
     /// When the time of the facts began.
     pub started: Instant,
-    pub wish: watch::Receiver<bool>,
+    pub wish: watch::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
 
@@ -72,20 +76,24 @@ enum Done {
 
 impl Heartbeat {
     /// Runs until nobody wishes any more.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
         let mut wish = self.wish.clone();
         loop {
-            if wish.wait_for(|wanted| *wanted).await.is_err() {
+            let Ok(beats) =
+                wish.wait_for(|wish| wish.beats || !wish.commits.is_empty()).await.map(|wish| wish.beats)
+            else {
                 return;
-            }
+            };
+            let changed = |wish: &Wish| wish.beats != beats || !beats && wish.commits.is_empty();
             tokio::select! {
                 biased;
-                ended = wish.wait_for(|wanted| !*wanted) => {
+                ended = wish.wait_for(changed) => {
                     if ended.is_err() {
                         return;
                     }
                 }
-                never = self.beat() => match never {},
+                never = self.by_traffic(), if !beats => match never {},
+                never = self.beat(), if beats => match never {},
             }
             self.tell(Beat::Untold).await;
         }
@@ -96,7 +104,7 @@ impl Heartbeat {
         let _ = self.notes.send(Note::Fact(Fact::Beat { node: self.node, beat })).await;
     }
 
-    async fn beat(&mut self) -> std::convert::Infallible {
+    async fn beat(&self) -> std::convert::Infallible {
         let mut unanswered = Unanswered::default();
         loop {
             let ended = self.on_one_link(&mut unanswered).await;
@@ -124,7 +132,8 @@ impl Heartbeat {
                     RETRY
                 }
             };
-            sleep(again).await;
+            // Until then the clients' commits tell, if anything does.
+            let _ = timeout(again, self.by_traffic()).await;
         }
     }
 
@@ -134,7 +143,7 @@ impl Heartbeat {
         if Flavor::of(&link.greeting.version) == Flavor::MySql && self.kind == Kind::Replication {
             // It has no statement that makes the table only where the server is writable.
             drop(link);
-            return std::future::pending().await;
+            return Ok(self.by_traffic().await);
         }
         let idle_s = (self.settings.interval + IDLE_SLACK).as_secs() + 1;
         for statement in sql::session(idle_s, LOCK_LIMIT_S) {
@@ -202,10 +211,7 @@ impl Heartbeat {
                     return Err(LinkError::TimedOut { after: asked.elapsed() });
                 }
                 Ok(Some(seen)) => {
-                    let why = match self.kind {
-                        Kind::Galera => stall_of_member(&seen, before.as_ref(), first.elapsed()),
-                        Kind::Replication => stall(&seen, before.as_ref()),
-                    };
+                    let why = self.stall(&seen, before.as_ref(), first.elapsed());
                     before = Some(seen);
                     looks.saw(why);
                     why
@@ -245,9 +251,8 @@ impl Heartbeat {
             Some(link) => link,
             None => beside.insert(Link::connect(&self.address, &self.login, STEP).await?),
         };
-        let sessions = link.query(&sql::sessions(id), STEP).await?;
-        let written = link.query(sql::WRITTEN, STEP).await?;
-        let mut seen = Sessions::default();
+        let sessions = link.query(&sql::sessions([id]), STEP).await?;
+        let mut seen = Sessions { written: written(link).await?, ..Sessions::default() };
         let mut runs = false;
         for row in 0..sessions.len() {
             let state = sessions.text(row, 1).unwrap_or_default().to_owned();
@@ -269,18 +274,29 @@ impl Heartbeat {
                 Err(other) => return Err(other),
             };
         }
-        if self.kind == Kind::Galera {
-            seen.is_large = match link.query(sql::LARGE, STEP).await {
-                Ok(count) => count.text(0, 0) != Some("0"),
-                // It may not be asked.
-                Err(LinkError::Rejected { .. }) => false,
-                Err(other) => return Err(other),
-            };
-        }
-        seen.written = (0..written.len())
-            .filter_map(|row| written.text(row, 1)?.parse::<u64>().ok())
-            .fold(0, u64::wrapping_add);
+        seen.is_large = self.sends_large(link).await?;
         Ok(Some(seen))
+    }
+
+    /// Why a commit waits, where none has been answered for `time`.
+    fn stall(&self, seen: &Sessions, before: Option<&Sessions>, time: Duration) -> Stall {
+        match self.kind {
+            Kind::Galera => stall_of_member(seen, before, time),
+            Kind::Replication => stall(seen, before),
+        }
+    }
+
+    /// Galera: a large transaction waits to be sent to the group.
+    async fn sends_large(&self, link: &mut Link) -> Result<bool, LinkError> {
+        if self.kind != Kind::Galera {
+            return Ok(false);
+        }
+        match link.query(sql::LARGE, STEP).await {
+            Ok(count) => Ok(count.text(0, 0) != Some("0")),
+            // It may not be asked.
+            Err(LinkError::Rejected { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
     }
 
     async fn forbidden(&self, errno: u16, message: &str) {
@@ -288,6 +304,14 @@ impl Heartbeat {
         let text = advice::heartbeat(&self.name, &self.login.user, &self.settings.schema, errno, message);
         let _ = self.notes.send(Note::Advice(self.node, Topic::Heartbeat, Some(text))).await;
     }
+}
+
+/// How much went to the server's logs.
+async fn written(link: &mut Link) -> Result<u64, LinkError> {
+    let counters = link.query(sql::WRITTEN, STEP).await?;
+    Ok((0..counters.len())
+        .filter_map(|row| counters.text(row, 1)?.parse::<u64>().ok())
+        .fold(0, u64::wrapping_add))
 }
 
 /// Since when no heartbeat has been answered, of however many.

@@ -16,7 +16,7 @@ use topology::NodeId;
 use topology::fact::{Fact, LinkEnd};
 use topology::galera;
 use topology::galera::HurryEnd;
-use topology::heartbeat::Beat;
+use topology::heartbeat::{self, Beat};
 use topology::kind::Kind;
 use topology::replication::Manager;
 
@@ -64,7 +64,7 @@ pub(crate) struct Watched {
     tasks: Tasks<Role>,
     probes: Vec<Turn<mpsc::Sender<Wish>>>,
     paces: Vec<Turn<watch::Sender<bool>>>,
-    heartbeats: Vec<Turn<watch::Sender<bool>>>,
+    heartbeats: Vec<Turn<watch::Sender<heartbeat::Wish>>>,
     /// None where this program moves no primary.
     rivals: Vec<Turn<watch::Sender<()>>>,
     hurry: Turn<watch::Sender<Option<hurry::Wish>>>,
@@ -124,7 +124,7 @@ impl Watched {
         for node in (0..=u8::MAX).map(NodeId).take(making.settings.nodes.len()) {
             probes.push(Turn::new(making.probe(node, &mut tasks)));
             paces.push(Turn::new(making.pacer(node, false, &mut tasks)));
-            heartbeats.push(Turn::new(making.heartbeat(node, false, &mut tasks)));
+            heartbeats.push(Turn::new(making.heartbeat(node, heartbeat::Wish::default(), &mut tasks)));
             if making.has_rivals() {
                 rivals.push(Turn::new(making.rival(node, &mut tasks)));
             }
@@ -148,10 +148,14 @@ impl Watched {
         }
     }
 
-    /// Whether the node is to get heartbeats.
-    pub fn beat(&self, node: NodeId, wanted: bool) {
+    /// What is to be learned of the node's commits.
+    pub fn beat(&self, node: NodeId, wish: heartbeat::Wish) {
         if let Some(heartbeat) = self.heartbeats.get(usize::from(node.0)) {
-            heartbeat.way.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
+            heartbeat.way.send_if_modified(|now| {
+                let differs = *now != wish;
+                *now = wish;
+                differs
+            });
         }
     }
 
@@ -231,8 +235,8 @@ impl Watched {
         }
         for (node, heartbeat) in (0..=u8::MAX).map(NodeId).zip(&mut self.heartbeats) {
             if heartbeat.is_due(now) {
-                let wanted = *heartbeat.way.borrow();
-                heartbeat.run(self.making.heartbeat(node, wanted, &mut self.tasks), now);
+                let wish = heartbeat.way.borrow().clone();
+                heartbeat.run(self.making.heartbeat(node, wish, &mut self.tasks), now);
             }
         }
         for (node, rival) in (0..=u8::MAX).map(NodeId).zip(&mut self.rivals) {
@@ -285,8 +289,13 @@ impl Making {
         pace
     }
 
-    fn heartbeat(&self, node: NodeId, wanted: bool, tasks: &mut Tasks<Role>) -> watch::Sender<bool> {
-        let (way, wish) = watch::channel(wanted);
+    fn heartbeat(
+        &self,
+        node: NodeId,
+        wish: heartbeat::Wish,
+        tasks: &mut Tasks<Role>,
+    ) -> watch::Sender<heartbeat::Wish> {
+        let (way, wish) = watch::channel(wish);
         let of = &self.settings.nodes[usize::from(node.0)];
         let heartbeat = Heartbeat {
             node,

@@ -3,13 +3,13 @@
 //! Two relaxed stores a statement; whoever looks reads them at leisure.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use protocol::statement::Pins;
 use serde::Serialize;
-use session::command::Cost;
+use session::command::{Cost, InFlight};
 
 /// What a session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct Card {
     doing: AtomicU8,
     /// What it would cost to break off the statement at hand, see [`Cost`].
     cost: AtomicU8,
+    /// Its statement's answer comes when something was committed, see [`InFlight::commits`].
+    commits: AtomicBool,
     /// Milliseconds after `began`.
     since_ms: AtomicU64,
     /// What ties it to its node, see [`Pins`].
@@ -85,6 +87,7 @@ impl Card {
             user: Mutex::default(),
             doing: AtomicU8::new(Doing::Idle as u8),
             cost: AtomicU8::new(0),
+            commits: AtomicBool::new(false),
             since_ms: AtomicU64::new(0),
             pins: AtomicU16::new(0),
         })
@@ -102,9 +105,10 @@ impl Card {
         self.since_ms.store(u64::try_from(since.as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// A statement runs from `now` on, which it would cost so much to break off.
-    pub fn set_running(&self, cost: Cost, now: Instant) {
-        self.set_cost(cost);
+    /// This statement runs from `now` on.
+    pub fn set_running(&self, flight: &InFlight, now: Instant) {
+        self.set_cost(flight.cost());
+        self.commits.store(flight.commits(), Relaxed);
         self.set(Doing::Running, now);
     }
 
@@ -127,6 +131,12 @@ impl Card {
     pub fn now(&self) -> (Doing, Duration) {
         let since = Duration::from_millis(self.since_ms.load(Relaxed));
         (Doing::of(self.doing.load(Relaxed)), self.began.elapsed().saturating_sub(since))
+    }
+
+    /// For how long it has waited for the answer to a commit; nothing when it does not.
+    pub fn waits_for_commit(&self) -> Option<Duration> {
+        let (doing, time) = self.now();
+        (doing == Doing::Running && self.commits.load(Relaxed)).then_some(time)
     }
 
     /// From now on this ties it to its node.

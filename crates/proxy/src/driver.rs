@@ -532,7 +532,7 @@ impl Driver {
                 Streamed::ClientGone => return Event::ClientGone,
             }
         }
-        self.card.set_running(exchange.flight().cost(), backend.sent_at());
+        self.card.set_running(exchange.flight(), backend.sent_at());
         let flight = exchange.flight();
         if !flight.command.answers() {
             self.client.buffer.consume(retained);

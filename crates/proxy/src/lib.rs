@@ -14,6 +14,7 @@
 mod activity;
 mod attachment;
 mod backend;
+mod commits;
 mod door;
 mod driver;
 mod ending;
@@ -168,7 +169,11 @@ fn begin(settings: Settings, inputs: Inputs, Also { reads, split }: Also) -> Res
     if let Some(reads) = reads {
         shared.only_read(reads);
     }
+    let is_for_reads = shared.reads.is_some();
     let shared = Arc::new(shared);
+    if !is_for_reads {
+        commits::watch(&shared);
+    }
     let listeners =
         sockets.into_iter().map(|socket| tokio::spawn(listener::serve(socket, shared.clone()))).collect();
     let door = door_task.abort_handle();

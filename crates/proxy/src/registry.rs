@@ -4,10 +4,12 @@
 //! which is a node's; and perhaps by what they said before the session moved. Numbers of different nodes may be the same, so an id can mean
 //! more than one session: then none of them is killed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use topology::NodeId;
 
 use crate::activity::{Busy, Card, Doing, Tied};
 use crate::lane::Lane;
@@ -18,6 +20,8 @@ pub const FIRST_ID: u32 = 0x4000_0000;
 const LONG: Duration = Duration::from_secs(1);
 /// The most that are shown.
 const SHOWN_MAX: usize = 50;
+/// The most commits that are told of one node.
+const COMMITS_MAX: usize = 16;
 /// Former ids that are remembered of one session.
 const FORMER_MAX: usize = 64;
 
@@ -154,6 +158,23 @@ impl Registry {
         });
         tied.sort_by_key(|session| session.id);
         tied
+    }
+
+    /// The clients' commits that have not been answered for `time`, by node, the oldest first: the node's number of each connection, and how old it is.
+    pub fn commits(&self, time: Duration) -> BTreeMap<NodeId, Vec<(u32, Duration)>> {
+        let mut commits: BTreeMap<NodeId, Vec<(u32, Duration)>> = BTreeMap::new();
+        self.with(|state| {
+            for entry in state.sessions.values() {
+                let Some(age) = entry.card.waits_for_commit().filter(|age| *age >= time) else { continue };
+                let Some(place) = entry.now() else { continue };
+                commits.entry(place.lane.node).or_default().push((place.thread_id, age));
+            }
+        });
+        for of_node in commits.values_mut() {
+            of_node.sort_by_key(|(_, age)| std::cmp::Reverse(*age));
+            of_node.truncate(COMMITS_MAX);
+        }
+        commits
     }
 
     /// The sessions that keep a lane busy that is to become quiet, or have done the same for long; the longest first.

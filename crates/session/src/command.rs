@@ -142,6 +142,18 @@ impl InFlight {
         }
     }
 
+    /// Its answer comes when something was committed: a COMMIT, or a change outside a transaction. None that may wait for something else first, such
+    /// as a change of a table.
+    pub fn commits(&self) -> bool {
+        match self.what.kind {
+            Kind::Commit => true,
+            Kind::Write => {
+                self.what.autocommit && !self.what.in_transaction && !self.what.may_commit && !self.calls
+            }
+            _ => false,
+        }
+    }
+
     /// The same as long as its last byte is not sent.
     pub fn cost_unsent(&self) -> Cost {
         if self.what.in_transaction { Cost::RolledBack } else { Cost::NotRun }

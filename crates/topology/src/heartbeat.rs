@@ -62,6 +62,24 @@ pub enum Beat {
     Untold,
 }
 
+/// A client's commit that a node has not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The node's number of the connection.
+    pub connection: u32,
+    /// When it was sent.
+    pub asked: Now,
+}
+
+/// What is to be learned of a node's commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// It is to get heartbeats.
+    pub beats: bool,
+    /// The clients' commits there that are not answered, the oldest first: where no heartbeat can be had, these stand for it.
+    pub commits: Vec<Commit>,
+}
+
 /// What a heartbeat waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,6 +120,25 @@ impl Stall {
     }
 }
 
+/// So a session's state begins whose commit is under way, or whose change waits for a lock on everything. The last three are MySQL's (its manual,
+/// "General Thread States").
+const AT_COMMIT: &[&str] = &[
+    "Commit",
+    "Waiting for backup lock",
+    "Waiting for certification",
+    "Waiting for global read lock",
+    "Waiting for prior transaction to commit",
+    "Waiting for semi-sync ACK",
+    "Waiting for someone to free space",
+    "Waiting for commit lock",
+    "waiting for handler commit",
+];
+
+/// Whether a client's session that has sent a change or a COMMIT has come to its commit, by its state.
+pub fn is_at_commit(state: &str) -> bool {
+    AT_COMMIT.iter().any(|text| state.starts_with(text))
+}
+
 /// What a server shows of its sessions while a heartbeat waits.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
@@ -122,7 +159,7 @@ pub struct Sessions {
 impl Sessions {
     /// The heartbeat waits for a lock on everything.
     pub fn waits_for_everything(&self) -> bool {
-        ["Waiting for backup lock", "Waiting for global read lock"]
+        ["Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock"]
             .iter()
             .any(|text| self.own.starts_with(text))
     }
@@ -163,6 +200,8 @@ pub fn stall(seen: &Sessions, before: Option<&Sessions>) -> Stall {
 
 /// A report that is older than this says nothing.
 const TOLD_FOR: Duration = Duration::from_secs(4);
+/// Nor does one of the clients' commits, which comes twice a second.
+const COMMITS_TOLD_FOR: Duration = Duration::from_secs(2);
 
 /// What is held true of a node's commits.
 #[derive(Clone, Debug, Default)]
@@ -170,6 +209,8 @@ pub(crate) struct Pulse {
     /// When the last heartbeat that ended well was sent.
     pub committed: Option<Now>,
     waits: Option<Waits>,
+    /// The clients' commits that were not answered, and when that was told.
+    commits: Option<(Now, Vec<Commit>)>,
     /// When it was last told that one waits.
     waited: Option<Now>,
     /// This process did not run before that: nothing is older.
@@ -193,6 +234,7 @@ impl Pulse {
                     committed: Some(asked),
                     awake_since: self.awake_since,
                     waited: self.waited,
+                    commits: self.commits.take(),
                     ..Self::default()
                 };
                 return;
@@ -215,9 +257,25 @@ impl Pulse {
         self.waits = Some(Waits { since, told: now, stall });
     }
 
+    /// These commits of clients, each with its age, are not answered.
+    pub fn commits_wait(&mut self, now: Now, commits: &[(u32, Duration)]) {
+        let commits = commits.iter().map(|&(connection, age)| Commit {
+            connection,
+            asked: now.saturating_sub(age).max(self.awake_since),
+        });
+        self.commits = Some((now, commits.collect()));
+    }
+
+    /// The clients' commits that are not answered, as far as is known.
+    pub fn commits(&self, now: Now) -> &[Commit] {
+        let told = self.commits.as_ref().filter(|(told, _)| now.saturating_sub(*told) < COMMITS_TOLD_FOR);
+        told.map_or(&[], |(_, commits)| commits)
+    }
+
     /// This process did not run until `now`.
     pub fn slept(&mut self, now: Now) {
         self.waits = None;
+        self.commits = None;
         self.awake_since = now;
     }
 
@@ -313,6 +371,18 @@ mod tests {
         assert_eq!(of("Waiting for certification", &[]), Stall::Stuck);
         assert_eq!(stall(&seen("Commit", &[], 9), Some(&seen("Commit", &[], 7))), Stall::Writing);
         assert_eq!(stall(&seen("Commit", &[], 9), None), Stall::Unknown);
+    }
+
+    #[test]
+    fn clients_commits_are_known_for_as_long_as_they_are_told() {
+        let mut pulse = Pulse::default();
+        pulse.slept(8 * S);
+        pulse.commits_wait(10 * S, &[(7, 3 * S), (9, S)]);
+        let known = [Commit { connection: 7, asked: 8 * S }, Commit { connection: 9, asked: 9 * S }];
+        pulse.beat(10 * S, &Beat::Committed { asked: 10 * S });
+        assert_eq!(pulse.commits(11 * S), known);
+        assert_eq!(pulse.commits(12 * S), []);
+        assert!(is_at_commit("Commit") && !is_at_commit("Updating") && !is_at_commit(""));
     }
 
     #[test]

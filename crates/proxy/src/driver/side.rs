@@ -119,7 +119,7 @@ impl Driver {
             }
             Runs::LastReplica => self.has_last(flight),
             Runs::Replica => {
-                self.card.set_running(flight.cost(), Instant::now());
+                self.card.set_running(flight, Instant::now());
                 self.side_for_read(&replicas).await
             }
         };
@@ -602,7 +602,7 @@ impl Driver {
         if let Err(error) = backend.send(&self.client.buffer.bytes()[..command.len]).await {
             return nothing(of_io(&error));
         }
-        self.card.set_running(flight.cost(), backend.sent_at());
+        self.card.set_running(flight, backend.sent_at());
         let mut relay = Relay {
             backend,
             client: &mut self.client,

@@ -24,6 +24,7 @@ use crate::election::ids;
 use crate::fact::{ConnectFailure, Fact, Now, Outcome};
 use crate::finding::Serves;
 use crate::group::Group;
+use crate::heartbeat::Wish;
 use crate::judgement::judge_all;
 use crate::plan::Quiet;
 use crate::plan::all::All;
@@ -174,6 +175,10 @@ impl Brain {
                 let now = self.core.now;
                 self.core.node_mut(node).pulse.beat(now, &beat);
             }
+            Fact::CommitsWait { node, commits } => {
+                let now = self.core.now;
+                self.core.node_mut(node).pulse.commits_wait(now, &commits);
+            }
             Fact::Accounts { rows, .. } => {
                 let accounts = Accounts::new(rows);
                 if accounts != *self.accounts {
@@ -249,8 +254,9 @@ impl Brain {
         self.group.tick(&mut self.core);
     }
 
-    /// Which nodes are to get heartbeats at this moment, in the configuration's order. A server that is about to become read only gets none.
-    pub fn beats(&self) -> Vec<bool> {
+    /// What is to be learned of each node's commits at this moment, in the configuration's order. A server that is about to become read only gets
+    /// no heartbeat.
+    pub fn wishes(&self) -> Vec<Wish> {
         let core = &self.core;
         // Where another program moves the writer nothing is written there.
         let may = !core.settings.heartbeat.interval.is_zero()
@@ -273,11 +279,14 @@ impl Brain {
                 let is_fit = node.linked
                     && node.doubt.is_none()
                     && (node.verdict.serves != Serves::No || node.pulse.is_given_up());
-                may && is_fit
+                let beats = may
+                    && is_fit
                     && (writes(id)
                         || others
                             && (node.verdict.serves == Serves::Well
-                                || node.verdict.problem == NOT_COMMITTING))
+                                || node.verdict.problem == NOT_COMMITTING));
+                let commits = if is_fit && writes(id) { node.pulse.commits(core.now) } else { &[] };
+                Wish { beats, commits: commits.to_vec() }
             })
             .collect()
     }
@@ -421,6 +430,7 @@ fn about(fact: &Fact) -> Option<NodeId> {
         | Fact::ProbeSlow { node, .. }
         | Fact::Accounts { node, .. }
         | Fact::Beat { node, .. }
+        | Fact::CommitsWait { node, .. }
         | Fact::TrafficLost { node, .. }
         | Fact::TrafficRefused { node, .. }
         | Fact::StatementLost { node, .. }

@@ -54,12 +54,14 @@ pub fn write(schema: &str, node: &str) -> String {
 /// The other way.
 pub const UNLOCK: &str = "UNLOCK TABLES";
 
-/// Rows of id, state and command: of the session with that id, and of all that wait at a commit for space or for a replica. Those of other accounts
+/// Rows of id, state and command: of the sessions with these ids (at least one), and of all that wait at a commit for space or for a replica. Those of other accounts
 /// are shown only with PROCESS.
-pub fn sessions(id: u32) -> String {
+pub fn sessions(ids: impl IntoIterator<Item = u32>) -> String {
+    let ids: Vec<String> = ids.into_iter().map(|id| id.to_string()).collect();
     format!(
-        "SELECT ID, STATE, COMMAND FROM information_schema.PROCESSLIST WHERE ID = {id} OR STATE LIKE 'Waiting for semi-sync ACK%' \
-         OR STATE LIKE 'Waiting for someone to free space%'"
+        "SELECT ID, STATE, COMMAND FROM information_schema.PROCESSLIST WHERE ID IN ({}) OR STATE LIKE 'Waiting for semi-sync ACK%' \
+         OR STATE LIKE 'Waiting for someone to free space%'",
+        ids.join(",")
     )
 }
 

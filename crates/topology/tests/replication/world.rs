@@ -263,7 +263,7 @@ impl World {
         if process != self.process {
             return;
         }
-        let wanted = self.brain.as_ref().is_some_and(|brain| brain.beats()[node]);
+        let wanted = self.brain.as_ref().is_some_and(|brain| brain.wishes()[node].beats);
         let id = NodeId(node as u8);
         let Some(stall) = self.servers[node].stuck else {
             self.tell(Fact::Beat { node: id, beat: Beat::Committed { asked: self.brain_now() } });

@@ -2,7 +2,7 @@
 //! that would help nobody.
 //!
 //! ```text
-//!   replication  heartbeats beside switchovers ─> what must not look like it ─> write-lock ─> disk-full
+//!   replication  heartbeats beside switchovers ─> none, and clients' commits instead ─> what must not look like it ─> write-lock ─> disk-full
 //!   ordered      a disk that is full for a while ─> one that is left by an operator's order
 //!   Galera       a long ALTER ─> write-lock ─> stuck DDL
 //! ```
@@ -21,6 +21,7 @@ mod writers;
 mod galera;
 mod ordered;
 mod replication;
+mod traffic;
 
 use std::time::Duration;
 

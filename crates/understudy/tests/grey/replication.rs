@@ -30,6 +30,10 @@ async fn a_primary_that_answers_and_cannot_commit_is_relieved() {
     .await;
     beside_switchovers(&scene).await;
     told("heartbeats fifty times a second, and switchovers beside them");
+    crate::traffic::tells(&scene).await;
+    told(
+        "without heartbeats: clients that wait for a row or a backup changed nothing, commits that hung had another take over",
+    );
     let house = scene.house("failover_gap_ms = 0");
     let serving = Serving::start(house.path());
     status_when(&serving, "all are well", is_well);
@@ -216,7 +220,7 @@ pub async fn root(scene: &Scene, node: &str) -> mysql_async::Conn {
 }
 
 /// It answers and does not commit.
-async fn stuck(scene: &Scene, serving: &Serving, fault: Fault, clause: &str) {
+pub async fn stuck(scene: &Scene, serving: &Serving, fault: Fault, clause: &str) {
     let (before, others, told) = relieved(scene, serving, fault, 50).await;
     let said = journal(serving);
     assert!(said.contains(clause), "{said}");

@@ -1,0 +1,122 @@
+//! Where a node gets no heartbeats (they are off, its account has not the rights, MySQL): the oldest of the clients' commits that is not answered
+//! stands for one.
+//!
+//! A client's statement is late for many reasons, so only the server's word counts that its session has come to its commit. Nothing is changed
+//! there: the list of sessions is read, and how much goes to the logs. That needs PROCESS; without it nothing is known.
+
+use std::convert::Infallible;
+
+use link::{Link, LinkError};
+use tokio::time::sleep;
+use topology::fact::Now;
+use topology::heartbeat::{Beat, Commit, Sessions, is_at_commit, sql};
+
+use super::{Heartbeat, LATE, LOOK_GAP, STEP, written};
+
+/// The commit that stands for a heartbeat.
+struct Watched {
+    connection: u32,
+    /// When its session was first seen at its commit, and last.
+    since: Now,
+    until: Now,
+    /// What was seen a moment ago.
+    seen: Option<Sessions>,
+}
+
+impl Watched {
+    /// Whether it is this one: the next of the same connection is sent after this one was answered.
+    fn is(&self, commit: &Commit) -> bool {
+        commit.connection == self.connection && commit.asked < self.until
+    }
+}
+
+impl Heartbeat {
+    /// Looks at the clients' commits for as long as nobody drops it.
+    pub(super) async fn by_traffic(&self) -> Infallible {
+        let mut beside: Option<Link> = None;
+        let mut watched: Option<Watched> = None;
+        loop {
+            let late = self.late();
+            let seen = match &*late {
+                [] => Ok(None),
+                late => self.look_at(&mut beside, late).await,
+            };
+            match seen {
+                Ok(seen) => {
+                    let goes_on =
+                        |watched: &Watched| seen.as_ref().is_some_and(|(commit, _)| watched.is(commit));
+                    // One that has ended says that commits do end.
+                    if watched.take_if(|watched| !goes_on(watched)).is_some() {
+                        self.tell(Beat::Untold).await;
+                    }
+                    if let Some((commit, seen)) = seen {
+                        let now = self.started.elapsed();
+                        // The statement may have run for long before it came to its commit.
+                        let since = watched.as_ref().map_or(now, |watched| watched.since);
+                        let before = watched.as_ref().and_then(|watched| watched.seen.as_ref());
+                        let stall = self.stall(&seen, before, now.saturating_sub(since));
+                        watched = Some(Watched {
+                            connection: commit.connection,
+                            since,
+                            until: now,
+                            seen: Some(seen),
+                        });
+                        self.tell(Beat::Waits { asked: since, stall }).await;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!("the sessions of {} cannot be seen: {error}", self.name);
+                    beside = None;
+                    if let Some(watched) = &mut watched {
+                        watched.seen = None;
+                    }
+                }
+            }
+            sleep(LOOK_GAP).await;
+        }
+    }
+
+    /// The commits that have waited for long, the oldest first.
+    fn late(&self) -> Vec<Commit> {
+        let now = self.started.elapsed();
+        let is_late = |commit: &&Commit| now.saturating_sub(commit.asked) >= LATE;
+        self.wish.borrow().commits.iter().filter(is_late).copied().collect()
+    }
+
+    /// The oldest of these whose session has come to its commit, and what the server shows of it and of others.
+    async fn look_at(
+        &self,
+        beside: &mut Option<Link>,
+        late: &[Commit],
+    ) -> Result<Option<(Commit, Sessions)>, LinkError> {
+        let link = match beside {
+            Some(link) => link,
+            None => beside.insert(Link::connect(&self.address, &self.login, STEP).await?),
+        };
+        let sessions = link.query(&sql::sessions(late.iter().map(|commit| commit.connection)), STEP).await?;
+        let rows: Vec<(Option<u32>, &str)> = (0..sessions.len())
+            .map(|row| {
+                let id = sessions.text(row, 0).and_then(|text| text.parse().ok());
+                (id, sessions.text(row, 1).unwrap_or_default())
+            })
+            .collect();
+        let state = |commit: &Commit| {
+            let own = rows.iter().find(|(id, _)| *id == Some(commit.connection));
+            own.map(|(_, state)| *state).filter(|state| is_at_commit(state))
+        };
+        let Some((commit, own)) = late.iter().find_map(|commit| Some((*commit, state(commit)?))) else {
+            return Ok(None);
+        };
+        let others = rows.iter().filter(|(id, _)| *id != Some(commit.connection));
+        let mut seen = Sessions {
+            own: own.to_owned(),
+            others: others.map(|(_, state)| (*state).to_owned()).collect(),
+            written: written(link).await?,
+            ..Sessions::default()
+        };
+        // It is itself a statement that changes rows, or its COMMIT, and no change of a table.
+        seen.changes_wait = seen.waits_for_everything();
+        seen.is_large = self.sends_large(link).await?;
+        Ok(Some((commit, seen)))
+    }
+}

@@ -1,0 +1,30 @@
+//! Tells the manager of clients' commits that their nodes do not answer: where no heartbeat can be written, these stand for it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+use topology::fact::Fact;
+
+use crate::shared::Shared;
+
+/// So often the sessions are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A commit that is younger is not told of.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Runs as long as the proxy does.
+pub fn watch(shared: &Arc<Shared>) {
+    let shared = Arc::downgrade(shared);
+    tokio::spawn(async move {
+        let mut times = interval(LOOK_EVERY);
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            times.tick().await;
+            let Some(shared) = Weak::upgrade(&shared) else { return };
+            for (node, commits) in shared.registry.commits(LATE) {
+                shared.tell(Fact::CommitsWait { node, commits });
+            }
+        }
+    });
+}
