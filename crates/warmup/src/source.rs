@@ -42,10 +42,29 @@ pub enum SourceError {
     },
 }
 
+/// Which events are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// One in so many; 1 is all.
+    pub one_in: u32,
+    /// One recorded connection in so many, with all its events, instead of one event in so many.
+    pub by_session: bool,
+}
+
+impl Default for Sample {
+    fn default() -> Sample {
+        Sample { one_in: 1, by_session: true }
+    }
+}
+
 /// Opens the stream of `address` (`host:port`), from the log's end on, or behind `place`.
-pub async fn open(address: &str, place: Option<&str>) -> Result<impl AsyncRead + Unpin + use<>, SourceError> {
+pub async fn open(
+    address: &str,
+    place: Option<&str>,
+    sample: Sample,
+) -> Result<impl AsyncRead + Unpin + use<>, SourceError> {
     let unreachable = |why: String| SourceError::Unreachable { address: address.to_owned(), why };
-    let opened = timeout(OPEN_MAX, ask(address, place)).await;
+    let opened = timeout(OPEN_MAX, ask(address, place, sample)).await;
     let response = opened
         .map_err(|_| unreachable(format!("no answer within {} s", OPEN_MAX.as_secs())))?
         .map_err(unreachable)?;
@@ -58,7 +77,11 @@ pub async fn open(address: &str, place: Option<&str>) -> Result<impl AsyncRead +
     }
 }
 
-async fn ask(address: &str, place: Option<&str>) -> Result<hyper::Response<hyper::body::Incoming>, String> {
+async fn ask(
+    address: &str,
+    place: Option<&str>,
+    sample: Sample,
+) -> Result<hyper::Response<hyper::body::Incoming>, String> {
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
@@ -66,7 +89,16 @@ async fn ask(address: &str, place: Option<&str>) -> Result<hyper::Response<hyper
     tokio::spawn(async move {
         let _ = connection.await;
     });
-    let path = place.map_or_else(|| "/slow".to_owned(), |place| format!("/slow?resume={place}"));
+    let mut path = "/slow?".to_owned();
+    if let Some(place) = place {
+        path += &format!("resume={place}&");
+    }
+    if sample.one_in > 1 {
+        let by = if sample.by_session { "session" } else { "event" };
+        path += &format!("rate_limit={}&by={by}&", sample.one_in);
+    }
+    // Without what only parts the parameters.
+    path.pop();
     let request = hyper::Request::get(path).header(HOST, address).body(Empty::<Bytes>::new());
     let request = request.map_err(|error| error.to_string())?;
     sender.send_request(request).await.map_err(|error| error.to_string())

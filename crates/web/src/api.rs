@@ -172,7 +172,7 @@ impl<C: Control> Api<C> {
     ) -> Reply {
         let Ordered { said, node } = order;
         match understand(said, self.control.cluster(), node.as_deref().unwrap_or_default(), self.budget) {
-            Ok(order) => answer(self.control.order(order).await, self.control.cluster()),
+            Ok(order) => answer(self.control.order(order, false).await, self.control.cluster()),
             Err(reply) => reply,
         }
     }
@@ -187,7 +187,7 @@ impl<C: Control> Api<C> {
             let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
             return Reply::done(message, json!({ "writer": writer }));
         }
-        answer(self.control.order(wish.order).await, cluster)
+        answer(self.control.order(wish.order, wish.allow_cold).await, cluster)
     }
 }
 

@@ -67,8 +67,8 @@ pub struct Standing {
 pub trait Control: Send + Sync + 'static {
     /// The cluster's names.
     fn cluster(&self) -> &Cluster;
-    /// Gives an order and waits for what comes of it.
-    fn order(&self, order: Order) -> impl Future<Output = OrderReply> + Send;
+    /// Gives an order and waits for what comes of it. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
+    fn order(&self, order: Order, allow_cold: bool) -> impl Future<Output = OrderReply> + Send;
     /// What could make a switchover fail, or slow: the table. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.

@@ -32,7 +32,7 @@ impl Control for Fake {
     fn cluster(&self) -> &Cluster {
         &self.cluster
     }
-    async fn order(&self, order: Order) -> OrderReply {
+    async fn order(&self, order: Order, _allow_cold: bool) -> OrderReply {
         self.given.lock().unwrap().push(order);
         if let Some(gate) = &self.gate {
             gate.notified().await;

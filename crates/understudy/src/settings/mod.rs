@@ -10,6 +10,7 @@ pub mod page;
 pub mod password;
 pub mod problem;
 pub mod table;
+pub mod warm;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,6 +62,8 @@ pub struct Settings {
     pub proxy: Proxy,
     /// The API's files.
     pub api: Api,
+    /// How standbys are warmed; `None`: they are not.
+    pub warm: Option<warm::Warm>,
     /// Where state is kept.
     pub state_dir: PathBuf,
     lines: BTreeMap<&'static str, usize>,
@@ -232,6 +235,12 @@ impl Settings {
         password::MONITOR.read(self, &self.monitor.password)
     }
 
+    /// The password of the account that replays on standbys; `None` when none is warmed.
+    pub fn warm_password(&self) -> Result<Option<String>, Problem> {
+        let Some(warm) = &self.warm else { return Ok(None) };
+        password::WARM.read(self, &warm.password).map(Some)
+    }
+
     /// The account that replicas log in with, and its password, from wherever it is.
     pub fn replication_account(&self) -> Result<Option<manager::Account>, Problem> {
         let Some(replication) = &self.replication else { return Ok(None) };
@@ -253,6 +262,7 @@ fn together(document: &mut Document) {
     unique(document, &t::NODE_ADDRESS);
 
     password::MONITOR.check(document);
+    warm::check(document);
     fits_kind(document);
     match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
         (true, false) => document.problem(
@@ -468,6 +478,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
             certificate,
         },
+        warm: warm::build(document, base)?,
         state_dir,
         lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
     })

@@ -1,5 +1,7 @@
 //! The figures in Prometheus' text format. Names end in their unit, counters in `_total`.
 
+mod warm;
+
 use std::fmt::Write;
 
 use proxy::{SplitStats, Stats};
@@ -7,11 +9,18 @@ use topology::health::Question;
 use topology::routes::LaneState;
 use topology::status::Status;
 use topology::view::{ClusterView, Gate};
+use warmup::warmer::board::Seen;
 
 use super::health::RULES;
 
 /// All families, for one cluster.
-pub fn text(id: u32, view: &ClusterView, proxy: &Stats, reads: Option<&Stats>) -> String {
+pub fn text(
+    id: u32,
+    view: &ClusterView,
+    proxy: &Stats,
+    reads: Option<&Stats>,
+    warm: Option<&[Seen]>,
+) -> String {
     let mut page =
         Page { text: String::new(), cluster: format!("cluster=\"{}\",id=\"{id}\"", escape(&view.cluster)) };
 
@@ -31,6 +40,9 @@ pub fn text(id: u32, view: &ClusterView, proxy: &Stats, reads: Option<&Stats>) -
     }
     if let Some(reads) = reads {
         read_port(&mut page, view, reads);
+    }
+    if let Some(seen) = warm {
+        warm::families(&mut page, seen);
     }
     page.text
 }

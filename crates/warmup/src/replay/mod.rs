@@ -19,6 +19,7 @@ pub mod figures;
 pub mod guard;
 mod job;
 mod pace;
+pub mod running;
 mod session;
 pub mod target;
 

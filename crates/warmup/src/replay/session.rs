@@ -64,7 +64,7 @@ impl Session {
         }
         if let Some(open) = self.open.take() {
             open.link.quit();
-            self.figures.sessions.fetch_sub(1, Relaxed);
+            self.figures.closed(open.link.greeting.connection_id);
         }
     }
 
@@ -79,9 +79,9 @@ impl Session {
         let ended = self.attempt(&job).await;
         if let Err(error) = &ended
             && !matches!(error, LinkError::Rejected { .. })
-            && self.open.take().is_some()
+            && let Some(open) = self.open.take()
         {
-            self.figures.sessions.fetch_sub(1, Relaxed);
+            self.figures.closed(open.link.greeting.connection_id);
         }
         let expected = Duration::from_micros(job.query_time_us);
         match ended {
@@ -131,7 +131,7 @@ impl Session {
                 }
             };
             self.is_cut_off = false;
-            self.figures.sessions.fetch_add(1, Relaxed);
+            self.figures.opened(link.greeting.connection_id);
             self.open = Some(Open { link, schema: None });
         }
         self.open.as_mut().ok_or(LinkError::Closed)

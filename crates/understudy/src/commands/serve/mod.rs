@@ -4,6 +4,7 @@ mod check;
 mod first_start;
 mod ports;
 pub mod servers;
+mod warm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,12 +41,13 @@ impl Serve {
         descriptors::raise(settings.proxy.client_connections_max);
         let monitor = settings.password().map_err(Failure::usage)?;
         let replication = settings.replication_account().map_err(Failure::usage)?;
+        let warm = settings.warm_password().map_err(Failure::usage)?;
         let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
         if let Some(problem) = ports::first_problem(&settings) {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
-        let house = wiring::start(&settings, Passwords { monitor, replication }, credentials)
+        let house = wiring::start(&settings, Passwords { monitor, replication, warm }, credentials)
             .map_err(|e| Failure::failed(&e))?;
         serve(house)
     }
