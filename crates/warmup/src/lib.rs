@@ -14,3 +14,4 @@ pub mod replay;
 pub mod source;
 pub mod stream;
 pub mod warmer;
+pub mod warmth;
