@@ -323,6 +323,9 @@ fn warm(screen: &mut String, warm: &Value) {
             number(&standby["waiting"]),
             number(&standby["sessions"]),
         );
+        if let Some(sentence) = standby["warmth"]["sentence"].as_str() {
+            let _ = writeln!(screen, "        {name}: {sentence}");
+        }
     }
 }
 
@@ -456,12 +459,12 @@ db4   10.77.0.4:3306  replica  silent   5.0 s  shut         -        -      -  u
     fn standbys_that_are_warmed_are_shown_and_why_others_are_not() {
         let status = serde_json::json!({ "warm": { "source": "slow-log", "standbys": [
             { "node": "db2", "state": "warmed", "by": "db1", "executed": 500, "late": 2, "errors": { "error 1792": 1, "error 1146": 2 },
-              "lag_ms": 1_500, "waiting": 4, "sessions": 9 },
+              "lag_ms": 1_500, "waiting": 4, "sessions": 9, "warmth": { "sentence": "93.0 % of page accesses" } },
             { "node": "db3", "state": "off", "why": "it is drained by an operator" },
         ] } });
         let screen = screen(&status);
         for line in [
-            "warm    db2 with what db1 is asked: 500 run, 2 too late, 3 failed; lag 1.5 s, waiting 4, sessions 9\n",
+            "warm    db2 with what db1 is asked: 500 run, 2 too late, 3 failed; lag 1.5 s, waiting 4, sessions 9\n        db2: 93.0 % of page accesses\n",
             "warm    db3 is not warmed: it is drained by an operator\n",
         ] {
             assert!(screen.contains(line), "{screen}");

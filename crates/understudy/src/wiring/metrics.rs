@@ -276,6 +276,15 @@ impl Page {
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.line(name, labels, &value.to_string());
+    }
+
+    /// With a number of four places.
+    fn fraction(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.line(name, labels, &format!("{value:.4}"));
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
         let _ = write!(self.text, "{name}{{{}", self.cluster);
         for (label, text) in labels {
             let _ = write!(self.text, ",{label}=\"{}\"", escape(text));

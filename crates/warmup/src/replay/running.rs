@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 pub struct Running(Mutex<BTreeMap<u32, Instant>>);
 
 impl Running {
-    pub(super) fn opened(&self, connection_id: u32) {
+    pub(crate) fn opened(&self, connection_id: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(connection_id, Instant::now());
     }
 
-    pub(super) fn closed(&self, connection_id: u32) {
+    pub(crate) fn closed(&self, connection_id: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&connection_id);
     }
 

@@ -8,8 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::replay::figures::Figures;
 use crate::replay::guard::Verdict;
+use crate::warmth::Warmth;
 
 /// Whether a standby is warmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +52,7 @@ pub struct Totals {
 }
 
 /// One standby, at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// Its name.
     pub standby: String,
@@ -63,6 +66,8 @@ pub struct Seen {
     pub waiting: u64,
     /// Sessions on the standby.
     pub sessions: u64,
+    /// How warm it is; `None` while it is not replayed anything, since then nobody measures.
+    pub warmth: Option<Warmth>,
 }
 
 /// The board; clones show the same.
@@ -74,6 +79,7 @@ struct Line {
     state: State,
     past: Totals,
     now: Arc<Figures>,
+    warmth: Option<watch::Receiver<Warmth>>,
 }
 
 impl Totals {
@@ -126,6 +132,7 @@ impl Board {
                 lag: line.now.lag(),
                 waiting: u64::try_from(line.now.waiting.load(Relaxed)).unwrap_or(0),
                 sessions: u64::try_from(line.now.sessions.load(Relaxed)).unwrap_or(0),
+                warmth: line.warmth.as_ref().map(|told| told.borrow().clone()),
             }
         });
         seen.collect()
@@ -151,9 +158,15 @@ impl Board {
         figures
     }
 
+    /// Where it is told how warm it is.
+    pub(super) fn measured(&self, standby: &str, told: Option<watch::Receiver<Warmth>>) {
+        self.line(standby, |line| line.warmth = told);
+    }
+
     /// A replay was broken off: what waits in it will never be run.
     pub(super) fn ended(&self, standby: &str) {
         self.figures(standby);
+        self.measured(standby, None);
     }
 
     /// Standbys that there are no more are forgotten.
@@ -167,6 +180,7 @@ impl Board {
             state: State::Off { why: "it has not been looked at yet".into() },
             past: Totals::default(),
             now: Arc::default(),
+            warmth: None,
         });
         change(line);
     }

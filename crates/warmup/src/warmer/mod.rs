@@ -24,6 +24,7 @@ use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
 use crate::source::Sample;
+use crate::warmth::{self, Replayed};
 
 /// Who is what, now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +124,15 @@ struct House {
 }
 
 impl House {
+    /// How a standby's warmth is measured. What is replayed is all that comes; what does not come was left out at the source, which says so.
+    fn measuring(&self) -> warmth::Settings {
+        warmth::Settings {
+            replayed: Replayed::OneIn(1),
+            skipped_users: self.settings.skipped_users.clone(),
+            ..warmth::Settings::default()
+        }
+    }
+
     fn say(&self, said: Said) {
         (self.tell)(said);
     }

@@ -13,6 +13,7 @@ use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
 use crate::source::{self, SourceError};
+use crate::warmth::Meter;
 
 /// After a stream that could not be had, the next attempt waits: longer each time, unless a replay ran for longer than that.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
@@ -83,14 +84,21 @@ impl One {
         let Self { standby, active, figures, house, .. } = &*self;
         house.board.state(standby, State::Warmed { by: active.clone() });
         house.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
-        let ended = replay::replay(
-            stream,
+        let meter = Meter::new(Arc::clone(&self.target), house.measuring(), Arc::clone(figures));
+        let tap = meter.tap();
+        house.board.measured(standby, Some(meter.told()));
+        let replayed = replay::replay(
+            tap.source(stream),
             Arc::clone(&self.target),
             house.settings.clone(),
             Arc::clone(figures),
             std::future::pending(),
-        )
-        .await;
+        );
+        let ended = tokio::select! {
+            ended = replayed => ended,
+            never = meter.run() => match never {},
+        };
+        house.board.measured(standby, None);
         let why = match ended {
             Ok(()) => format!("{} ended", self.feed),
             Err(error) => format!("{} broke: {error}", self.feed),

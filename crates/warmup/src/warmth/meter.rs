@@ -87,7 +87,7 @@ impl Meter {
         let tap = Tap::new(settings.replayed, settings.skipped_users.clone(), limits, random);
         Meter {
             tap,
-            probe: Probe::new(target, settings.statement_max),
+            probe: Probe::new(target, settings.statement_max, Arc::clone(&figures)),
             figures,
             sample: Sample::new(settings.window.as_secs_f64() * SCORE_WINDOWS, SCORE_STATEMENTS_MAX),
             told: watch::Sender::new(Warmth::unknown(settings.window)),

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::analyze::{self, Pages};
 use super::server::{self, Counters, Means};
 use super::window::Text;
+use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 
 /// Behind the limit that the server itself has, so that a statement never goes on without anybody waiting for it.
@@ -20,6 +21,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Probe {
     target: Arc<Target>,
     statement_max: Duration,
+    /// Where it is noted which connections there are, so that whoever breaks this off can end what they run.
+    figures: Arc<Figures>,
     open: Option<Open>,
 }
 
@@ -30,14 +33,28 @@ struct Open {
 }
 
 impl Probe {
-    pub fn new(target: Arc<Target>, statement_max: Duration) -> Probe {
-        Probe { target, statement_max, open: None }
+    pub fn new(target: Arc<Target>, statement_max: Duration, figures: Arc<Figures>) -> Probe {
+        Probe { target, statement_max, figures, open: None }
+    }
+
+    /// Another session on the same standby.
+    fn another(&self) -> Probe {
+        Probe::new(Arc::clone(&self.target), self.statement_max, Arc::clone(&self.figures))
+    }
+
+    /// Its session is not needed any more.
+    fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.figures.running.closed(open.link.greeting.connection_id);
+            open.link.quit();
+        }
     }
 
     async fn open(&mut self) -> Result<&mut Open, LinkError> {
         if self.open.is_none() {
             let mut link = self.target.connect().await?;
             let means = server::prepare(&mut link, self.statement_max).await?;
+            self.figures.running.opened(link.greeting.connection_id);
             self.open = Some(Open { link, means, schema: None });
         }
         self.open.as_mut().ok_or(LinkError::Closed)
@@ -46,7 +63,7 @@ impl Probe {
     /// A session that failed otherwise than by the server's word is not used again.
     fn keep<T>(&mut self, answer: Result<T, LinkError>) -> Result<T, LinkError> {
         if answer.as_ref().is_err_and(|error| !matches!(error, LinkError::Rejected { .. })) {
-            self.open = None;
+            self.close();
         }
         answer
     }
@@ -151,8 +168,7 @@ pub async fn run_all(
     let begin = Instant::now();
     let (texts, parts) = (Arc::new(texts), PARTS);
     let mut done = Found { parts, ..Found::default() };
-    let mut workers: Vec<Probe> =
-        (0..sessions.max(1)).map(|_| Probe::new(Arc::clone(&probe.target), probe.statement_max)).collect();
+    let mut workers: Vec<Probe> = (0..sessions.max(1)).map(|_| probe.another()).collect();
     for part in 0..parts {
         if begin.elapsed() > time_max {
             break;
@@ -192,5 +208,6 @@ pub async fn run_all(
         done.found.push(read);
         done.texts += (to - from) as u64;
     }
+    workers.iter_mut().for_each(Probe::close);
     Ok(done)
 }

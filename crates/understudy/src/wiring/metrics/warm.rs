@@ -64,4 +64,29 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
             page.value("understudy_warm_errors_total", &[("node", &seen.standby), ("class", class)], *count);
         }
     }
+    let measured = || seen.iter().filter_map(|seen| Some((seen, seen.warmth.as_ref()?)));
+    page.family(
+        "understudy_warm_score_ratio",
+        "gauge",
+        "The share of the active node's page accesses that the standby would serve from memory; nothing while that is not known.",
+    );
+    for (seen, warmth) in measured() {
+        if let Some(score) = &warmth.score {
+            page.fraction("understudy_warm_score_ratio", &[("node", &seen.standby)], score.share);
+        }
+    }
+    page.family(
+        "understudy_warm_forecast_disk_reads",
+        "gauge",
+        "Pages that a failover to the standby would read from disk in its first two minutes; nothing while that is not known.",
+    );
+    for (seen, warmth) in measured() {
+        if let Some(forecast) = &warmth.forecast {
+            page.value(
+                "understudy_warm_forecast_disk_reads",
+                &[("node", &seen.standby)],
+                forecast.disk_reads,
+            );
+        }
+    }
 }
