@@ -62,18 +62,18 @@ async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
     assert_eq!(status["warm"]["standbys"][1]["state"], "failing", "{status}");
     let _streamers = streamers(&scene);
     status_when(&serving, "both are warmed", |status| are_warmed_by(status, "db1", &["db2", "db3"]));
+    // Nothing was read yet, so nobody knows how warm it is: refused, unless it may be cold.
+    let refused = serving.ask(&["switchover", "--to", "db2"]).with(1);
+    assert!(
+        refused.contains("db2 is warmed with what db1 is asked; how warm it is is not known"),
+        "{refused}"
+    );
     read_and_replay(&scene, 0..100, ("db1", &["db2", "db3"])).await;
     let screen = serving.ask(&["status"]).with(0);
     assert!(screen.contains("warm    db2 with what db1 is asked: "), "{screen}");
     let metrics = metrics(&serving);
     assert!(metrics.contains("understudy_warm_on{cluster=\"shop\",id=\"1\",node=\"db2\"} 1"), "{metrics}");
 
-    // Nobody knows how warm it is: refused, unless it may be cold.
-    let refused = serving.ask(&["switchover", "--to", "db2"]).with(1);
-    assert!(
-        refused.contains("db2 is warmed with what db1 is asked; how warm it is is not known"),
-        "{refused}"
-    );
     log_long_read(&scene, "db1");
     long_read_is(&scene, "db2", true).await;
     let begin = Instant::now();
