@@ -10,6 +10,7 @@
 //! the replay's sessions.
 
 pub mod follow;
+pub mod pool;
 pub mod replay;
 pub mod source;
 pub mod stream;
