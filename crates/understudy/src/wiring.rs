@@ -73,8 +73,8 @@ pub struct Passwords {
     pub monitor: String,
     /// The account that replicas log in with at the primary.
     pub replication: Option<manager::Account>,
-    /// The account that replays on standbys.
-    pub warm: Option<String>,
+    /// What is shown to standbys, and to whoever tells what the active node was asked.
+    pub warm: Option<warm::Secrets>,
 }
 
 /// What web needs that may have to be made at first start.
@@ -96,7 +96,7 @@ pub fn start(
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
     let calm = calm.context("cannot start the API's thread")?;
 
-    let warm_password = passwords.warm.take();
+    let warm_secrets = passwords.warm.take();
     let manager = manager::start(manager_settings(settings, passwords))?;
 
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
@@ -117,12 +117,12 @@ pub fn start(
 
     let health = Doors::open(settings, &manager, proxy.listening())?;
 
-    let (warming, warmth) = match (&settings.warm, warm_password) {
-        (Some(warm), Some(password)) => {
+    let (warming, warmth) = match (&settings.warm, warm_secrets) {
+        (Some(warm), Some(secrets)) => {
             let board = Board::default();
             let warmth =
                 Warmth { board: board.clone(), require_percent: warm.require_percent, source: "slow-log" };
-            (Some(warm::start(settings, warm, password, &manager, board)?), Some(warmth))
+            (Some(warm::start(settings, warm, secrets, &manager, board)?), Some(warmth))
         }
         _ => (None, None),
     };

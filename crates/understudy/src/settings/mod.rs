@@ -23,6 +23,7 @@ use table as t;
 use topology::kind::Kind;
 use topology::replication::{FailoverPolicy, Manager};
 use topology::settings::{EvictPolicy, SilencePolicy, Writers};
+use warmup::access::Access;
 
 /// Where the configuration is looked for when nobody says.
 pub const PLACES: [&str; 2] = ["understudy.toml", "/etc/understudy/understudy.toml"];
@@ -239,6 +240,13 @@ impl Settings {
     pub fn warm_password(&self) -> Result<Option<String>, Problem> {
         let Some(warm) = &self.warm else { return Ok(None) };
         password::WARM.read(self, &warm.password).map(Some)
+    }
+
+    /// How the streamers are asked: by the files that `[warm]` names.
+    pub fn stream_access(&self, warm: &warm::Warm) -> Result<Access, Problem> {
+        let access = Access::of_files(warm.stream_key_file.as_deref(), warm.stream_ca_file.as_deref());
+        let row = if warm.stream_key_file.is_some() { &t::WARM_STREAM_KEY_FILE } else { &t::WARM_STREAM_CA };
+        access.map_err(|error| self.problem(row, error.to_string()))
     }
 
     /// The account that replicas log in with, and its password, from wherever it is.

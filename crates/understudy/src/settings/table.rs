@@ -202,6 +202,10 @@ settings! {
         "Where it is learned what the active node was asked. \"slow-log\": from its slow log, which `understudy slowlog serve` streams on each node.";
     WARM_STREAM_PORT = "warm.stream_port", Count { min: 1, max: 65_535 }, Toml("3307"),
         "The port at which each node's slow log is streamed, at the host of its cluster.node.address.";
+    WARM_STREAM_KEY_FILE = "warm.stream_key_file", Path, Unset("no key is shown"),
+        "A file with the key that the streamers want (`understudy slowlog serve --key-file`).";
+    WARM_STREAM_CA = "warm.stream_ca_file", Path, Unset("the streamers are asked without TLS"),
+        "The streamers are asked over TLS, and this certificate is trusted (PEM): theirs, or that of the authority that signed it.";
     WARM_SAMPLE = "warm.sample_one_in", Count { min: 1, max: 10_000 }, Toml("1"),
         "Only one in so many is replayed; 1 for all.";
     WARM_SAMPLE_BY = "warm.sample_by", Choice(&["session", "event"]), Toml("\"session\""),

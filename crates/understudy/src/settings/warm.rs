@@ -1,6 +1,6 @@
 //! The settings of `[warm]`: who is replayed what on the standbys. Present when its `user` is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::document::{Document, Value};
@@ -16,6 +16,10 @@ pub struct Warm {
     pub password: PasswordSource,
     /// Where each node's slow log is streamed.
     pub stream_port: u16,
+    /// The file with the streamers' key.
+    pub stream_key_file: Option<PathBuf>,
+    /// The file with the certificate by which the streamers are known.
+    pub stream_ca_file: Option<PathBuf>,
     /// How much of it is replayed.
     pub sample: warmup::source::Sample,
     /// How many sessions; `None`: one for each recorded connection.
@@ -57,11 +61,14 @@ pub(super) fn build(document: &Document, base: &Path) -> Option<Option<Warm>> {
         return Some(None);
     }
     let get = |row| Getter(document.value(row));
+    let path = |row: &'static t::Row| get(row).text().map(|file| base.join(file));
     let positive = |number: u64| (number > 0).then_some(number);
     Some(Some(Warm {
         user: get(&t::WARM_USER).text()?,
         password: password::WARM.source(document, base)?,
         stream_port: get(&t::WARM_STREAM_PORT).number()?,
+        stream_key_file: path(&t::WARM_STREAM_KEY_FILE),
+        stream_ca_file: path(&t::WARM_STREAM_CA),
         sample: warmup::source::Sample {
             one_in: get(&t::WARM_SAMPLE).number()?,
             by_session: get(&t::WARM_SAMPLE_BY).text()? == "session",

@@ -22,6 +22,7 @@ use topology::health::{DRAINED, Serves};
 use topology::routes::LaneState;
 use topology::settings::Writers;
 use topology::view::{ClusterView, Gate, NodeState, NodeView};
+use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
 use warmup::warmer::board::Board;
@@ -36,6 +37,15 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// At the end, what the replays still run is ended on the standbys; so long is waited for that.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
+/// What was read from wherever the configuration says it is.
+#[derive(Debug)]
+pub struct Secrets {
+    /// That of `warm.user`.
+    pub password: manager::Password,
+    /// How the streamers are asked.
+    pub access: Access,
+}
+
 /// What warms.
 pub struct Warming {
     runtime: Runtime,
@@ -43,11 +53,11 @@ pub struct Warming {
     warmer: JoinHandle<()>,
 }
 
-/// Starts it. `view`: the manager's; `password`: that of `warm.user`.
+/// Starts it. `view`: the manager's; `secrets`: what is shown to standbys and to streamers.
 pub fn start(
     settings: &Settings,
     warm: &warm::Warm,
-    password: String,
+    Secrets { password, access }: Secrets,
     manager: &manager::Handles,
     board: Board,
 ) -> anyhow::Result<Warming> {
@@ -66,8 +76,8 @@ pub fn start(
     let (journal, view) = (manager.journal.clone(), manager.view.clone());
     let term = manager.view.clone();
     let warmer = Warmer {
-        source: Source::SlowLog { port: warm.stream_port, sample: warm.sample },
-        target: Box::new(target(warm, &password)),
+        source: Source::SlowLog { port: warm.stream_port, sample: warm.sample, access },
+        target: Box::new(target(warm, &password.0)),
         settings: replay::Settings {
             sessions: warm
                 .sessions_max

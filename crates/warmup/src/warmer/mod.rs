@@ -20,6 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use self::board::{Board, State};
 use self::one::One;
+use crate::access::Access;
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
@@ -55,7 +56,7 @@ impl Said {
 }
 
 /// Where what the active node was asked comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Source {
     /// Its slow log, which `understudy slowlog serve` streams there.
     SlowLog {
@@ -63,22 +64,24 @@ pub enum Source {
         port: u16,
         /// So much of it.
         sample: Sample,
+        /// With this key, or over TLS.
+        access: Access,
     },
 }
 
 /// The source of one active node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Feed {
-    SlowLog { streamer: String, sample: Sample },
+    SlowLog { streamer: String, sample: Sample, access: Access },
 }
 
 impl fmt::Display for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Feed::SlowLog { streamer, sample: Sample { one_in: 1, .. } } => {
+            Feed::SlowLog { streamer, sample: Sample { one_in: 1, .. }, .. } => {
                 write!(f, "the slow log streamed at {streamer}")
             }
-            Feed::SlowLog { streamer, sample } => {
+            Feed::SlowLog { streamer, sample, .. } => {
                 let what = if sample.by_session { "connections" } else { "statements" };
                 write!(f, "one in {} {what} of the slow log streamed at {streamer}", sample.one_in)
             }
@@ -87,11 +90,11 @@ impl fmt::Display for Feed {
 }
 
 impl Source {
-    fn of(self, address: &str) -> Feed {
+    fn of(&self, address: &str) -> Feed {
         match self {
-            Source::SlowLog { port, sample } => {
+            Source::SlowLog { port, sample, access } => {
                 let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-                Feed::SlowLog { streamer: format!("{host}:{port}"), sample }
+                Feed::SlowLog { streamer: format!("{host}:{port}"), sample: *sample, access: access.clone() }
             }
         }
     }

@@ -72,7 +72,9 @@ impl One {
             return (place, refused.to_string());
         }
         let stream = match &self.feed {
-            Feed::SlowLog { streamer, sample } => source::open(streamer, place.as_deref(), *sample).await,
+            Feed::SlowLog { streamer, sample, access } => {
+                source::open(access, streamer, place.as_deref(), *sample).await
+            }
         };
         let stream = match stream {
             Ok(stream) => stream,

@@ -148,8 +148,15 @@ fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), crate::exit::F
         }
     };
     let Some(warm) = &settings.warm else { return Ok(()) };
+    let access = match settings.stream_access(warm) {
+        Ok(access) => access,
+        Err(problem) => {
+            tried.wrong_file(&problem.to_string());
+            return Ok(());
+        }
+    };
     ok("the password of the account that warms standbys can be read");
-    let all = crate::runtime::start()?.block_on(warm::all(settings, warm, &password));
+    let all = crate::runtime::start()?.block_on(warm::all(settings, warm, &password, &access));
     for (node, found) in settings.nodes.iter().zip(all) {
         let place = format!("{}:{}: node {}", settings.file.display(), node.line, node.name);
         for found in found {

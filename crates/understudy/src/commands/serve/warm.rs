@@ -1,6 +1,7 @@
 //! What `[warm]` needs of each node when `understudy serve --check` asks it: an account that can log in and cannot write, and a stream of
 //! its slow log. Any node may be the active one tomorrow, and any a standby.
 
+use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::source;
 
@@ -11,13 +12,13 @@ use crate::wiring::warm::{streamer, target};
 type Tried = Result<String, String>;
 
 /// Of each node, in the configuration's order; all are asked at the same time.
-pub async fn all(settings: &Settings, warm: &Warm, password: &str) -> Vec<Vec<Tried>> {
+pub async fn all(settings: &Settings, warm: &Warm, password: &str, access: &Access) -> Vec<Vec<Tried>> {
     let asked: Vec<_> = settings
         .nodes
         .iter()
         .map(|node| {
             let target = target(warm, password)(&node.address);
-            tokio::spawn(each(warm.clone(), target, streamer(warm, &node.address)))
+            tokio::spawn(each(warm.clone(), target, streamer(warm, &node.address), access.clone()))
         })
         .collect();
     let mut all = Vec::new();
@@ -27,9 +28,9 @@ pub async fn all(settings: &Settings, warm: &Warm, password: &str) -> Vec<Vec<Tr
     all
 }
 
-async fn each(warm: Warm, target: Target, streamer: String) -> Vec<Tried> {
+async fn each(warm: Warm, target: Target, streamer: String, access: Access) -> Vec<Tried> {
     let account = target.check(warm.writable_account).await;
-    let stream = source::open(&streamer, None, warm.sample).await;
+    let stream = source::open(&access, &streamer, None, warm.sample).await;
     vec![
         account.map(|()| format!("{} can log in to warm it", warm.user)).map_err(|e| e.to_string()),
         stream.map(|_| format!("its slow log is streamed at {streamer}")).map_err(|e| e.to_string()),

@@ -6,12 +6,14 @@
 mod connected;
 mod served;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use link::{Login, Place, Secret};
 use tokio::sync::watch;
+use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings};
 use warmup::source::Sample;
@@ -50,6 +52,12 @@ pub struct Warm {
     /// The port at which each node's slow log is streamed
     #[arg(long, value_name = "N", default_value_t = 3307, value_parser = clap::value_parser!(u16).range(1..))]
     stream_port: u16,
+    /// The key that the streamers want, in a file
+    #[arg(long, value_name = "FILE")]
+    stream_key_file: Option<PathBuf>,
+    /// Ask the streamers over TLS, and trust this certificate (PEM): theirs, or that of the authority that signed it
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
     /// The account that reads, the same on all nodes; its password is in UNDERSTUDY_PASSWORD
     #[arg(long, value_name = "NAME")]
     user: String,
@@ -91,9 +99,11 @@ impl Warm {
             ..Settings::default()
         };
         let sample = Sample { one_in: self.sample_one_in, by_session: !self.sample_by_event };
+        let access = Access::of_files(self.stream_key_file.as_deref(), self.tls_ca.as_deref());
+        let access = access.map_err(Failure::usage)?;
         let target_login = login.clone();
         let warmer = Warmer {
-            source: Source::SlowLog { port: self.stream_port, sample },
+            source: Source::SlowLog { port: self.stream_port, sample, access },
             target: Box::new(move |address| Target {
                 place: Place::Tcp(address.to_owned()),
                 login: target_login.clone(),
