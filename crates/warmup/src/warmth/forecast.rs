@@ -1,26 +1,25 @@
-//! The forecast: what the standby read from disk itself in the window, and what the rest of the window's traffic would have made it read.
+//! The forecast: what the standby read from disk itself in the window, and what the rest of the window's traffic makes it read.
 //!
 //! ```text
 //!   D = R + U
 //!   R   disk reads of the standby in the window: those of its replay, of sampled statements, and of the writes that it applies
-//!   U   pages not in its memory that the reads need which it did not run
+//!   U   disk reads of the statements which it did not run, when it runs them behind the window, in their order
 //! ```
 //!
-//! Pages that it read itself are in memory when U is measured, so nothing counts twice, and D is what it would have read had it run everything. The
-//! figure is for its state at the window's beginning; a replay of everything makes it warmer meanwhile. How the rate of reads fell within the
-//! window, and how long the replay goes on already, says how much of that is left ([`next_window`]).
-
-use super::accumulation::all_pages;
+//! Pages that it read itself are in memory when U is counted, so they do not count twice, and D is what it would have read had it run everything. The
+//! figure is for its state at the window's beginning. A replay of everything makes it warmer meanwhile: how the rate of reads fell within the
+//! window, and how long the replay goes on already, says how much of that is left ([`next_window`]). Where there was no room or no time for all
+//! statements, those of the window's beginning were run, and the rate of reads is taken to go on falling as it did ([`go_on`]).
 
 /// Where a forecast comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// The standby ran all reads of the window itself: counted. It knows evictions, too.
     Replayed,
-    /// It ran some of the reads; all others were run behind the window.
+    /// It ran some or none of the reads; all others were run behind the window.
     Completed,
-    /// It ran some or none of the reads; of the others a random part of the key ranges was run behind the window.
-    Sampled,
+    /// The same, but of the others only those of the window's beginning.
+    Extrapolated,
 }
 
 impl Method {
@@ -28,9 +27,9 @@ impl Method {
     pub fn words(self) -> &'static str {
         match self {
             Method::Replayed => "its own disk reads while it was replayed everything",
-            Method::Completed => "its own disk reads, and the missing pages of all reads that it did not run",
-            Method::Sampled => {
-                "its own disk reads, and an estimate of the missing pages from a sample of the reads that it did not run"
+            Method::Completed => "its own disk reads, and those of all reads that it did not run before",
+            Method::Extrapolated => {
+                "its own disk reads, and an estimate from a part of the reads that it did not run before"
             }
         }
     }
@@ -40,7 +39,7 @@ impl Method {
         match self {
             Method::Replayed => "replayed",
             Method::Completed => "completed",
-            Method::Sampled => "sampled",
+            Method::Extrapolated => "extrapolated",
         }
     }
 }
@@ -60,8 +59,8 @@ pub struct Forecast {
     pub own_reads: u64,
     /// The share of the window's reads that it ran.
     pub run_share: f64,
-    /// The share of the key ranges that was run behind the window; 1 is all.
-    pub sampled_share: f64,
+    /// Of the reads that it did not run in the window, the share that was run behind it; 1 is all.
+    pub completed_share: f64,
 }
 
 /// What a window came to.
@@ -79,12 +78,14 @@ pub struct Measured {
     pub reads: u64,
     /// Of these, those that the standby ran (or dropped).
     pub run: u64,
-    /// Pages that each of the equal parts of the run behind the window read from disk.
-    pub found: Vec<u64>,
-    /// The share of the key ranges that was run.
-    pub sampled_share: f64,
-    /// Statements that were run behind the window; and those that had errors or took too long.
-    pub texts: u64,
+    /// Disk reads of the first half of what was run behind the window.
+    pub missing_first: u64,
+    /// Of the second half.
+    pub missing_second: u64,
+    /// Of the reads that the standby did not run in the window, the share that was run behind it.
+    pub completed_share: f64,
+    /// Statements that were run behind the window.
+    pub completed: u64,
     /// Of these, those that had errors or took too long.
     pub failed: u64,
 }
@@ -106,7 +107,7 @@ pub fn forecast(measured: &Measured) -> Forecast {
             measured.own_reads_second as f64 * whole,
             measured.replayed_for_windows,
         );
-        let half = 1.96 * (own.max(1) as f64).sqrt();
+        let half = by_chance(own as f64);
         return Forecast {
             disk_reads: next.round() as u64,
             low: (next - half).max(0.0) as u64,
@@ -114,27 +115,45 @@ pub fn forecast(measured: &Measured) -> Forecast {
             method: Method::Replayed,
             own_reads: own,
             run_share,
-            sampled_share: 1.0,
+            completed_share: 1.0,
         };
     }
-    let found: u64 = measured.found.iter().sum();
-    let lost = measured.texts as f64 / measured.texts.saturating_sub(measured.failed).max(1) as f64;
-    let missing = all_pages(&measured.found, measured.sampled_share) * lost;
-    let total = own as f64 + missing;
-    let is_whole = measured.sampled_share >= 1.0;
-    // By chance, of pages that were found at random; ranges differ, for which twice as much is taken.
-    let half =
-        if is_whole { 0.0 } else { 2.0 * 1.96 * (found.max(1) as f64).sqrt() / measured.sampled_share };
+    // Those that failed are taken to be like the others.
+    let whole = measured.completed as f64 / measured.completed.saturating_sub(measured.failed).max(1) as f64;
+    let (first, second) = (measured.missing_first as f64 * whole, measured.missing_second as f64 * whole);
+    let is_whole = measured.completed_share >= 0.999;
+    let (low, missing, high) = if is_whole {
+        (first + second, first + second, first + second)
+    } else {
+        go_on(first, second, measured.completed_share)
+    };
+    let own = own as f64;
+    let total = own + missing;
     Forecast {
         disk_reads: total.round() as u64,
-        // What was read is certain; so is what one page for each page found at least comes to.
-        low: (total - half).max(own as f64 + found as f64).min(total) as u64,
-        high: (total + half).ceil() as u64,
-        method: if is_whole { Method::Completed } else { Method::Sampled },
-        own_reads: own,
+        low: (own + low - by_chance(own + low)).max(0.0) as u64,
+        high: (own + high + by_chance(own + high)).ceil() as u64,
+        method: if is_whole { Method::Completed } else { Method::Extrapolated },
+        own_reads: own as u64,
         run_share,
-        sampled_share: measured.sampled_share,
+        completed_share: measured.completed_share,
     }
+}
+
+/// Half of the 95 % interval of a count.
+fn by_chance(count: f64) -> f64 {
+    1.96 * count.max(1.0).sqrt()
+}
+
+/// Reads of the whole when its beginning, this share of it, had so many in its two halves; with a lower and an upper bound. From the beginning of a
+/// run on, distinct pages grow as a power of the time (Heaps' law); evictions add reads that grow as the time itself.
+fn go_on(first: f64, second: f64, share: f64) -> (f64, f64, f64) {
+    let share = share.clamp(1e-6, 1.0);
+    // All until now is to the first half as 2 to the power.
+    let power = ((first + second).max(1.0) / first.max(1.0)).log2().clamp(0.05, 1.0);
+    let whole = |power: f64| (first + second) * share.recip().powf(power);
+    // The power falls, if anything, while hot pages become known; the reads that are left are no fewer than none.
+    (whole((power - 0.15).max(0.0)), whole(power), whole((power + 0.05).min(1.0)))
 }
 
 /// Reads in the window behind one in whose halves so many were read, when the replay went on for `age` windows at its end. A cold standby that is replayed
@@ -167,20 +186,44 @@ mod tests {
             dropped: 0,
             reads: 1000,
             run: 0,
-            found: Vec::new(),
-            sampled_share: 1.0,
-            texts: 0,
+            missing_first: 0,
+            missing_second: 0,
+            completed_share: 1.0,
+            completed: 1000,
             failed: 0,
         }
     }
 
     #[test]
     fn what_it_read_and_what_it_lacks_are_added() {
-        let cold = Measured { own_reads_second: 5, found: vec![100, 20], texts: 400, ..measured() };
+        let cold = Measured { own_reads_second: 5, missing_first: 100, missing_second: 20, ..measured() };
         let told = forecast(&cold);
-        assert_eq!((told.disk_reads, told.low, told.high, told.method), (125, 125, 125, Method::Completed));
+        assert_eq!((told.disk_reads, told.method), (125, Method::Completed));
+        assert!(told.low < 125 && told.high > 125);
         // Statements that failed are taken to be like the others.
-        assert_eq!(forecast(&Measured { failed: 200, ..cold }).disk_reads, 245);
+        assert_eq!(forecast(&Measured { failed: 500, ..cold }).disk_reads, 245);
+    }
+
+    #[test]
+    fn a_part_is_extrapolated_as_its_reads_fall() {
+        // Distinct pages as the time to the power of 0.7; a quarter was run.
+        let pages = |share: f64| 10_000.0 * share.powf(0.7);
+        let part = Measured {
+            missing_first: pages(0.125) as u64,
+            missing_second: (pages(0.25) - pages(0.125)) as u64,
+            completed_share: 0.25,
+            ..measured()
+        };
+        let told = forecast(&part);
+        assert_eq!(told.method, Method::Extrapolated);
+        assert!((told.disk_reads as f64 / 10_000.0 - 1.0).abs() < 0.01, "{told:?}");
+        assert!(told.low < 9_000 && told.high > 10_500, "{told:?}");
+        // Evictions only: as many in both halves.
+        let steady = Measured { missing_first: 500, missing_second: 500, ..part };
+        assert_eq!(forecast(&steady).disk_reads, 4000);
+        // Nothing was read: nothing is expected, and nothing divides by it.
+        let none = Measured { missing_first: 0, missing_second: 0, completed_share: 0.0, ..steady };
+        assert_eq!(forecast(&none).disk_reads, 0);
     }
 
     #[test]

@@ -11,11 +11,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Warmth;
 use super::forecast::{Measured, forecast};
-use super::probe::{Found, Probe, run_all};
+use super::probe::{Probe, complete};
 use super::score::{Probed, STATEMENTS_MIN, Sample};
-use super::server::{Counters, Means};
+use super::server::Means;
 use super::tap::{Replayed, Tap, next};
-use super::window::{Limits, Text};
+use super::window::{Limits, NotRun};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 
@@ -32,6 +32,8 @@ pub struct Settings {
     pub texts_max: usize,
     /// Bytes of their texts.
     pub text_bytes_max: usize,
+    /// Statements that are kept for a window, with repetitions; each takes 4 bytes.
+    pub statements_max: usize,
     /// Sessions that run what the standby did not run, behind a window.
     pub sessions: usize,
     /// The longest that one statement may take; the server itself ends it then.
@@ -49,6 +51,7 @@ impl Default for Settings {
             probes_per_s: 20,
             texts_max: 200_000,
             text_bytes_max: 64 << 20,
+            statements_max: 4_000_000,
             sessions: 4,
             statement_max: Duration::from_secs(10),
             skipped_users: Vec::new(),
@@ -61,10 +64,22 @@ const SCORE_WINDOWS: f64 = 1.0;
 const SCORE_STATEMENTS_MAX: usize = 2000;
 /// A log that is read faster than it was written gives no time to sample; then so many statements are run at its end.
 const SCORE_STATEMENTS_WANTED: usize = 300;
+/// What the standby did not run in the window is run for so long behind it, at most, and for no longer than a window.
+const COMPLETE_MAX: Duration = Duration::from_secs(300);
 /// The server's counters are read so often.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// After an error of the connection the next attempt waits so long.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The standby at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    at: Instant,
+    disk_reads: u64,
+    uptime_s: u64,
+    /// Statements that the replay ran so far.
+    executed: u64,
+}
 
 /// Measures one standby.
 pub struct Meter {
@@ -83,7 +98,11 @@ impl Meter {
     /// A meter of the standby `target`. Its [`Tap`] is to be fed with the active node's log; [`Meter::told`] has the newest figures.
     pub fn new(target: Arc<Target>, settings: Settings, figures: Arc<Figures>) -> Meter {
         let random = RandomState::new().hash_one(0);
-        let limits = Limits { texts_max: settings.texts_max, bytes_max: settings.text_bytes_max };
+        let limits = Limits {
+            texts_max: settings.texts_max,
+            bytes_max: settings.text_bytes_max,
+            statements_max: settings.statements_max,
+        };
         let tap = Tap::new(settings.replayed, settings.skipped_users.clone(), limits, random);
         Meter {
             tap,
@@ -123,10 +142,9 @@ impl Meter {
 
     /// Measures one window, which ends with `ended` if that comes first, and gives what is known then.
     pub async fn window(&mut self, ended: impl Future<Output = ()>) -> Result<Warmth, LinkError> {
-        let mut counted = vec![(Instant::now(), self.probe.counters().await?)];
+        let mut counted = vec![self.count().await?];
         let left_out = self.left_out();
-        let salt = next(&mut self.random);
-        self.tap.window(salt);
+        self.tap.window();
         let probes_per_s = self.settings.probes_per_s.max(1);
         let mut tick = interval(Duration::from_secs(1) / probes_per_s);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -134,23 +152,33 @@ impl Meter {
         count.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let is_over = sleep(self.settings.window);
         tokio::pin!(ended, is_over);
+        let mut has_ended = false;
         loop {
             tokio::select! {
-                () = &mut ended => break,
+                () = &mut ended => {
+                    has_ended = true;
+                    break;
+                }
                 () = &mut is_over => break,
                 _ = tick.tick(), if self.settings.probes_per_s > 0 => self.sampled().await?,
                 _ = count.tick() => {
                     self.tap.settle();
-                    counted.push((Instant::now(), self.probe.counters().await?));
-                    let left = self.settings.window.saturating_sub(counted[0].0.elapsed());
+                    counted.push(self.count().await?);
+                    let left = self.settings.window.saturating_sub(counted[0].at.elapsed());
                     self.tell_score(left);
                 }
             }
         }
-        counted.push((Instant::now(), self.probe.counters().await?));
+        counted.push(self.count().await?);
         let dropped = self.left_out().saturating_sub(left_out);
-        self.judge(&counted, dropped).await?;
+        self.judge(&counted, dropped, has_ended).await?;
         Ok(self.told.borrow().clone())
+    }
+
+    async fn count(&mut self) -> Result<Counted, LinkError> {
+        let counters = self.probe.counters().await?;
+        let executed = self.figures.executed.load(Relaxed);
+        Ok(Counted { at: Instant::now(), disk_reads: counters.reads, uptime_s: counters.uptime_s, executed })
     }
 
     /// Statements that the replay did not run, or not to their end.
@@ -163,7 +191,6 @@ impl Meter {
         let Some(candidate) = self.tap.candidate() else { return Ok(()) };
         let (schema, sql) = (candidate.schema.as_deref(), &*candidate.sql);
         self.sample_one(schema, sql, candidate.of as f64).await?;
-        self.tap.was_run(schema, sql);
         Ok(())
     }
 
@@ -188,16 +215,22 @@ impl Meter {
     }
 
     /// The window is over: runs what the standby did not run, and tells.
-    async fn judge(&mut self, counted: &[(Instant, Counters)], dropped: u64) -> Result<(), LinkError> {
-        let salt = next(&mut self.random);
-        let seen = self.tap.window(salt);
-        let (reads, run, rate) = (seen.window.reads(), seen.window.run(), seen.window.rate());
-        let (Some(&(begin, first)), Some(&(end, last))) = (counted.first(), counted.last()) else {
-            return Ok(());
+    async fn judge(&mut self, counted: &[Counted], dropped: u64, has_ended: bool) -> Result<(), LinkError> {
+        let seen = self.tap.window();
+        let (reads, run) = (seen.window.reads(), seen.window.run());
+        let (Some(first), Some(last)) = (counted.first(), counted.last()) else { return Ok(()) };
+        // Half of the work, where it is known: a log that is replayed at once does not go on evenly.
+        let done = |counted: &Counted| {
+            if last.executed > first.executed {
+                (counted.executed - first.executed) as f64 / (last.executed - first.executed) as f64
+            } else {
+                counted.at.duration_since(first.at).as_secs_f64()
+                    / last.at.duration_since(first.at).as_secs_f64()
+            }
         };
-        let middle = begin + (end - begin) / 2;
-        let half = counted.iter().find(|(at, _)| *at >= middle).map_or(last, |(_, counters)| *counters);
-        let restarted = counted.windows(2).any(|two| two[1].1.uptime_s < two[0].1.uptime_s);
+        let half = disk_reads_at_half(counted, done);
+        let restarted = counted.windows(2).any(|two| two[1].uptime_s < two[0].uptime_s);
+        let window = if has_ended { seen.span } else { last.at.duration_since(first.at) };
         let active_score = (seen.active.accessed > 0)
             .then(|| 1.0 - (seen.active.read as f64 / seen.active.accessed as f64).min(1.0));
         let why = if reads == 0 {
@@ -220,26 +253,28 @@ impl Meter {
             });
             return Ok(());
         }
-        let mut texts = seen.window.not_run();
-        let sampled = self.sample_at_end(&mut texts).await?;
-        let sessions = self.settings.sessions;
-        let mut found = run_all(&mut self.probe, texts, sessions, self.settings.window).await?;
-        if rate >= 1.0
-            && let Some(first) = found.found.first_mut()
-        {
-            *first += sampled;
-        }
+        let rest = seen.window.not_run();
+        let (statements, sampled) = (rest.statements, self.sample_at_end(&rest).await?);
+        let completed =
+            complete(&mut self.probe, rest, self.settings.sessions, self.settings.window.min(COMPLETE_MAX))
+                .await?;
         let measured = Measured {
-            own_reads_first: half.reads.saturating_sub(first.reads),
-            own_reads_second: last.reads.saturating_sub(half.reads),
-            replayed_for_windows: self.begun.elapsed().as_secs_f64() / self.settings.window.as_secs_f64(),
+            own_reads_first: half.saturating_sub(first.disk_reads),
+            own_reads_second: last.disk_reads.saturating_sub(half),
+            replayed_for_windows: last.at.duration_since(self.begun).as_secs_f64()
+                / last.at.duration_since(first.at).as_secs_f64().max(0.001),
             dropped,
             reads,
             run,
-            sampled_share: share_run(rate, &found),
-            found: found.found,
-            texts: found.texts,
-            failed: found.failed,
+            missing_first: completed.first + sampled,
+            missing_second: completed.second,
+            completed_share: if statements == 0 {
+                1.0
+            } else {
+                completed.statements as f64 / statements as f64
+            },
+            completed: completed.sent,
+            failed: completed.failed,
         };
         let forecast = forecast(&measured);
         let score = self.sample.score();
@@ -247,37 +282,24 @@ impl Meter {
             warmth.score = score;
             warmth.active_score = active_score;
             warmth.forecast = Some(forecast);
+            warmth.window = window;
             warmth.why_unknown = score.is_none().then(|| too_few(0));
         });
         Ok(())
     }
 
-    /// Where no time was to sample: statements at random, each with a probability in proportion to how often it was run. Gives their disk reads.
-    async fn sample_at_end(&mut self, texts: &mut Vec<Text>) -> Result<u64, LinkError> {
+    /// Where no time was to sample: statements at random, before all others. Gives their disk reads.
+    async fn sample_at_end(&mut self, rest: &NotRun) -> Result<u64, LinkError> {
         let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.len());
-        if wanted == 0 || self.settings.probes_per_s == 0 {
+        if rest.order.is_empty() || self.settings.probes_per_s == 0 {
             return Ok(0);
         }
-        // The first of so many exponential clocks, each as fast as its statement is frequent.
-        let mut clocks: Vec<(f64, usize)> = Vec::with_capacity(texts.len());
-        for (at, text) in texts.iter().enumerate() {
-            let uniform = (next(&mut self.random) >> 11) as f64 / (1_u64 << 53) as f64;
-            clocks.push((-(1.0 - uniform).ln() / text.count as f64, at));
-        }
-        clocks.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        clocks.truncate(wanted);
         let mut read = 0;
-        for (_, at) in &clocks {
-            let text = texts[*at].clone();
+        for _ in 0..wanted {
+            let at = next(&mut self.random) % rest.order.len() as u64;
+            let text = &rest.texts[rest.order[at as usize] as usize];
             read += self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
         }
-        let mut chosen: Vec<usize> = clocks.into_iter().map(|(_, at)| at).collect();
-        chosen.sort_unstable();
-        let mut at = 0;
-        texts.retain(|_| {
-            at += 1;
-            chosen.binary_search(&(at - 1)).is_err()
-        });
         Ok(read)
     }
 
@@ -304,13 +326,21 @@ impl Meter {
     }
 }
 
+/// Disk reads when half was done, between the two looks around that moment.
+fn disk_reads_at_half(counted: &[Counted], done: impl Fn(&Counted) -> f64) -> u64 {
+    for two in counted.windows(2) {
+        let (before, behind) = (done(&two[0]), done(&two[1]));
+        if before <= 0.5 && behind > 0.5 {
+            let share = (0.5 - before) / (behind - before);
+            let between = two[1].disk_reads.saturating_sub(two[0].disk_reads) as f64 * share;
+            return two[0].disk_reads + between as u64;
+        }
+    }
+    counted.last().map_or(0, |last| last.disk_reads)
+}
+
 fn too_few(reads: u64) -> String {
     format!(
         "no score: it takes {STATEMENTS_MIN} reads that could be run on the standby ({reads} reads seen in this window)"
     )
-}
-
-/// The share of all key ranges that was run.
-fn share_run(rate: f64, found: &Found) -> f64 {
-    if found.parts == 0 { rate } else { rate * found.found.len() as f64 / found.parts as f64 }
 }

@@ -4,24 +4,22 @@
 //!   the active node's slow log ──> tap ──────────────────────────> replay (all of it, one in N, or no replay at all)
 //!                                   │
 //!                                   ├─ a random read, up to 20 a second ──> ANALYZE FORMAT=JSON on the standby ──> score
-//!                                   └─ window: each distinct read of two minutes, and whether the standby ran it
+//!                                   └─ window: the reads of two minutes that the standby is not replayed
 //!                                                       │ at its end
 //!   the standby's own disk reads in the window  ────────┤
-//!   pages that the reads which it did not run need, ────┴──> forecast
-//!   and which are not in its memory (ANALYZE, again)
+//!   its disk reads when it runs those of the window ────┴──> forecast
 //! ```
 //!
 //! **The score** is the share of page accesses of the active node's reads that the standby would serve from memory: 1 - pages read / pages
 //! accessed, over a random sample of those reads, each run on the standby before the replay runs it there.
 //!
 //! **The forecast** treats the last window of traffic as the next one. Had the standby taken over at the window's beginning, it would have read from
-//! disk each page of that traffic that it did not have. It ran a part of that traffic, as replay; its own counter says what that read. The rest,
-//! each distinct statement once, is run after the window's end, and its page reads are counted. With a replay of everything nothing is left to be
-//! run, and pages that a small buffer pool evicts and reads again are in the figure, too. [`forecast`] has the arithmetic.
+//! disk what this traffic makes it read. It ran a part of the traffic, as replay; its own counter says what that read. The rest is run
+//! after the window's end, in its order, and its page reads are counted; what would only repeat what is in memory anyway is not run. With a replay of
+//! everything nothing is left to be run. [`forecast`] has the arithmetic.
 //!
 //! Only reads that [`crate::replay::guard`] lets pass are run, in sessions of [`crate::replay::target`], which cannot write.
 
-mod accumulation;
 mod analyze;
 pub mod forecast;
 mod meter;

@@ -1,7 +1,7 @@
 //! Runs statements on the standby and tells what pages they took.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use link::{Link, LinkError};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::analyze::{self, Pages};
 use super::server::{self, Counters, Means};
-use super::window::Text;
+use super::window::NotRun;
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 
@@ -138,76 +138,126 @@ impl Open {
     }
 }
 
-/// What running many statements came to.
-#[derive(Debug, Default, PartialEq)]
-pub struct Found {
-    /// Pages read from disk, for each part that was run.
-    pub found: Vec<u64>,
-    /// How many parts there were to run.
-    pub parts: usize,
-    /// Statements that were run.
-    pub texts: u64,
+/// What running the rest of a window came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Completed {
+    /// Disk reads of the first half of what was run.
+    pub first: u64,
+    /// Of the second half.
+    pub second: u64,
+    /// Statements of the window up to where it was run.
+    pub statements: u64,
+    /// Statements that were sent.
+    pub sent: u64,
     /// Of these, those with errors.
     pub failed: u64,
 }
 
-/// So many parts, of about equal size: enough to see how the count grows.
-const PARTS: usize = 20;
+/// It is run in so many parts of equal size; the time is looked at between them.
+const PARTS: usize = 50;
+/// A statement is not run again before so large a part of the buffer pool was read from disk since: what it read is still in memory. InnoDB puts a
+/// page that is read at 3/8 of its list (`innodb_old_blocks_pct`), so this much can push it out at the earliest.
+const POOL_SHARE: f64 = 0.25;
+/// In [`Shared::run_at`]: not run yet.
+const NEVER: u64 = u64::MAX;
 
-/// Runs statements, each once, with so many sessions, part by part in their order, until they end or the time is over.
-pub async fn run_all(
+struct Shared {
+    rest: NotRun,
+    /// The next of the order.
+    next: AtomicUsize,
+    /// Disk reads until now.
+    read: AtomicU64,
+    /// For each text, what [`Shared::read`] was when it was run last.
+    run_at: Vec<AtomicU64>,
+    /// So much has to be read before a text is run again.
+    again: u64,
+    sent: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// Runs what the standby did not run, in its order, with so many sessions, until all was run or the time is over.
+pub async fn complete(
     probe: &mut Probe,
-    texts: Vec<Text>,
+    rest: NotRun,
     sessions: usize,
     time_max: Duration,
-) -> Result<Found, LinkError> {
-    if texts.is_empty() {
-        return Ok(Found::default());
+) -> Result<Completed, LinkError> {
+    if rest.order.is_empty() {
+        return Ok(Completed::default());
     }
     let means = probe.means().await?;
+    let at_begin = probe.counters().await?;
     let begin = Instant::now();
-    let (texts, parts) = (Arc::new(texts), PARTS);
-    let mut done = Found { parts, ..Found::default() };
+    let statements = rest.order.len();
+    let shared = Arc::new(Shared {
+        run_at: rest.texts.iter().map(|_| AtomicU64::new(NEVER)).collect(),
+        rest,
+        next: AtomicUsize::new(0),
+        read: AtomicU64::new(0),
+        // Where only counters tell what was read, each statement is run.
+        again: if means == Means::Analyze { (at_begin.pool_pages as f64 * POOL_SHARE) as u64 } else { 0 },
+        sent: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+    });
     let mut workers: Vec<Probe> = (0..sessions.max(1)).map(|_| probe.another()).collect();
-    for part in 0..parts {
+    // Disk reads up to the end of each part.
+    let mut read = vec![0];
+    for part in 1..=PARTS {
         if begin.elapsed() > time_max {
             break;
         }
-        let (from, to) = (texts.len() * part / parts, texts.len() * (part + 1) / parts);
-        let next = Arc::new(AtomicUsize::new(from));
-        let before = probe.counters().await?;
+        let to = statements * part / PARTS;
         let mut running = JoinSet::new();
         for mut worker in workers.drain(..) {
-            let (texts, next) = (Arc::clone(&texts), Arc::clone(&next));
+            let shared = Arc::clone(&shared);
             running.spawn(async move {
-                let (mut read, mut failed) = (0, 0);
-                loop {
-                    let at = next.fetch_add(1, Relaxed);
-                    if at >= to {
-                        break;
-                    }
-                    let text = &texts[at];
-                    match worker.run(text.schema.as_deref(), &text.sql, false).await {
-                        Ok(pages) => read += pages.map_or(0, |pages| pages.read),
-                        Err(_) => failed += 1,
-                    }
-                }
-                (worker, read, failed)
+                shared.work(&mut worker, to).await;
+                worker
             });
         }
-        let mut read = 0;
         while let Some(ended) = running.join_next().await {
-            let Ok((worker, its_read, its_failed)) = ended else { continue };
-            workers.push(worker);
-            read += its_read;
-            done.failed += its_failed;
+            workers.extend(ended.ok());
         }
-        if means == Means::Counters {
-            read = probe.counters().await?.reads.saturating_sub(before.reads);
-        }
-        done.found.push(read);
-        done.texts += (to - from) as u64;
+        shared.next.store(to, Relaxed);
+        read.push(match means {
+            Means::Analyze => shared.read.load(Relaxed),
+            Means::Counters => probe.counters().await?.reads.saturating_sub(at_begin.reads),
+        });
     }
     workers.iter_mut().for_each(Probe::close);
-    Ok(done)
+    let parts = read.len() - 1;
+    // With an odd number of parts the half is within one.
+    let half = u64::midpoint(read[parts / 2], read[parts.div_ceil(2)]);
+    Ok(Completed {
+        first: half,
+        second: read[parts].saturating_sub(half),
+        statements: (statements * parts / PARTS) as u64,
+        sent: shared.sent.load(Relaxed),
+        failed: shared.failed.load(Relaxed),
+    })
+}
+
+impl Shared {
+    /// One session's part: takes the next statement that has to be run, up to the end of this part.
+    async fn work(&self, probe: &mut Probe, to: usize) {
+        loop {
+            let at = self.next.fetch_add(1, Relaxed);
+            if at >= to {
+                return;
+            }
+            let number = self.rest.order[at] as usize;
+            let now = self.read.load(Relaxed);
+            let before = self.run_at[number].load(Relaxed);
+            if before != NEVER && now.saturating_sub(before) < self.again {
+                continue;
+            }
+            self.run_at[number].store(now, Relaxed);
+            self.sent.fetch_add(1, Relaxed);
+            let text = &self.rest.texts[number];
+            match probe.run(text.schema.as_deref(), &text.sql, false).await {
+                Ok(pages) => self.read.fetch_add(pages.map_or(0, |pages| pages.read), Relaxed),
+                Err(_) => self.failed.fetch_add(1, Relaxed),
+            };
+        }
+    }
 }

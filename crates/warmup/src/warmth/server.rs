@@ -25,6 +25,8 @@ pub struct Counters {
     pub reads: u64,
     /// Accesses of pages (`Innodb_buffer_pool_read_requests`).
     pub requests: u64,
+    /// Pages that the buffer pool has room for (`Innodb_buffer_pool_pages_total`).
+    pub pool_pages: u64,
     /// Since the server was started.
     pub uptime_s: u64,
 }
@@ -45,7 +47,7 @@ pub async fn prepare(link: &mut Link, statement_max: Duration) -> Result<Means, 
 /// The server's counters, now.
 pub async fn counters(link: &mut Link) -> Result<Counters, LinkError> {
     const ASK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
-        ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', 'Uptime')";
+        ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_pages_total', 'Uptime')";
     let rows = link.query(ASK, ASK_MAX).await?;
     let number = |name: &str| {
         rows.value_of(name)
@@ -55,6 +57,7 @@ pub async fn counters(link: &mut Link) -> Result<Counters, LinkError> {
     Ok(Counters {
         reads: number("Innodb_buffer_pool_reads")?,
         requests: number("Innodb_buffer_pool_read_requests")?,
+        pool_pages: number("Innodb_buffer_pool_pages_total")?,
         uptime_s: number("Uptime")?,
     })
 }

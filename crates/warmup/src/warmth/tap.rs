@@ -61,6 +61,8 @@ struct Inside {
     random: u64,
     /// The most that the log says that its source left out: one in so many is here.
     source_one_in: u64,
+    /// The earliest and the latest end of a statement; microseconds since 1970.
+    ends_us: Option<(u64, u64)>,
     fed: Instant,
     /// Events that are passed on to the replay.
     out: Vec<u8>,
@@ -71,6 +73,8 @@ pub(super) struct Seen {
     pub window: Window,
     pub active: OfActive,
     pub source_one_in: u64,
+    /// From the first end of a statement to the last, by the log.
+    pub span: Duration,
 }
 
 impl Tap {
@@ -86,12 +90,13 @@ impl Tap {
                 passes_all,
                 skipped_users,
                 limits,
-                window: Window::new(limits, seed),
+                window: Window::new(limits),
                 active: OfActive::default(),
                 candidate: None,
                 candidates: 0,
                 random: seed,
                 source_one_in: 1,
+                ends_us: None,
                 fed: Instant::now(),
                 out: Vec::new(),
             })),
@@ -140,24 +145,21 @@ impl Tap {
         Some(Candidate { of, ..candidate })
     }
 
-    /// The standby ran this, beyond what it is replayed.
-    pub(super) fn was_run(&self, schema: Option<&[u8]>, sql: &[u8]) {
-        self.inside().window.was_run(schema, sql);
-    }
-
     /// Reads seen in this window.
     pub(super) fn reads(&self) -> u64 {
         self.inside().window.reads()
     }
 
     /// Ends the window and begins another one.
-    pub(super) fn window(&self, salt: u64) -> Seen {
+    pub(super) fn window(&self) -> Seen {
         let mut inside = self.inside();
-        let next = Window::new(inside.limits, salt);
+        let next = Window::new(inside.limits);
+        let (from_us, to_us) = inside.ends_us.take().unwrap_or_default();
         Seen {
             window: std::mem::replace(&mut inside.window, next),
             active: std::mem::take(&mut inside.active),
             source_one_in: std::mem::replace(&mut inside.source_one_in, 1),
+            span: Duration::from_micros(to_us - from_us),
         }
     }
 }
@@ -181,6 +183,10 @@ impl Inside {
             let Some(sql) = event.sql() else { continue };
             let schema = event.schema.name();
             self.source_one_in = self.source_one_in.max(event.rate.map_or(1, |rate| rate.one_in));
+            if event.end_us > 0 {
+                let (from_us, to_us) = self.ends_us.unwrap_or((event.end_us, event.end_us));
+                self.ends_us = Some((from_us.min(event.end_us), to_us.max(event.end_us)));
+            }
             let (accessed, read) = pages(&event);
             self.active.accessed += accessed;
             self.active.read += read;
