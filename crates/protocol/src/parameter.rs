@@ -97,8 +97,7 @@ pub fn parameters<'a>(
             if let Some(data) = long(nth) {
                 return long_value(code, data);
             }
-            let is_null =
-                nulls.get(usize::from(nth / 8)).is_some_and(|byte| byte >> (nth % 8) & 1 == 1);
+            let is_null = nulls.get(usize::from(nth / 8)).is_some_and(|byte| byte >> (nth % 8) & 1 == 1);
             if is_null { Ok(Parameter::Null) } else { value(&mut fields, code, is_unsigned) }
         })
         .collect()
@@ -204,11 +203,8 @@ fn time(fields: &mut Fields<'_>) -> Result<Parameter<'static>, Malformed> {
     if len >= 12 {
         micros = parts.u32()?;
     }
-    let is_sound = matches!(len, 0 | 8 | 12)
-        && hours <= HOURS_MAX
-        && minute <= 59
-        && second <= 59
-        && micros <= 999_999;
+    let is_sound =
+        matches!(len, 0 | 8 | 12) && hours <= HOURS_MAX && minute <= 59 && second <= 59 && micros <= 999_999;
     if is_sound {
         Ok(Parameter::Time { is_negative, hours, minute, second, micros })
     } else {
@@ -268,7 +264,8 @@ mod tests {
     #[test]
     fn moments_are_read_in_all_their_lengths() {
         let one = |kind, values: &[u8]| parameters(execute(&[0], &[kind], values).leak(), 1, &[], |_| None);
-        let zero = Parameter::DateTime { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, micros: 0 };
+        let zero =
+            Parameter::DateTime { year: 0, month: 0, day: 0, hour: 0, minute: 0, second: 0, micros: 0 };
         assert_eq!(one(0x0C, &[0]), Ok(vec![zero]));
         assert_eq!(
             one(0x0A, &[4, 0xE8, 0x07, 2, 29]),

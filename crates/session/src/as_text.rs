@@ -222,10 +222,19 @@ mod tests {
     #[test]
     fn literals_stand_apart_from_what_is_beside_them() {
         let one = &[1][..];
-        assert_eq!(text("SELECT a FROM t WHERE b=?AND 1", &[1], one, None).unwrap(), "SELECT a FROM t WHERE b=1 AND 1");
+        assert_eq!(
+            text("SELECT a FROM t WHERE b=?AND 1", &[1], one, None).unwrap(),
+            "SELECT a FROM t WHERE b=1 AND 1"
+        );
         assert_eq!(text("SELECT 5-?", &[1], &[0xFF], None).unwrap(), "SELECT 5- -1");
-        assert_eq!(text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x025a", None).unwrap(), "SELECT a FROM t LIMIT '5a'");
-        assert_eq!(text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x0215", None).unwrap(), "SELECT a FROM t LIMIT 15");
+        assert_eq!(
+            text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x025a", None).unwrap(),
+            "SELECT a FROM t LIMIT '5a'"
+        );
+        assert_eq!(
+            text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x0215", None).unwrap(),
+            "SELECT a FROM t LIMIT 15"
+        );
     }
 
     #[test]

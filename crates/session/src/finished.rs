@@ -38,20 +38,12 @@ pub struct Finished {
     pub by_session: bool,
 }
 
-/// What a session has set, as far as it decides how its reads are meant: statements that say it on a fresh connection.
+/// What a session has set, as far as it decides how its reads are meant: statements that say it on a fresh connection, in the order in which they
+/// are to be said. They set variables of the session, and change nothing else.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReadState {
-    /// In the order in which they are to be said. They set session variables, and change nothing else.
-    pub settings: Vec<String>,
-    /// The same for user variables.
-    pub user_variables: Vec<String>,
-}
-
-impl ReadState {
-    /// All of them, in the order in which they are to be said.
-    pub fn statements(&self) -> impl Iterator<Item = &str> {
-        self.settings.iter().chain(&self.user_variables).map(String::as_str)
-    }
+    /// The statements.
+    pub statements: Vec<String>,
 }
 
 /// A place in a queue of bounded size; given back when it is dropped.

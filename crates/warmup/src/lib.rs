@@ -10,7 +10,9 @@
 //! the replay's sessions.
 
 pub mod follow;
+mod recent;
 pub mod replay;
 pub mod source;
 pub mod stream;
+pub mod tap;
 pub mod warmer;

@@ -55,10 +55,9 @@ impl Wanted {
         if set.len() > "SET ".len() {
             settings.push(set);
         }
-        let passes = |text: &String| sets_read_state(text.as_bytes());
-        settings.retain(passes);
-        let user_variables = self.user_variables.texts().map(str::to_owned).filter(passes).collect();
-        ReadState { settings, user_variables }
+        settings.extend(self.user_variables.texts().map(str::to_owned));
+        settings.retain(|text| sets_read_state(text.as_bytes()));
+        ReadState { statements: settings }
     }
 
     /// How the session's `sql_mode` changes what a text means.
@@ -89,8 +88,7 @@ pub enum Tokens {
 /// Without what changes tokens.
 fn usual(modes: &[u8]) -> Vec<u8> {
     let words = modes.split(|byte| *byte == b',');
-    let kept: Vec<&[u8]> =
-        words.filter(|word| std::str::from_utf8(word).is_ok_and(keeps_tokens)).collect();
+    let kept: Vec<&[u8]> = words.filter(|word| std::str::from_utf8(word).is_ok_and(keeps_tokens)).collect();
     kept.join(&b","[..])
 }
 
