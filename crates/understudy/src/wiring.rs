@@ -122,7 +122,7 @@ pub fn start(
             let board = Board::default();
             let warmth =
                 Warmth { board: board.clone(), require_percent: warm.require_percent, source: "slow-log" };
-            (Some(warm::start(settings, warm, secrets, &manager, board)?), Some(warmth))
+            (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), board)?), Some(warmth))
         }
         _ => (None, None),
     };

@@ -9,10 +9,11 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
+use warmup::access::Access;
 use warmup::replay::figures::Figures;
 use warmup::replay::target::{Refused, Target};
 use warmup::replay::{self, Speed};
-use warmup::source;
+use warmup::source::{self, Sample};
 use warmup::warmth::{Meter, Replayed, Settings, Warmth};
 
 use super::account::Account;
@@ -123,8 +124,9 @@ impl WarmthCommand {
     async fn open(&self) -> Result<(Source, bool), Failure> {
         if let Some(rest) = self.source.strip_prefix("http://") {
             let address = rest.split('/').next().unwrap_or(rest);
-            let stream =
-                source::open(address, None).await.map_err(|error| Failure::Failed(error.to_string()))?;
+            let stream = source::open(&Access::default(), address, None, Sample::default())
+                .await
+                .map_err(|error| Failure::Failed(error.to_string()))?;
             return Ok((Box::pin(stream), true));
         }
         if self.source == "-" {

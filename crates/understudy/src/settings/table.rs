@@ -198,8 +198,8 @@ settings! {
         "A file with its password; white space at the end does not count.";
     WARM_PASSWORD_ENV = "warm.password_env", Text, Unset("see password"),
         "The name of an environment variable with its password.";
-    WARM_SOURCE = "warm.source", Choice(&["slow-log"]), Toml("\"slow-log\""),
-        "Where it is learned what the active node was asked. \"slow-log\": from its slow log, which `understudy slowlog serve` streams on each node.";
+    WARM_SOURCE = "warm.source", Choice(&["slow-log", "proxy"]), Toml("\"slow-log\""),
+        "Where it is learned what the active node was asked. \"slow-log\": from its slow log, which `understudy slowlog serve` streams on each node. \"proxy\": from the clients of listen.mysql themselves; no slow log is needed, and the active node has no work with it.";
     WARM_STREAM_PORT = "warm.stream_port", Count { min: 1, max: 65_535 }, Toml("3307"),
         "The port at which each node's slow log is streamed, at the host of its cluster.node.address.";
     WARM_STREAM_KEY_FILE = "warm.stream_key_file", Path, Unset("no key is shown"),

@@ -153,6 +153,11 @@ fn standbys_are_warmed_when_there_is_an_account_for_it() {
     );
     let told = said(&warm("user = \"w\"\npassword = \"\"\nskip_users = \"backup\"\n"));
     assert!(told.contains(":24: warm.skip_users must be a list of texts"), "{told}");
+    let told = said(&warm("user = \"w\"\npassword = \"\"\nsource = \"proxy\"\nstream_port = 5\n"));
+    assert!(
+        told.contains(":25: warm.stream_port means something with warm.source = \"slow-log\" only"),
+        "{told}"
+    );
     let all = warm("user = \"w\"\npassword = \"\"\n").replace("id = 5", "writers = \"all\"");
     assert!(said(&all).contains(":22: warm.user is set and cluster.writers is \"all\""), "{}", said(&all));
 }

@@ -14,6 +14,8 @@ pub struct Warm {
     pub user: String,
     /// Where its password is.
     pub password: PasswordSource,
+    /// From the proxy itself; otherwise from the slow logs.
+    pub from_proxy: bool,
     /// Where each node's slow log is streamed.
     pub stream_port: u16,
     /// The file with the streamers' key.
@@ -45,6 +47,14 @@ pub(super) fn check(document: &mut Document) {
                         take [warm] out";
             document.problem(document.line(t::WARM_USER.path), text);
         }
+        if document.value(&t::WARM_SOURCE) == Some(Value::Text("proxy".into())) {
+            let of_streams = [&t::WARM_STREAM_PORT, &t::WARM_STREAM_KEY_FILE, &t::WARM_STREAM_CA];
+            if let Some(row) = of_streams.into_iter().find(|row| document.has(row)) {
+                let text =
+                    format!("{} means something with warm.source = \"slow-log\" only: take it out", row.path);
+                document.problem(document.line(row.path), text);
+            }
+        }
         return;
     }
     let alone = t::TABLE.iter().copied().find(|row| row.section() == "warm" && document.has(row));
@@ -66,6 +76,7 @@ pub(super) fn build(document: &Document, base: &Path) -> Option<Option<Warm>> {
     Some(Some(Warm {
         user: get(&t::WARM_USER).text()?,
         password: password::WARM.source(document, base)?,
+        from_proxy: get(&t::WARM_SOURCE).text()? == "proxy",
         stream_port: get(&t::WARM_STREAM_PORT).number()?,
         stream_key_file: path(&t::WARM_STREAM_KEY_FILE),
         stream_ca_file: path(&t::WARM_STREAM_CA),

@@ -1,6 +1,7 @@
 //! Keeps the standbys of this program's cluster warm: who is what says the manager's view, as soon as it changes.
 //!
 //! ```text
+//!   proxy ── reads that have ended (warm.source = "proxy") ──┐
 //!   manager ── view ──> roles ──> warmup::warmer ── begins and ends ──> journal
 //!                                     └── board ──> status, metrics, the look before a switchover
 //! ```
@@ -53,12 +54,13 @@ pub struct Warming {
     warmer: JoinHandle<()>,
 }
 
-/// Starts it. `view`: the manager's; `secrets`: what is shown to standbys and to streamers.
+/// Starts it. `tap`: of the proxy whose clients are the application; `secrets`: what is shown to standbys and to streamers.
 pub fn start(
     settings: &Settings,
     warm: &warm::Warm,
     Secrets { password, access }: Secrets,
     manager: &manager::Handles,
+    tap: proxy::Tap,
     board: Board,
 ) -> anyhow::Result<Warming> {
     let runtime = Builder::new_multi_thread()
@@ -76,7 +78,7 @@ pub fn start(
     let (journal, view) = (manager.journal.clone(), manager.view.clone());
     let term = manager.view.clone();
     let warmer = Warmer {
-        source: Source::SlowLog { port: warm.stream_port, sample: warm.sample, access },
+        source: source(warm, access, tap),
         target: Box::new(target(warm, &password.0)),
         settings: replay::Settings {
             sessions: warm
@@ -100,6 +102,19 @@ pub fn start(
     runtime.spawn(follow(view, sender, stopped));
     let warmer = runtime.spawn(warmer.run(receiver));
     Ok(Warming { runtime, stop, warmer })
+}
+
+fn source(warm: &warm::Warm, access: Access, tap: proxy::Tap) -> Source {
+    if !warm.from_proxy {
+        return Source::SlowLog { port: warm.stream_port, sample: warm.sample, access };
+    }
+    let wish = proxy::Wish {
+        share: 1.0 / f64::from(warm.sample.one_in),
+        by_session: warm.sample.by_session,
+        bytes_max: warm.waiting_bytes_max,
+        ..proxy::Wish::default()
+    };
+    Source::Proxy(Arc::new(move || tap.listen(wish)))
 }
 
 /// The login out of a node's address.

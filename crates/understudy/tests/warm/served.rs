@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use serde_json::Value;
 
-use super::cluster::{cluster, read_and_replay, slow_log, streamers};
+use super::cluster::{cluster, has_once, read_and_replay, slow_log, streamers};
 use super::program::Serving;
 use super::scene::{Scene, is_well, journal, status_when, writer};
 
@@ -117,6 +117,32 @@ async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
     assert_eq!(journal.matches("db3 is not warmed now: no slow log").count(), 1, "{journal}");
     serving.terminate();
     assert!(serving.ended().success(), "{}", serving.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_proxy_as_the_source_no_slow_log_is_needed() {
+    let scene = cluster("proxied").await;
+    let house = scene.house("");
+    let mut file = File::options().append(true).open(house.path().join("understudy.toml")).unwrap();
+    writeln!(file, "[warm]\nuser = \"warm\"\npassword = \"secret\"\nsource = \"proxy\"").unwrap();
+    let serving = Serving::start(house.path());
+    status_when(&serving, "both are warmed", |status| {
+        is_well(status) && are_warmed_by(status, "db1", &["db2", "db3"])
+    });
+    read_and_replay(&scene, 0..100, ("db1", &["db2", "db3"])).await;
+    serving.ask(&["switchover", "--to", "db2"]).with(0);
+    status_when(&serving, "the others are warmed", |status| are_warmed_by(status, "db2", &["db1", "db3"]));
+    read_and_replay(&scene, 1000..1100, ("db2", &["db1", "db3"])).await;
+    // Whoever is drained is left alone, and the other is not.
+    serving.ask(&["drain", "db3"]).with(0);
+    let is_left = |status: &Value| {
+        let all = status["warm"]["standbys"].as_array().unwrap();
+        let of = |name: &str| all.iter().find(|one| one["node"] == name).unwrap();
+        of("db3")["why"] == "it is drained by an operator" && of("db1")["state"] == "warmed"
+    };
+    status_when(&serving, "db3 is not warmed any more", is_left);
+    read_and_replay(&scene, 2000..2100, ("db2", &["db1"])).await;
+    assert!(!has_once(&scene, "db3", 2000..2001));
 }
 
 fn metrics(serving: &Serving) -> String {

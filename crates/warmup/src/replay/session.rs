@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::figures::Figures;
 use super::job::Job;
+use super::state::{self, Texts};
 use super::target::Target;
 use super::{Sessions, Settings};
 
@@ -35,6 +36,8 @@ pub(super) struct Session {
 struct Open {
     link: Link,
     schema: Option<Box<[u8]>>,
+    /// What was said to it of how reads are meant.
+    state: Texts,
 }
 
 impl Session {
@@ -95,7 +98,13 @@ impl Session {
     /// Runs it once. It reads, so nothing is lost when it fails.
     async fn attempt(&mut self, job: &Job) -> Result<u64, LinkError> {
         let limit = self.settings.statement_max;
+        let figures = Arc::clone(&self.figures);
         let open = self.connected().await?;
+        if !Arc::ptr_eq(&open.state, &job.state) && open.state != job.state {
+            state::apply(&mut open.link, &open.state, &job.state, limit, |error| figures.failed(error))
+                .await?;
+        }
+        open.state = Arc::clone(&job.state);
         if let Some(schema) = &job.schema
             && open.schema.as_ref() != Some(schema)
         {
@@ -132,7 +141,7 @@ impl Session {
             };
             self.is_cut_off = false;
             self.figures.opened(link.greeting.connection_id);
-            self.open = Some(Open { link, schema: None });
+            self.open = Some(Open { link, schema: None, state: Texts::default() });
         }
         self.open.as_mut().ok_or(LinkError::Closed)
     }

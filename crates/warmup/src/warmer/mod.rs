@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use session::finished::{Counts, Offered};
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -56,7 +58,7 @@ impl Said {
 }
 
 /// Where what the active node was asked comes from.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Source {
     /// Its slow log, which `understudy slowlog serve` streams there.
     SlowLog {
@@ -67,12 +69,18 @@ pub enum Source {
         /// With this key, or over TLS.
         access: Access,
     },
+    /// The proxy that its clients go through; it listens anew for each replay.
+    Proxy(Listen),
 }
 
+/// Begins to listen to the reads of a proxy's clients; dropping the receiver ends it.
+pub type Listen = Arc<dyn Fn() -> (Receiver<Offered>, Arc<Counts>) + Send + Sync>;
+
 /// The source of one active node.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Feed {
     SlowLog { streamer: String, sample: Sample, access: Access },
+    Proxy(Listen),
 }
 
 impl fmt::Display for Feed {
@@ -81,6 +89,7 @@ impl fmt::Display for Feed {
             Feed::SlowLog { streamer, sample: Sample { one_in: 1, .. }, .. } => {
                 write!(f, "the slow log streamed at {streamer}")
             }
+            Feed::Proxy(_) => f.write_str("the reads that go through Understudy"),
             Feed::SlowLog { streamer, sample, .. } => {
                 let what = if sample.by_session { "connections" } else { "statements" };
                 write!(f, "one in {} {what} of the slow log streamed at {streamer}", sample.one_in)
@@ -92,6 +101,7 @@ impl fmt::Display for Feed {
 impl Source {
     fn of(&self, address: &str) -> Feed {
         match self {
+            Source::Proxy(listen) => Feed::Proxy(Arc::clone(listen)),
             Source::SlowLog { port, sample, access } => {
                 let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
                 Feed::SlowLog { streamer: format!("{host}:{port}"), sample: *sample, access: access.clone() }

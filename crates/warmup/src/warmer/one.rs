@@ -1,9 +1,11 @@
 //! One standby: replayed what the active node's streamer gives, again and again, until it is dropped.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -13,6 +15,7 @@ use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
 use crate::source::{self, SourceError};
+use crate::tap::log;
 use crate::warmth::Meter;
 
 /// After a stream that could not be had, the next attempt waits: longer each time, unless a replay ran for longer than that.
@@ -71,16 +74,19 @@ impl One {
         if let Err(refused) = self.target.check(self.house.may_be_writable).await {
             return (place, refused.to_string());
         }
-        let stream = match &self.feed {
+        let stream: Pin<Box<dyn AsyncRead + Send>> = match &self.feed {
             Feed::SlowLog { streamer, sample, access } => {
-                source::open(access, streamer, place.as_deref(), *sample).await
+                match source::open(access, streamer, place.as_deref(), *sample).await {
+                    Ok(stream) => Box::pin(stream),
+                    Err(error) => {
+                        let is_gone = matches!(error, SourceError::Gone(_));
+                        return (place.filter(|_| !is_gone), error.to_string());
+                    }
+                }
             }
-        };
-        let stream = match stream {
-            Ok(stream) => stream,
-            Err(error) => {
-                let is_gone = matches!(error, SourceError::Gone(_));
-                return (place.filter(|_| !is_gone), error.to_string());
+            Feed::Proxy(listen) => {
+                let (reads, counts) = listen();
+                Box::pin(log::source(reads, counts))
             }
         };
         let Self { standby, active, figures, house, .. } = &*self;
