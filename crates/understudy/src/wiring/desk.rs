@@ -13,7 +13,7 @@ use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Immovable, Report};
 use topology::view::ClusterView;
-use web::{Cluster, Control, Health, Standing};
+use web::{Body, Cluster, Control, Health, SlowWish, Standing};
 
 use super::metrics;
 use crate::settings::Settings;
@@ -198,6 +198,13 @@ impl Control for Desk {
             None => None,
         };
         metrics::text(self.cluster.id, &self.view(), &self.proxy.stats().await, reads.as_ref())
+    }
+
+    fn slow(&self, wish: SlowWish) -> Result<Body, String> {
+        let share = 1.0 / f64::from(wish.rate_limit.max(1));
+        let wish = proxy::Wish { share, by_session: wish.by_session, ..proxy::Wish::default() };
+        let (reads, counts) = self.proxy.tap().listen(wish);
+        Ok(Body::from_stream(warmup::tap::log::parts(reads, counts)))
     }
 
     fn health(&self, target: &str) -> Health {
