@@ -122,11 +122,11 @@ fn value<'a>(fields: &mut Fields<'a>, code: u8, is_unsigned: bool) -> Result<Par
             let byte = fields.u8()?;
             integer(i64::from(byte as i8), u64::from(byte))
         }
-        0x02 | 0x0D => {
+        0x02 => {
             let short = fields.u16()?;
             integer(i64::from(short as i16), u64::from(short))
         }
-        0x03 | 0x09 => {
+        0x03 => {
             let long = fields.u32()?;
             integer(i64::from(long as i32), u64::from(long))
         }
@@ -142,6 +142,7 @@ fn value<'a>(fields: &mut Fields<'a>, code: u8, is_unsigned: bool) -> Result<Par
         0x0B => time(fields)?,
         0x0F | 0xFD | 0xFE => Parameter::Text(fields.lenenc_bytes()?),
         0xF9..=0xFC => Parameter::Binary(fields.lenenc_bytes()?),
+        // Among others YEAR and INT24, which MariaDB takes for NULL and MySQL for texts.
         _ => return Err(Malformed::new("a parameter of a type that has no literal here")),
     })
 }

@@ -270,6 +270,11 @@ impl StatsReader {
         self.0.snapshot().await
     }
 
+    /// Where to listen to the reads that end.
+    pub fn tap(&self) -> Tap {
+        self.0.tap.clone()
+    }
+
     /// The sessions that cannot move, all of them.
     pub fn tied(&self) -> Vec<Tied> {
         self.0.registry.tied()

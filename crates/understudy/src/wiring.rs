@@ -120,8 +120,11 @@ pub fn start(
     let (warming, warmth) = match (&settings.warm, warm_secrets) {
         (Some(warm), Some(secrets)) => {
             let board = Board::default();
-            let warmth =
-                Warmth { board: board.clone(), require_percent: warm.require_percent, source: "slow-log" };
+            let warmth = Warmth {
+                board: board.clone(),
+                require_percent: warm.require_percent,
+                source: if warm.from_proxy { "proxy" } else { "slow-log" },
+            };
             (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), board)?), Some(warmth))
         }
         _ => (None, None),

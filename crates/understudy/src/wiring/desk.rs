@@ -13,7 +13,7 @@ use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Immovable, Report, warm};
 use topology::view::ClusterView;
-use web::{Cluster, Control, Health, Standing};
+use web::{Body, Cluster, Control, Health, SlowWish, Standing};
 
 use super::metrics;
 use super::warmth::Warmth;
@@ -220,6 +220,13 @@ impl Control for Desk {
         let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
         metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref())
+    }
+
+    fn slow(&self, wish: SlowWish) -> Result<Body, String> {
+        let share = 1.0 / f64::from(wish.rate_limit.max(1));
+        let wish = proxy::Wish { share, by_session: wish.by_session, ..proxy::Wish::default() };
+        let (reads, counts) = self.proxy.tap().listen(wish);
+        Ok(Body::from_stream(warmup::tap::log::parts(reads, counts)))
     }
 
     fn health(&self, target: &str) -> Health {
