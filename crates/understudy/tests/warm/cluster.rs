@@ -70,6 +70,11 @@ pub fn has_once(scene: &Scene, node: &str, numbers: std::ops::Range<u64>) -> boo
     asked.into_iter().eq(numbers)
 }
 
+/// Whether a node was asked any of them.
+pub fn has_any(scene: &Scene, node: &str, numbers: std::ops::Range<u64>) -> bool {
+    heard(scene, node).iter().any(|number| numbers.contains(number))
+}
+
 /// So many reads of an application through Understudy, which the active node runs once and each of the standbys is replayed once.
 pub async fn read_and_replay(
     scene: &Scene,
@@ -90,6 +95,8 @@ pub async fn application(address: &str) -> Conn {
     let (host, port) = address.rsplit_once(':').unwrap();
     let options = OptsBuilder::default()
         .ip_or_hostname(host)
+        // It would go past the proxy otherwise: to the socket that the server names.
+        .prefer_socket(false)
         .tcp_port(port.parse().unwrap())
         .user(Some(APP_USER))
         .pass(Some(APP_PASSWORD))
