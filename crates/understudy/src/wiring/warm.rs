@@ -204,3 +204,76 @@ fn standby(node: &NodeView) -> Result<String, String> {
 fn without_figures(node: &NodeView) -> String {
     node.problem.map_or_else(|| "not known yet".to_owned(), |problem| problem.replace('_', " "))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use topology::NodeId;
+    use topology::brain::{Brain, Restored};
+    use topology::settings::{NodeSettings, Settings};
+
+    use super::*;
+
+    /// db1 takes the traffic, db2 and db3 are well.
+    fn view() -> ClusterView {
+        let node =
+            |name: &str| NodeSettings { name: name.into(), address: format!("{name}:3306"), priority: 0 };
+        let nodes = ["db1", "db2", "db3"].map(node).to_vec();
+        let settings = Settings::new("shop", Writers::One, nodes);
+        let mut view = Brain::new(settings, Restored::default(), Duration::ZERO).view(Duration::ZERO);
+        view.gate = Gate::Open;
+        view.hold_because = None;
+        for node in &mut view.nodes {
+            node.writer = node.id == NodeId(0);
+            node.lane = if node.writer { LaneState::Open } else { LaneState::Shut };
+            (node.state, node.serves, node.problem) = (NodeState::Synced, Serves::Well, None);
+            (node.linked, node.doubt, node.sessions_max) = (true, None, None);
+        }
+        view
+    }
+
+    #[test]
+    fn the_others_are_warmed_while_one_node_takes_the_traffic() {
+        let roles = roles(&view());
+        assert_eq!(roles.active, Ok(("db1".into(), "db1:3306".into())));
+        assert_eq!(roles.standbys.len(), 2);
+        assert_eq!(roles.standbys["db2"], Ok("db2:3306".into()));
+    }
+
+    #[test]
+    fn nobody_is_warmed_while_statements_are_held_or_all_nodes_write() {
+        let active = |change: &dyn Fn(&mut ClusterView)| {
+            let mut view = view();
+            change(&mut view);
+            roles(&view).active.unwrap_err()
+        };
+        let held = active(&|view| {
+            view.gate = Gate::Held;
+            view.hold_because = Some("db1 hands over".into());
+        });
+        assert_eq!(held, "statements are held: db1 hands over");
+        assert_eq!(active(&|view| view.writers = Writers::All), "all nodes take the traffic");
+        assert!(
+            active(&|view| view.nodes[0].lane = LaneState::Draining).contains("no node takes the traffic")
+        );
+        assert!(active(&|view| view.nodes[0].writer = false).contains("no node takes the traffic"));
+    }
+
+    #[test]
+    fn a_node_that_could_not_take_over_is_left_alone_with_a_reason() {
+        let why = |change: &dyn Fn(&mut NodeView)| {
+            let mut view = view();
+            change(&mut view.nodes[1]);
+            assert!(roles(&view).active.is_ok());
+            roles(&view).standbys["db2"].clone().unwrap_err()
+        };
+        assert_eq!(why(&|node| node.sessions_max = Some(0)), "it is drained by an operator");
+        assert!(why(&|node| node.linked = false).starts_with("it does not answer, or is in doubt"));
+        assert!(why(&|node| node.doubt = Some("its link broke".into())).starts_with("it does not answer"));
+        assert!(why(&|node| node.state = NodeState::Dead).starts_with("it does not answer"));
+        assert_eq!(why(&|node| node.state = NodeState::Donor), "it feeds another node");
+        let stray = why(&|node| (node.serves, node.problem) = (Serves::No, Some("other_source")));
+        assert_eq!(stray, "it could not take the traffic over: other source");
+    }
+}
