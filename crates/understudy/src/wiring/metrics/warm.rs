@@ -4,9 +4,12 @@ use warmup::warmer::board::{Seen, State};
 
 use super::Page;
 
+/// Name, kind and meaning of a figure that each standby has one of, and where it is.
+type Single = (&'static str, &'static str, &'static str, fn(&Seen) -> u64);
+
 /// All of them; nothing where no standby is warmed.
 pub(super) fn families(page: &mut Page, seen: &[Seen]) {
-    let single: &[(&str, &str, &str, fn(&Seen) -> u64)] = &[
+    let single: &[Single] = &[
         (
             "understudy_warm_on",
             "gauge",
