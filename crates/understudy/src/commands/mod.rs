@@ -8,6 +8,7 @@ mod errors;
 pub mod foreground;
 mod journal;
 mod limit;
+mod pool;
 mod preflight;
 pub mod replay;
 pub mod serve;
@@ -17,6 +18,7 @@ mod status;
 mod switchover;
 mod vip;
 mod warm;
+mod warmth;
 
 use clap::Subcommand;
 
@@ -61,6 +63,11 @@ pub enum Command {
     Replay(Box<replay::Replay>),
     /// Keep the standbys of a running cluster warm
     Warm(Box<warm::Warm>),
+    /// The pages that a server has in memory: show them, load them on a standby
+    #[command(subcommand)]
+    Pool(pool::Pool),
+    /// Show how warm a standby is, and what a failover to it would cost
+    Warmth(Box<warmth::WarmthCommand>),
     /// Start real clusters on this machine, load them, break them, measure
     #[command(subcommand)]
     Lab(lab::command::Lab),
@@ -72,8 +79,14 @@ impl Command {
     fn only_prints(&self) -> bool {
         use lab::command::Lab;
         match self {
-            Self::Serve(_) | Self::Check(_) | Self::Slowlog(_) | Self::Replay(_) | Self::Warm(_) => false,
+            Self::Serve(_)
+            | Self::Check(_)
+            | Self::Slowlog(_)
+            | Self::Replay(_)
+            | Self::Warm(_)
+            | Self::Warmth(_) => false,
             // In the middle of a change nothing must end it.
+            Self::Pool(pool) => pool.only_prints(),
             Self::Errant(errant) => errant.only_prints(),
             Self::Lab(command) => matches!(command, Lab::Status(_) | Lab::Trace(_)),
             _ => true,
@@ -103,6 +116,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Slowlog(slowlog) => slowlog.run(),
         Command::Replay(replay) => replay.run(),
         Command::Warm(warm) => warm.run(),
+        Command::Pool(pool) => pool.run(),
+        Command::Warmth(warmth) => warmth.run(),
         Command::Lab(lab) => {
             let runtime = crate::runtime::start()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))
