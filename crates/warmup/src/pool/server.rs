@@ -115,7 +115,9 @@ pub enum PoolError {
         at: String,
     },
     /// A load runs already.
-    #[error("{at} is loading its buffer pool already ({status}); wait for it, or end it: SET GLOBAL innodb_buffer_pool_load_abort = ON")]
+    #[error(
+        "{at} is loading its buffer pool already ({status}); wait for it, or end it: SET GLOBAL innodb_buffer_pool_load_abort = ON"
+    )]
     Busy {
         /// Which server.
         at: String,
@@ -123,7 +125,9 @@ pub enum PoolError {
         status: String,
     },
     /// Page numbers mean other places.
-    #[error("{at} has pages of {to} bytes, and the pages are from a server with pages of {from} bytes (innodb_page_size)")]
+    #[error(
+        "{at} has pages of {to} bytes, and the pages are from a server with pages of {from} bytes (innodb_page_size)"
+    )]
     PageSize {
         /// Which server.
         at: String,
@@ -242,8 +246,7 @@ impl Session<'_> {
         let home = rows.value_of("innodb_data_home_dir").filter(|home| !home.is_empty());
         let home = home.map_or_else(|| datadir.to_owned(), |home| datadir.join(home));
         let uid = rows.value_of("server_uid").or_else(|| rows.value_of("server_uuid")).unwrap_or_default();
-        let whole =
-            [uid, of("hostname")?, of("port")?, of("socket")?, of("datadir")?].join("\0");
+        let whole = [uid, of("hostname")?, of("port")?, of("socket")?, of("datadir")?].join("\0");
         Ok(Facts {
             // A hash: a reader of the stream has no need of the server's paths.
             identity: format!("{:016x}", fnv1a(whole.as_bytes())),
@@ -256,33 +259,44 @@ impl Session<'_> {
         })
     }
 
-    /// All tablespaces with their names and sizes.
+    /// All tablespaces with their names, and their sizes where the server knows them.
+    ///
+    /// MariaDB opens a tablespace when it is first used (since MDEV-32027; also when a load names it), and INNODB_SYS_TABLESPACES has only those
+    /// that are open: on a standby after a restart hardly any. Its dictionary's tables have all.
     pub(super) async fn spaces(&mut self, facts: &Facts) -> Result<Spaces, PoolError> {
-        let table = if facts.is_mariadb { "INNODB_SYS_TABLESPACES" } else { "INNODB_TABLESPACES" };
-        let zip = if facts.is_mariadb { "PAGE_SIZE" } else { "IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE)" };
+        let tables = if facts.is_mariadb {
+            [("INNODB_SYS_TABLES", "NULL"), ("INNODB_SYS_TABLESPACES", "FILE_SIZE DIV NULLIF(PAGE_SIZE, 0)")]
+                .as_slice()
+        } else {
+            &[(
+                "INNODB_TABLESPACES",
+                "FILE_SIZE DIV NULLIF(IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE), 0)",
+            )]
+        };
         let mut spaces = Spaces::default();
-        let mut after: i64 = -1;
-        loop {
-            let sql = format!(
-                "SELECT SPACE, NAME, FILE_SIZE DIV NULLIF({zip}, 0) FROM information_schema.{table} WHERE SPACE > {after} \
-                 ORDER BY SPACE LIMIT {SPACES_AT_ONCE}"
-            );
-            let rows = self.query(&sql).await?;
-            for row in 0..rows.len() {
-                let (Some(number), Some(name)) =
-                    (rows.text(row, 0).and_then(|number| number.parse::<u32>().ok()), rows.text(row, 1))
-                else {
-                    continue;
-                };
-                after = i64::from(number);
-                // 0 is an unknown size: no file is empty.
-                let pages = rows.text(row, 2).and_then(|pages| pages.parse().ok()).filter(|pages| *pages > 0);
-                spaces.insert(number, Space { name: name.to_owned(), pages });
-            }
-            if rows.len() < SPACES_AT_ONCE {
-                return Ok(spaces);
+        for (table, pages) in tables {
+            // 0 is the system tablespace, which several tables may be in, and is known by its number.
+            let mut after = 0;
+            loop {
+                let sql = format!(
+                    "SELECT SPACE, NAME, {pages} FROM information_schema.{table} WHERE SPACE > {after} ORDER BY SPACE LIMIT {SPACES_AT_ONCE}"
+                );
+                let rows = self.query(&sql).await?;
+                for row in 0..rows.len() {
+                    let number = rows.text(row, 0).and_then(|number| number.parse::<u32>().ok());
+                    let (Some(number), Some(name)) = (number, rows.text(row, 1)) else { continue };
+                    after = number;
+                    // 0 is an unknown size: no file is empty.
+                    let pages = rows.text(row, 2).and_then(|pages| pages.parse().ok());
+                    let pages = pages.filter(|pages| *pages > 0);
+                    spaces.insert(number, Space { name: name.to_owned(), pages });
+                }
+                if rows.len() < SPACES_AT_ONCE {
+                    break;
+                }
             }
         }
+        Ok(spaces)
     }
 
     /// Orders a dump and waits until its file is there. The file, not the status, tells that it is this dump: the server writes each into a new
