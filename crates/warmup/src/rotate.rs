@@ -11,12 +11,14 @@
 //! file is written to disk before, because MySQL does that while it closes it. A file of many GiB is not removed at once, because some file systems
 //! stop for seconds then, and with them the server.
 //!
+//! MariaDB that cannot begin a new file, as on a full disk, stops logging until it is told to begin again, so a full disk is found out before.
+//!
 //! Every step leaves what the next run goes on from: after a rename without a flush there is no `slow.log`, so that is flushed first; a gap among
 //! the numbers is the way that is free; what was cut is beyond those to keep and is removed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,6 +32,8 @@ use crate::pool::Server;
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Without the binlog: replicas rotate for themselves.
 const FLUSH: &str = "FLUSH NO_WRITE_TO_BINLOG SLOW LOGS";
+/// As much space there has to be for a new file: several entries.
+const PROBE_BYTES: usize = 64 << 10;
 /// Between two looks for the new file.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -112,6 +116,30 @@ pub enum RotateError {
         /// The one that was named.
         log: PathBuf,
     },
+    /// There is no space for a new file. Nothing was renamed.
+    #[error(
+        "{path} has no space for a new slow log ({source}), so nothing was rotated: a server that cannot begin one stops logging. Make space, or keep \
+         fewer files (--keep)"
+    )]
+    Full {
+        /// The log's directory.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The server could not begin a new file.
+    #[error(
+        "{at} could not begin a new {log} and logs no statements any more, although slow_query_log still says ON: {message}. Mend that, then: SET \
+         GLOBAL slow_query_log = ON"
+    )]
+    Refused {
+        /// Which server.
+        at: String,
+        /// Which file.
+        log: PathBuf,
+        /// The server's sentence.
+        message: String,
+    },
     /// No new file came.
     #[error(
         "{at} has begun no new {log} within {} s after the flush: may it write in that directory, and is there space? It stops logging when it cannot \
@@ -138,6 +166,14 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
     let mut writer = Writer::connect(server).await?;
     let writes_file = writer.check(&files.log).await?;
     let mut rotated = Rotated::default();
+    if let Err(full) = files.probe() {
+        // What is to go anyway may be what fills the disk.
+        files.remove_surplus(settings, &mut rotated).await?;
+        if rotated.removed.is_empty() {
+            return Err(full);
+        }
+        files.probe()?;
+    }
     let old = match fs::metadata(&files.log) {
         Ok(about) if about.len() == 0 => None,
         Ok(about) => {
@@ -154,7 +190,7 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
         // A server that syncs while it closes finds nothing left to write. What cannot be synced is no reason to stop here.
         let to = files.numbered(1);
         let _ = tokio::task::spawn_blocking(move || File::open(to).and_then(|file| file.sync_data())).await;
-        rotated.flushed_in = match writer.flush().await {
+        rotated.flushed_in = match writer.flush(&files.log).await {
             Ok(spent) => spent,
             Err(error) => {
                 // Only if it surely was not flushed: else the old name is the new file's.
@@ -168,12 +204,7 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
             files.wait_for_new(old.as_ref().map(MetadataExt::ino), settings.wait_max, &writer.at).await?;
         }
     }
-    for (number, path) in files.rotated()? {
-        if number > u64::from(settings.keep_files) {
-            rotated.removed_bytes += remove_in_steps(&path, settings.step_bytes, settings.pause).await?;
-            rotated.removed.push(path);
-        }
-    }
+    files.remove_surplus(settings, &mut rotated).await?;
     Ok(rotated)
 }
 
@@ -207,13 +238,17 @@ impl<'a> Writer<'a> {
         Ok(is_on && of("log_output").split(',').any(|output| output.eq_ignore_ascii_case("FILE")))
     }
 
-    async fn flush(&mut self) -> Result<Duration, RotateError> {
+    async fn flush(&mut self, log: &Path) -> Result<Duration, RotateError> {
         let begin = Instant::now();
         match self.link.query(FLUSH, ANSWER_MAX).await {
             Ok(_) => Ok(begin.elapsed()),
             // ER_SPECIFIC_ACCESS_DENIED_ERROR
             Err(LinkError::Rejected { errno: 1227, .. }) => {
                 Err(RotateError::Rights { at: self.at.clone(), user: self.server.login.user.clone() })
+            }
+            // MariaDB then turns the log off for itself, and its variable goes on saying ON.
+            Err(LinkError::Rejected { message, .. }) => {
+                Err(RotateError::Refused { at: self.at.clone(), log: log.to_owned(), message })
             }
             Err(source) => Err(RotateError::Link { at: self.at.clone(), source }),
         }
@@ -246,6 +281,40 @@ impl Files {
             Err(TryLockError::WouldBlock) => Err(RotateError::Busy(directory.to_owned())),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
+    }
+
+    /// Whether a new file can be begun here.
+    fn probe(&self) -> Result<(), RotateError> {
+        let mut name: OsString = self.log.clone().into_os_string();
+        name.push(".understudy-probe");
+        let path = PathBuf::from(name);
+        let _ = fs::remove_file(&path);
+        let written = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&vec![0; PROBE_BYTES]).and_then(|()| file.sync_all()));
+        let removed = fs::remove_file(&path);
+        match written {
+            Ok(()) => removed.map_err(|source| RotateError::File { path, action: "removed", source }),
+            Err(source)
+                if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) =>
+            {
+                Err(RotateError::Full { path: self.directory().to_owned(), source })
+            }
+            Err(source) => Err(RotateError::File { path, action: "written", source }),
+        }
+    }
+
+    /// Removes what is beyond the files to keep.
+    async fn remove_surplus(&self, settings: &Settings, rotated: &mut Rotated) -> Result<(), RotateError> {
+        for (number, path) in self.rotated()? {
+            if number > u64::from(settings.keep_files) {
+                rotated.removed_bytes += remove_in_steps(&path, settings.step_bytes, settings.pause).await?;
+                rotated.removed.push(path);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the way free for number 1: each file up to the first gap gets the next number.

@@ -77,8 +77,8 @@ fn pages_are_loaded_under_the_standbys_own_numbers() {
     let count =
         |path: &str| loaded.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {text}"));
     let in_memory = pages_of_orders(&standby);
-    assert!(before < 10 && in_memory > 300, "{before} before, {in_memory} after: {text}");
-    assert!(count("/after_pages") >= count("/before_pages") + 300, "{text}");
+    assert!(before < 10 && in_memory > 250, "{before} before, {in_memory} after: {text}");
+    assert!(count("/after_pages") >= count("/before_pages") + 250, "{text}");
     assert!(count("/left_out_pages/own") > 0 && count("/left_out_pages/full_text") > 0, "{text}");
     assert!(count("/left_out_pages/missing") > 0 && count("/left_out_pages/too_many") == 0, "{text}");
     // The point of it: what was in the active node's memory is read here without a disk.
@@ -133,7 +133,7 @@ fn a_streamer_gives_the_pages_to_whoever_has_its_key() {
         code == Some(0) && text.contains("loaded in") && text.contains("left out: of full-text indexes"),
         "{text}"
     );
-    assert!(pages_of_orders(&standby) > 300, "{text}");
+    assert!(pages_of_orders(&standby) > 250, "{text}");
     let shown =
         understudy(&["pool", "show", "--from", from, "--tls-ca", &certificate, "--stream-key-file", &key])
             .output()
@@ -192,6 +192,7 @@ fn a_load_that_is_interrupted_is_given_up_and_leaves_nothing() {
     let output = child.wait_with_output().unwrap();
     let (text, code) = said(&output);
     // The server may have been done before it was frozen.
-    assert!(code == Some(130) || code == Some(0), "{code:?}: {text}");
+    let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((code == Some(130), code.is_some()), (loaded["is_aborted"] == true, true), "{code:?}: {text}");
     assert_eq!(files(&standby), files_before);
 }
