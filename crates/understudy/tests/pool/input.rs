@@ -49,7 +49,7 @@ fn what_is_no_slow_log_is_told() {
     std::fs::write(at("text"), "2026-11-22 12:00:00 [Note] something else\n".repeat(50)).unwrap();
     refused(&mut replay(&at("text")), 1, "not one entry of a slow log was found in");
     refused(
-        &mut called("percona-playback").args(["--query-log-file", &at("gzip"), "--mysql-port", &port]),
+        called("percona-playback").args(["--query-log-file", &at("gzip"), "--mysql-port", &port]),
         1,
         "gzip -dc FILE",
     );
