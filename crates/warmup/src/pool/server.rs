@@ -164,7 +164,39 @@ pub(super) struct Facts {
     /// Where it dumps to, and loads from.
     pub(super) file: PathBuf,
     pub(super) is_writable: bool,
-    pub(super) is_mariadb: bool,
+    /// Whose tables of tablespaces it has.
+    dictionary: Dictionary,
+}
+
+/// The tables in information_schema that tell of tablespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dictionary {
+    MariaDb,
+    MySql5,
+    MySql8,
+}
+
+impl Dictionary {
+    fn of(version: &str) -> Dictionary {
+        match version {
+            _ if version.to_ascii_lowercase().contains("mariadb") => Dictionary::MariaDb,
+            _ if version.starts_with("5.") => Dictionary::MySql5,
+            _ => Dictionary::MySql8,
+        }
+    }
+
+    /// To be asked one after the other, what comes later being better known: the table, and how many pages a tablespace's file has.
+    fn tables(self) -> &'static [(&'static str, &'static str)] {
+        const WITH_ZIP: &str = "FILE_SIZE DIV NULLIF(IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE), 0)";
+        match self {
+            Dictionary::MariaDb => &[
+                ("INNODB_SYS_TABLES", "NULL"),
+                ("INNODB_SYS_TABLESPACES", "FILE_SIZE DIV NULLIF(PAGE_SIZE, 0)"),
+            ],
+            Dictionary::MySql5 => &[("INNODB_SYS_TABLESPACES", WITH_ZIP)],
+            Dictionary::MySql8 => &[("INNODB_TABLESPACES", WITH_ZIP)],
+        }
+    }
 }
 
 /// A link to a server, with its words for errors.
@@ -255,7 +287,7 @@ impl Session<'_> {
             file: home.join(of("innodb_buffer_pool_filename")?),
             // MariaDB 12 has more words than ON; each but OFF refuses writes.
             is_writable: matches!(of("read_only")?, "OFF" | "0"),
-            is_mariadb: of("version")?.to_ascii_lowercase().contains("mariadb"),
+            dictionary: Dictionary::of(of("version")?),
         })
     }
 
@@ -264,17 +296,8 @@ impl Session<'_> {
     /// MariaDB opens a tablespace when it is first used (since MDEV-32027; also when a load names it), and INNODB_SYS_TABLESPACES has only those
     /// that are open: on a standby after a restart hardly any. Its dictionary's tables have all.
     pub(super) async fn spaces(&mut self, facts: &Facts) -> Result<Spaces, PoolError> {
-        let tables = if facts.is_mariadb {
-            [("INNODB_SYS_TABLES", "NULL"), ("INNODB_SYS_TABLESPACES", "FILE_SIZE DIV NULLIF(PAGE_SIZE, 0)")]
-                .as_slice()
-        } else {
-            &[(
-                "INNODB_TABLESPACES",
-                "FILE_SIZE DIV NULLIF(IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE), 0)",
-            )]
-        };
         let mut spaces = Spaces::default();
-        for (table, pages) in tables {
+        for (table, pages) in facts.dictionary.tables() {
             // 0 is the system tablespace, which several tables may be in, and is known by its number.
             let mut after = 0;
             loop {
