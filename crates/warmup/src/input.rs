@@ -46,13 +46,11 @@ pub fn unusable_log(path: &Path) -> Option<String> {
         Ok(about) => about,
     };
     if about.is_dir() {
-        return Some(format!(
-            "{name} is a directory; --file is the slow log itself (SELECT @@slow_query_log_file)"
-        ));
+        return Some(unreadable(path, &io::ErrorKind::IsADirectory.into()));
     }
     if !about.is_file() {
         return Some(format!(
-            "{name} is no regular file, so it cannot be followed; --file is the slow log that the server writes"
+            "{name} is no regular file, so it cannot be followed; give the slow log that the server writes"
         ));
     }
     let mut first = Vec::new();
@@ -70,6 +68,9 @@ pub fn unreadable(path: &Path, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => format!(
             "{name} cannot be read: {error}; servers write their slow log for themselves and their group alone: run this as the server's user, or in \
              its group (usermod -aG mysql USER), and let its directory be entered"
+        ),
+        io::ErrorKind::IsADirectory => format!(
+            "{name} is a directory; the slow log itself is a file in it (SELECT @@slow_query_log_file)"
         ),
         io::ErrorKind::NotFound => format!(
             "{name} cannot be read: there is no such file; where it is says SELECT @@datadir, @@slow_query_log_file"
@@ -107,7 +108,7 @@ mod tests {
     fn a_path_that_can_be_no_log_is_told() {
         let dir = tempfile::tempdir().unwrap();
         let said = unusable_log(dir.path()).unwrap();
-        assert!(said.contains("is a directory; --file is the slow log itself"), "{said}");
+        assert!(said.contains("is a directory; the slow log itself is a file in it"), "{said}");
         assert_eq!(unusable_log(&dir.path().join("later")), None);
         assert!(unusable_log(Path::new("/dev/null")).unwrap().contains("no regular file"));
         let file = dir.path().join("slow.log.gz");

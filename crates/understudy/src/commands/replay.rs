@@ -86,8 +86,16 @@ impl Replay {
             ..Settings::default()
         };
         let source = if self.file.as_os_str() == "-" { Source::Stdin } else { Source::File(self.file) };
+        let name = source.name();
         let played = play(source, target, settings, self.writable_account)?;
         print!("{}", played.summary());
+        let has_entries = Verdict::ALL.iter().any(|verdict| played.figures.of(*verdict) > 0);
+        if !has_entries && played.figures.unparsed_bytes.load(Relaxed) > 0 {
+            return Err(Failure::Failed(format!(
+                "not one entry of a slow log was found in {name}: entries begin with lines such as `# User@Host:` and `# Query_time:`; where the \
+                 slow log is says SELECT @@datadir, @@slow_query_log_file"
+            )));
+        }
         Ok(if played.figures.errors().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
@@ -98,6 +106,16 @@ pub enum Source {
     Stdin,
     /// A file, from its beginning to its end.
     File(PathBuf),
+}
+
+impl Source {
+    /// For sentences.
+    fn name(&self) -> String {
+        match self {
+            Source::Stdin => "standard input".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        }
+    }
 }
 
 /// A replay that has ended.
@@ -119,11 +137,7 @@ pub fn play(source: Source, target: Target, settings: Settings, may_write: bool)
                 Box::pin(opened.map_err(|e| Failure::usage(input::unreadable(path, &e)))?)
             }
         };
-        let name = match &source {
-            Source::Stdin => "standard input".to_owned(),
-            Source::File(path) => path.display().to_string(),
-        };
-        let reader = looked_at(reader, &name).await?;
+        let reader = looked_at(reader, &source.name()).await?;
         target.check(may_write).await.map_err(|refused| match refused {
             Refused::Link { .. } => Failure::Failed(refused.to_string()),
             Refused::Writable { .. } => Failure::usage(refused),
@@ -151,7 +165,7 @@ async fn looked_at(
 ) -> Result<impl AsyncRead + Unpin + use<>, Failure> {
     let mut first = Vec::new();
     let read = (&mut reader).take(input::LOOKED_AT_BYTES as u64).read_to_end(&mut first).await;
-    read.map_err(|e| Failure::usage(format!("{name} cannot be read: {e}")))?;
+    read.map_err(|e| Failure::usage(input::unreadable(std::path::Path::new(name), &e)))?;
     match input::foreign(name, &first) {
         Some(sentence) => Err(Failure::usage(sentence)),
         None => Ok(std::io::Cursor::new(first).chain(reader)),

@@ -164,7 +164,39 @@ pub(super) struct Facts {
     /// Where it dumps to, and loads from.
     pub(super) file: PathBuf,
     pub(super) is_writable: bool,
-    pub(super) is_mariadb: bool,
+    /// Whose tables of tablespaces it has.
+    dictionary: Dictionary,
+}
+
+/// The tables in information_schema that tell of tablespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dictionary {
+    MariaDb,
+    MySql5,
+    MySql8,
+}
+
+impl Dictionary {
+    fn of(version: &str) -> Dictionary {
+        match version {
+            _ if version.to_ascii_lowercase().contains("mariadb") => Dictionary::MariaDb,
+            _ if version.starts_with("5.") => Dictionary::MySql5,
+            _ => Dictionary::MySql8,
+        }
+    }
+
+    /// To be asked one after the other, what comes later being better known: the table, and how many pages a tablespace's file has.
+    fn tables(self) -> &'static [(&'static str, &'static str)] {
+        const WITH_ZIP: &str = "FILE_SIZE DIV NULLIF(IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE), 0)";
+        match self {
+            Dictionary::MariaDb => &[
+                ("INNODB_SYS_TABLES", "NULL"),
+                ("INNODB_SYS_TABLESPACES", "FILE_SIZE DIV NULLIF(PAGE_SIZE, 0)"),
+            ],
+            Dictionary::MySql5 => &[("INNODB_SYS_TABLESPACES", WITH_ZIP)],
+            Dictionary::MySql8 => &[("INNODB_TABLESPACES", WITH_ZIP)],
+        }
+    }
 }
 
 /// A link to a server, with its words for errors.
@@ -255,38 +287,39 @@ impl Session<'_> {
             file: home.join(of("innodb_buffer_pool_filename")?),
             // MariaDB 12 has more words than ON; each but OFF refuses writes.
             is_writable: matches!(of("read_only")?, "OFF" | "0"),
-            is_mariadb: of("version")?.to_ascii_lowercase().contains("mariadb"),
+            dictionary: Dictionary::of(of("version")?),
         })
     }
 
-    /// All tablespaces with their names and sizes.
+    /// All tablespaces with their names, and their sizes where the server knows them.
+    ///
+    /// MariaDB opens a tablespace when it is first used (since MDEV-32027; also when a load names it), and INNODB_SYS_TABLESPACES has only those
+    /// that are open: on a standby after a restart hardly any. Its dictionary's tables have all.
     pub(super) async fn spaces(&mut self, facts: &Facts) -> Result<Spaces, PoolError> {
-        let table = if facts.is_mariadb { "INNODB_SYS_TABLESPACES" } else { "INNODB_TABLESPACES" };
-        let zip =
-            if facts.is_mariadb { "PAGE_SIZE" } else { "IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE)" };
         let mut spaces = Spaces::default();
-        let mut after: i64 = -1;
-        loop {
-            let sql = format!(
-                "SELECT SPACE, NAME, FILE_SIZE DIV NULLIF({zip}, 0) FROM information_schema.{table} WHERE SPACE > {after} \
-                 ORDER BY SPACE LIMIT {SPACES_AT_ONCE}"
-            );
-            let rows = self.query(&sql).await?;
-            for row in 0..rows.len() {
-                let (Some(number), Some(name)) =
-                    (rows.text(row, 0).and_then(|number| number.parse::<u32>().ok()), rows.text(row, 1))
-                else {
-                    continue;
-                };
-                after = i64::from(number);
-                // 0 is an unknown size: no file is empty.
-                let pages = rows.text(row, 2).and_then(|pages| pages.parse().ok()).filter(|pages| *pages > 0);
-                spaces.insert(number, Space { name: name.to_owned(), pages });
-            }
-            if rows.len() < SPACES_AT_ONCE {
-                return Ok(spaces);
+        for (table, pages) in facts.dictionary.tables() {
+            // 0 is the system tablespace, which several tables may be in, and is known by its number.
+            let mut after = 0;
+            loop {
+                let sql = format!(
+                    "SELECT SPACE, NAME, {pages} FROM information_schema.{table} WHERE SPACE > {after} ORDER BY SPACE LIMIT {SPACES_AT_ONCE}"
+                );
+                let rows = self.query(&sql).await?;
+                for row in 0..rows.len() {
+                    let number = rows.text(row, 0).and_then(|number| number.parse::<u32>().ok());
+                    let (Some(number), Some(name)) = (number, rows.text(row, 1)) else { continue };
+                    after = number;
+                    // 0 is an unknown size: no file is empty.
+                    let pages = rows.text(row, 2).and_then(|pages| pages.parse().ok());
+                    let pages = pages.filter(|pages| *pages > 0);
+                    spaces.insert(number, Space { name: name.to_owned(), pages });
+                }
+                if rows.len() < SPACES_AT_ONCE {
+                    break;
+                }
             }
         }
+        Ok(spaces)
     }
 
     /// Orders a dump and waits until its file is there. The file, not the status, tells that it is this dump: the server writes each into a new

@@ -13,7 +13,7 @@
 //!
 //! Lines of the head with other words are passed over, so that later versions may say more.
 
-use super::snapshot::{Malformed, PAGES_MAX, Page, Snapshot, page};
+use super::snapshot::{Malformed, PAGES_MAX, Page, Snapshot, page, write_dump};
 use super::spaces::Space;
 
 /// The first line; the number changes when older readers would misread what follows.
@@ -40,10 +40,9 @@ pub fn write(snapshot: Snapshot) -> impl Iterator<Item = String> {
     let end = format!("end {}\n", pages.len());
     let mut at = 0;
     let parts = std::iter::from_fn(move || {
-        let part = pages.get(at..)?.iter().take(PAGES_A_PART);
-        let text: String = part.map(|page| format!("{},{}\n", page.space, page.number)).collect();
+        let part = pages.get(at..)?;
         at += PAGES_A_PART;
-        (!text.is_empty()).then_some(text)
+        (!part.is_empty()).then(|| write_dump(&part[..part.len().min(PAGES_A_PART)]))
     });
     std::iter::once(head).chain(parts).chain(std::iter::once(end))
 }
