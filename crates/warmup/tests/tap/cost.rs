@@ -34,7 +34,8 @@ fn runtime(name: &str) -> tokio::runtime::Runtime {
 }
 
 const CLIENTS: usize = 8;
-const READS: usize = 1500;
+const READS: usize = 1000;
+const ROUNDS: usize = 3;
 
 /// Point selects by several clients, in text.
 async fn load(address: std::net::SocketAddr) {
@@ -63,9 +64,9 @@ fn cost_of_a_read_with_a_listener_and_without() {
     let address = scene.through();
     clients.block_on(load(address));
     let shares = [("nobody", None), ("share 1", Some(1.0)), ("share 0.1", Some(0.1))];
-    let mut figures = vec![[vec![], vec![]], [vec![], vec![]], [vec![], vec![]]];
+    let mut figures = [[vec![], vec![]], [vec![], vec![]], [vec![], vec![]]];
     let mut offered = [0; 3];
-    for _ in 0..5 {
+    for _ in 0..ROUNDS {
         for (at, (_, share)) in shares.iter().enumerate() {
             let listening = share.map(|share| {
                 let (reads, counts) = scene.proxy.tap().listen(Wish { share, ..Wish::default() });
@@ -91,7 +92,10 @@ fn cost_of_a_read_with_a_listener_and_without() {
             }
         }
     }
-    println!("CPU microseconds a read, median of 5 rounds of {} reads by {CLIENTS} clients", CLIENTS * READS);
+    println!(
+        "CPU microseconds a read, median of {ROUNDS} rounds of {} reads by {CLIENTS} clients",
+        CLIENTS * READS
+    );
     for (at, (name, _)) in shares.iter().enumerate() {
         let [proxy, listener] = figures[at].each_mut().map(|all| {
             all.sort_by(f64::total_cmp);
