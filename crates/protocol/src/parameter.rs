@@ -120,19 +120,19 @@ fn value<'a>(fields: &mut Fields<'a>, code: u8, is_unsigned: bool) -> Result<Par
         0x06 => Parameter::Null,
         0x01 => {
             let byte = fields.u8()?;
-            integer(i64::from(byte as i8), u64::from(byte))
+            integer(i64::from(byte.cast_signed()), u64::from(byte))
         }
         0x02 => {
             let short = fields.u16()?;
-            integer(i64::from(short as i16), u64::from(short))
+            integer(i64::from(short.cast_signed()), u64::from(short))
         }
         0x03 => {
             let long = fields.u32()?;
-            integer(i64::from(long as i32), u64::from(long))
+            integer(i64::from(long.cast_signed()), u64::from(long))
         }
         0x08 => {
             let number = fields.u64()?;
-            integer(number as i64, number)
+            integer(number.cast_signed(), number)
         }
         0x04 => double(f64::from(f32::from_bits(fields.u32()?)))?,
         0x05 => double(f64::from_bits(fields.u64()?))?,

@@ -62,20 +62,24 @@ pub fn sets_read_state(sql: &[u8]) -> bool {
     is_set && !lexer.is_doubtful
 }
 
+/// All of them; nothing where one is not understood.
 fn assignments(lexer: &mut Lexer<'_>) -> Option<()> {
-    loop {
-        let end = assignment(lexer)?;
-        match end {
-            Some(Token::Punct(b',')) => {}
-            Some(Token::Punct(b';')) => return lexer.next().is_none().then_some(()),
-            None => return Some(()),
-            Some(_) => return None,
-        }
+    while assignment(lexer)? {}
+    Some(())
+}
+
+/// Whether another assignment follows, by the token behind one.
+fn has_more(lexer: &mut Lexer<'_>, behind: Option<Token<'_>>) -> Option<bool> {
+    match behind {
+        Some(Token::Punct(b',')) => Some(true),
+        Some(Token::Punct(b';')) => lexer.next().is_none().then_some(false),
+        None => Some(false),
+        Some(_) => None,
     }
 }
 
-/// One assignment; gives the token behind it.
-fn assignment<'a>(lexer: &mut Lexer<'a>) -> Option<Option<Token<'a>>> {
+/// One assignment; tells whether another follows.
+fn assignment(lexer: &mut Lexer<'_>) -> Option<bool> {
     let mut target = lexer.next()?;
     if is(Some(target), "NAMES") || is(Some(target), "CHARSET") || is(Some(target), "CHARACTER") {
         if is(Some(target), "CHARACTER") && !is(lexer.next(), "SET") {
@@ -84,10 +88,11 @@ fn assignment<'a>(lexer: &mut Lexer<'a>) -> Option<Option<Token<'a>>> {
         name(lexer.next()?)?;
         let behind = lexer.next();
         if !is(behind, "COLLATE") {
-            return Some(behind);
+            return has_more(lexer, behind);
         }
         name(lexer.next()?)?;
-        return Some(lexer.next());
+        let behind = lexer.next();
+        return has_more(lexer, behind);
     }
     if target == Token::UserVariable {
         return None; // mixed with others: not worth its rules
@@ -124,7 +129,8 @@ fn assignment<'a>(lexer: &mut Lexer<'a>) -> Option<Option<Token<'a>>> {
         Token::Text(_) | Token::Word(_) => true,
         _ => false,
     };
-    is_sound.then(|| lexer.next())
+    let behind = lexer.next();
+    if is_sound { has_more(lexer, behind) } else { None }
 }
 
 /// A character set's or a collation's name.

@@ -1,10 +1,12 @@
 //! The proxy as the source: what its clients read is replayed on a twin, with the same rows, and no client feels it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod cost;
 mod literals;
 mod scene;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,6 +26,7 @@ use warmup::replay::{self, Sessions};
 use warmup::tap::{log, mirror};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+const FROM_LATIN1: &[u8] = b"SELECT id, HEX('\xE4') FROM v WHERE s LIKE '\xE4%'";
 
 /// The next `count` reads that were offered.
 async fn take(reads: &mut Receiver<Offered>, count: usize) -> Vec<Offered> {
@@ -74,10 +77,10 @@ async fn rows_on_twin(scene: &Scene, bytes: &[u8]) -> Vec<Vec<Vec<Value>>> {
     let mut sessions: HashMap<u64, Client> = HashMap::new();
     let mut answers = vec![];
     for (connection, schema, sql) in entries(bytes) {
-        if !sessions.contains_key(&connection) {
-            sessions.insert(connection, Client::connect(scene.twin.address()).await);
-        }
-        let session = sessions.get_mut(&connection).unwrap();
+        let session = match sessions.entry(connection) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Client::connect(scene.twin.address()).await),
+        };
         session.init_db(std::str::from_utf8(&schema).unwrap()).await;
         let answer = session.query(&sql).await;
         let text = String::from_utf8_lossy(&sql);
@@ -123,7 +126,6 @@ async fn what_sessions_have_set_goes_along_with_their_reads() {
     let mut first = scene.client().await;
     let latin1 = ClientOptions { charset: 8, ..ClientOptions::default() };
     let mut second = scene.client_as(&latin1).await;
-    const FROM_LATIN1: &[u8] = b"SELECT id, HEX('\xE4') FROM v WHERE s LIKE '\xE4%'";
     sent.push(rows(&second.query(FROM_LATIN1).await, "latin1 by its login"));
     for (sets, asks) in [
         ("SELECT 1", "SELECT COUNT(*) FROM v"),
