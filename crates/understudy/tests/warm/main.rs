@@ -14,6 +14,7 @@ mod writers;
 mod harness;
 mod replay;
 mod stream;
+mod warmth;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -78,12 +78,12 @@ pub struct Measured {
     pub reads: u64,
     /// Of these, those that the standby ran (or dropped).
     pub run: u64,
-    /// Disk reads of the first half of what was run behind the window.
-    pub missing_first: u64,
-    /// Of the second half.
-    pub missing_second: u64,
+    /// Disk reads of what was run behind the window, when a quarter of it was run, a half, and all.
+    pub missing: [u64; 3],
     /// Of the reads that the standby did not run in the window, the share that was run behind it.
     pub completed_share: f64,
+    /// Pages that the standby's buffer pool has room for.
+    pub pool_pages: u64,
     /// Statements that were run behind the window.
     pub completed: u64,
     /// Of these, those that had errors or took too long.
@@ -120,12 +120,12 @@ pub fn forecast(measured: &Measured) -> Forecast {
     }
     // Those that failed are taken to be like the others.
     let whole = measured.completed as f64 / measured.completed.saturating_sub(measured.failed).max(1) as f64;
-    let (first, second) = (measured.missing_first as f64 * whole, measured.missing_second as f64 * whole);
+    let missing = measured.missing.map(|reads| reads as f64 * whole);
     let is_whole = measured.completed_share >= 0.999;
     let (low, missing, high) = if is_whole {
-        (first + second, first + second, first + second)
+        (missing[2], missing[2], missing[2])
     } else {
-        go_on(first, second, measured.completed_share)
+        go_on(missing, measured.completed_share, measured.pool_pages as f64)
     };
     let own = own as f64;
     let total = own + missing;
@@ -145,15 +145,39 @@ fn by_chance(count: f64) -> f64 {
     1.96 * count.max(1.0).sqrt()
 }
 
-/// Reads of the whole when its beginning, this share of it, had so many in its two halves; with a lower and an upper bound. From the beginning of a
-/// run on, distinct pages grow as a power of the time (Heaps' law); evictions add reads that grow as the time itself.
-fn go_on(first: f64, second: f64, share: f64) -> (f64, f64, f64) {
+/// Reads of the whole when its beginning, this share of it, had so many at its quarter, its half and its end; with a lower and an upper bound.
+///
+/// From the beginning of a run on, distinct pages grow as a power of the time (Heaps' law), and more slowly when most of the pages there are were read:
+/// what the power lost with the last doubling of the time, it loses with each further one. Once as many were read as the buffer pool has
+/// room for, it holds what a warm one of its size would hold, and the reads that are left are those of evicted and new pages: they grow as the time.
+fn go_on([quarter, half, all]: [f64; 3], share: f64, pool_pages: f64) -> (f64, f64, f64) {
+    const STEPS_PER_DOUBLING: f64 = 16.0;
     let share = share.clamp(1e-6, 1.0);
-    // All until now is to the first half as 2 to the power.
-    let power = ((first + second).max(1.0) / first.max(1.0)).log2().clamp(0.05, 1.0);
-    let whole = |power: f64| (first + second) * share.recip().powf(power);
-    // The power falls, if anything, while hot pages become known; the reads that are left are no fewer than none.
-    (whole((power - 0.15).max(0.0)), whole(power), whole((power + 0.05).min(1.0)))
+    if all <= 0.0 {
+        return (0.0, 0.0, 0.0);
+    }
+    let power_of = |more: f64, fewer: f64| (more / fewer.max(1.0)).max(1.0).log2().clamp(0.0, 1.0);
+    let (before, now) = (power_of(half, quarter), power_of(all, half));
+    let lost = (before - now).max(0.0);
+    let steady = (all - half) / (share / 2.0);
+    let whole = |lost: f64| {
+        let (mut reads, mut at, mut power, mut slope) = (all, share, now, steady);
+        let step = STEPS_PER_DOUBLING.recip();
+        while at < 1.0 {
+            let next = (at * step.exp2()).min(1.0);
+            if reads < pool_pages {
+                let grown = reads * (next / at).powf(power);
+                slope = (grown - reads) / (next - at);
+                reads = grown;
+                power = (power - lost * step).max(0.0);
+            } else {
+                reads += slope * (next - at);
+            }
+            at = next;
+        }
+        reads
+    };
+    (whole(2.0 * lost + 0.1), whole(lost), whole(0.0))
 }
 
 /// Reads in the window behind one in whose halves so many were read, when the replay went on for `age` windows at its end. A cold standby that is replayed
@@ -186,9 +210,9 @@ mod tests {
             dropped: 0,
             reads: 1000,
             run: 0,
-            missing_first: 0,
-            missing_second: 0,
+            missing: [0; 3],
             completed_share: 1.0,
+            pool_pages: 100_000,
             completed: 1000,
             failed: 0,
         }
@@ -196,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_it_read_and_what_it_lacks_are_added() {
-        let cold = Measured { own_reads_second: 5, missing_first: 100, missing_second: 20, ..measured() };
+        let cold = Measured { own_reads_second: 5, missing: [70, 100, 120], ..measured() };
         let told = forecast(&cold);
         assert_eq!((told.disk_reads, told.method), (125, Method::Completed));
         assert!(told.low < 125 && told.high > 125);
@@ -207,22 +231,36 @@ mod tests {
     #[test]
     fn a_part_is_extrapolated_as_its_reads_fall() {
         // Distinct pages as the time to the power of 0.7; a quarter was run.
-        let pages = |share: f64| 10_000.0 * share.powf(0.7);
+        let pages = |share: f64| (10_000.0 * share.powf(0.7)) as u64;
         let part = Measured {
-            missing_first: pages(0.125) as u64,
-            missing_second: (pages(0.25) - pages(0.125)) as u64,
+            missing: [pages(0.0625), pages(0.125), pages(0.25)],
             completed_share: 0.25,
             ..measured()
         };
         let told = forecast(&part);
         assert_eq!(told.method, Method::Extrapolated);
         assert!((told.disk_reads as f64 / 10_000.0 - 1.0).abs() < 0.01, "{told:?}");
-        assert!(told.low < 9_000 && told.high > 10_500, "{told:?}");
-        // Evictions only: as many in both halves.
-        let steady = Measured { missing_first: 500, missing_second: 500, ..part };
+        assert!(told.low < 9_500 && told.high >= 10_000, "{told:?}");
+        // A small pool is full before the end; then it goes on as it was when it became full.
+        let small = Measured { pool_pages: 4000, ..part.clone() };
+        let full_at = 0.4_f64.powf(0.7_f64.recip());
+        let truth = 4000.0 * (1.0 + 0.7 * (1.0 - full_at) / full_at);
+        assert!((forecast(&small).disk_reads as f64 / truth - 1.0).abs() < 0.02, "{truth}");
+        // Evictions only: as many all the time.
+        let steady = Measured { missing: [250, 500, 1000], pool_pages: 100, ..part.clone() };
         assert_eq!(forecast(&steady).disk_reads, 4000);
+        // A table of which soon all pages are known: 2,000 pages, each as likely as any other.
+        let known = |share: f64| (2000.0 * (1.0 - (-4.0 * share).exp())) as u64;
+        let bounded = Measured {
+            missing: [known(0.125), known(0.25), known(0.5)],
+            completed_share: 0.5,
+            ..part.clone()
+        };
+        let told = forecast(&bounded);
+        assert!((told.disk_reads as f64 / known(1.0) as f64 - 1.0).abs() < 0.15, "{told:?} {}", known(1.0));
+        assert!((told.low..=told.high).contains(&known(1.0)), "{told:?} {}", known(1.0));
         // Nothing was read: nothing is expected, and nothing divides by it.
-        let none = Measured { missing_first: 0, missing_second: 0, completed_share: 0.0, ..steady };
+        let none = Measured { missing: [0; 3], completed_share: 0.0, ..steady };
         assert_eq!(forecast(&none).disk_reads, 0);
     }
 

@@ -77,8 +77,11 @@ struct Counted {
     at: Instant,
     disk_reads: u64,
     uptime_s: u64,
+    pool_pages: u64,
     /// Statements that the replay ran so far.
     executed: u64,
+    /// Disk reads of what was run for the score so far.
+    probed_reads: f64,
 }
 
 /// Measures one standby.
@@ -91,6 +94,10 @@ pub struct Meter {
     sample: Sample,
     told: watch::Sender<Warmth>,
     begun: Instant,
+    /// Disk reads of the statements that were run for the score.
+    probed_reads: f64,
+    /// Disk reads a second of all others on the standby, lately.
+    others_per_s: f64,
     random: u64,
 }
 
@@ -111,6 +118,8 @@ impl Meter {
             sample: Sample::new(settings.window.as_secs_f64() * SCORE_WINDOWS, SCORE_STATEMENTS_MAX),
             told: watch::Sender::new(Warmth::unknown(settings.window)),
             begun: Instant::now(),
+            probed_reads: 0.0,
+            others_per_s: 0.0,
             settings,
             random,
         }
@@ -164,6 +173,9 @@ impl Meter {
                 _ = count.tick() => {
                     self.tap.settle();
                     counted.push(self.count().await?);
+                    if let [.., before, now] = &counted[..] {
+                        self.others_per_s = others_per_s(before, now);
+                    }
                     let left = self.settings.window.saturating_sub(counted[0].at.elapsed());
                     self.tell_score(left);
                 }
@@ -178,7 +190,14 @@ impl Meter {
     async fn count(&mut self) -> Result<Counted, LinkError> {
         let counters = self.probe.counters().await?;
         let executed = self.figures.executed.load(Relaxed);
-        Ok(Counted { at: Instant::now(), disk_reads: counters.reads, uptime_s: counters.uptime_s, executed })
+        Ok(Counted {
+            at: Instant::now(),
+            disk_reads: counters.reads,
+            uptime_s: counters.uptime_s,
+            pool_pages: counters.pool_pages,
+            executed,
+            probed_reads: self.probed_reads,
+        })
     }
 
     /// Statements that the replay did not run, or not to their end.
@@ -190,26 +209,25 @@ impl Meter {
     async fn sampled(&mut self) -> Result<(), LinkError> {
         let Some(candidate) = self.tap.candidate() else { return Ok(()) };
         let (schema, sql) = (candidate.schema.as_deref(), &*candidate.sql);
-        self.sample_one(schema, sql, candidate.of as f64).await?;
-        Ok(())
+        self.sample_one(schema, sql, candidate.of as f64).await
     }
 
-    /// Gives its disk reads.
-    async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<u64, LinkError> {
+    async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<(), LinkError> {
         let is_coarse = self.probe.means().await? == Means::Counters;
-        match self.probe.run(schema, sql, true).await {
-            Ok(Some(pages)) => {
+        match self.probe.score(schema, sql, self.others_per_s).await {
+            Ok((accessed, read)) => {
+                self.probed_reads += read;
                 self.sample.push(Probed {
                     at_s: self.begun.elapsed().as_secs_f64(),
                     weight,
-                    accessed: pages.accessed,
-                    read: pages.read,
+                    accessed,
+                    read,
                     is_coarse,
                 });
-                Ok(pages.read)
+                Ok(())
             }
             // The server's word about this statement: a table that is not there, no right to it, too long.
-            Ok(None) | Err(LinkError::Rejected { .. }) => Ok(0),
+            Err(LinkError::Rejected { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -254,10 +272,17 @@ impl Meter {
             return Ok(());
         }
         let rest = seen.window.not_run();
-        let (statements, sampled) = (rest.statements, self.sample_at_end(&rest).await?);
-        let completed =
-            complete(&mut self.probe, rest, self.settings.sessions, self.settings.window.min(COMPLETE_MAX))
-                .await?;
+        let statements = rest.statements;
+        let before = self.probe.counters().await?.reads;
+        // A log that has ended is not replayed any more.
+        self.others_per_s = if has_ended { 0.0 } else { self.others_per_s };
+        self.sample_at_end(&rest).await?;
+        let sampled = self.probe.counters().await?.reads.saturating_sub(before);
+        let own_reads = last.disk_reads.saturating_sub(first.disk_reads);
+        let others_per_s = if has_ended { 0.0 } else { own_reads as f64 / window.as_secs_f64().max(0.001) };
+        let time_max = self.settings.window.min(COMPLETE_MAX);
+        let sessions = self.settings.sessions;
+        let completed = complete(&mut self.probe, rest, sessions, time_max, others_per_s).await?;
         let measured = Measured {
             own_reads_first: half.saturating_sub(first.disk_reads),
             own_reads_second: last.disk_reads.saturating_sub(half),
@@ -266,13 +291,14 @@ impl Meter {
             dropped,
             reads,
             run,
-            missing_first: completed.first + sampled,
-            missing_second: completed.second,
+            // What was run for the score belongs to the beginning.
+            missing: completed.read.map(|read| read + sampled),
             completed_share: if statements == 0 {
                 1.0
             } else {
                 completed.statements as f64 / statements as f64
             },
+            pool_pages: last.pool_pages,
             completed: completed.sent,
             failed: completed.failed,
         };
@@ -288,19 +314,18 @@ impl Meter {
         Ok(())
     }
 
-    /// Where no time was to sample: statements at random, before all others. Gives their disk reads.
-    async fn sample_at_end(&mut self, rest: &NotRun) -> Result<u64, LinkError> {
+    /// Where no time was to sample: statements at random, before all others.
+    async fn sample_at_end(&mut self, rest: &NotRun) -> Result<(), LinkError> {
         let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.len());
         if rest.order.is_empty() || self.settings.probes_per_s == 0 {
-            return Ok(0);
+            return Ok(());
         }
-        let mut read = 0;
         for _ in 0..wanted {
             let at = next(&mut self.random) % rest.order.len() as u64;
             let text = &rest.texts[rest.order[at as usize] as usize];
-            read += self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
+            self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
         }
-        Ok(read)
+        Ok(())
     }
 
     fn tell_score(&mut self, left: Duration) {
@@ -337,6 +362,13 @@ fn disk_reads_at_half(counted: &[Counted], done: impl Fn(&Counted) -> f64) -> u6
         }
     }
     counted.last().map_or(0, |last| last.disk_reads)
+}
+
+/// Between two looks.
+fn others_per_s(before: &Counted, now: &Counted) -> f64 {
+    let all = now.disk_reads.saturating_sub(before.disk_reads) as f64;
+    let others = all - (now.probed_reads - before.probed_reads);
+    (others / now.at.duration_since(before.at).as_secs_f64().max(0.1)).max(0.0)
 }
 
 fn too_few(reads: u64) -> String {

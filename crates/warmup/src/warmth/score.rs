@@ -25,9 +25,9 @@ pub struct Probed {
     /// For how many statements it stands.
     pub weight: f64,
     /// Page accesses.
-    pub accessed: u64,
-    /// Pages that were not in memory.
-    pub read: u64,
+    pub accessed: f64,
+    /// Pages that were not in memory. Where others' reads had to be subtracted, one statement may have fewer than none, so that the mean is right.
+    pub read: f64,
     /// As [`Score::is_coarse`].
     pub is_coarse: bool,
 }
@@ -66,18 +66,15 @@ impl Sample {
     /// The score; None with too few statements, or when none of them accessed a page.
     pub fn score(&self) -> Option<Score> {
         let n = self.probed.len() as f64;
-        let accessed: f64 = self.probed.iter().map(|p| p.weight * p.accessed as f64).sum();
+        let accessed: f64 = self.probed.iter().map(|p| p.weight * p.accessed).sum();
         if self.probed.len() < STATEMENTS_MIN || accessed <= 0.0 {
             return None;
         }
-        let read: f64 = self.probed.iter().map(|p| p.weight * p.read as f64).sum();
-        let misses = (read / accessed).min(1.0);
+        let read: f64 = self.probed.iter().map(|p| p.weight * p.read).sum();
+        let misses = (read / accessed).clamp(0.0, 1.0);
         // The ratio estimator's variance by linearization (Cochran, Sampling Techniques, chapter 6).
-        let squares: f64 = self
-            .probed
-            .iter()
-            .map(|p| (p.weight * (p.read as f64 - misses * p.accessed as f64)).powi(2))
-            .sum();
+        let squares: f64 =
+            self.probed.iter().map(|p| (p.weight * (p.read - misses * p.accessed)).powi(2)).sum();
         let deviation = (n / (n - 1.0) * squares).sqrt() / accessed;
         // Where nothing was read the variance is 0, which n statements cannot prove: the rule of three gives the bound.
         let of_none = 3.0 / n * (n / accessed).min(1.0);
@@ -116,15 +113,15 @@ mod tests {
             let mut sample = Sample::new(60.0, 1000);
             for number in 0..600 {
                 let (accessed, read) = if random(&mut state) < 0.9 {
-                    (3, u64::from(random(&mut state) < 0.2))
+                    (3, u32::from(random(&mut state) < 0.2))
                 } else {
-                    (40, (0..40).filter(|_| random(&mut state) < 0.25).count() as u64)
+                    (40, (0..40).filter(|_| random(&mut state) < 0.25).count() as u32)
                 };
                 sample.push(Probed {
                     at_s: f64::from(number) / 20.0,
                     weight: 1.0,
-                    accessed,
-                    read,
+                    accessed: f64::from(accessed),
+                    read: f64::from(read),
                     is_coarse: false,
                 });
             }
@@ -139,7 +136,7 @@ mod tests {
 
     #[test]
     fn too_few_statements_give_no_score_and_no_misses_are_no_proof_of_none() {
-        let probed = |at_s| Probed { at_s, weight: 1.0, accessed: 3, read: 0, is_coarse: false };
+        let probed = |at_s| Probed { at_s, weight: 1.0, accessed: 3.0, read: 0.0, is_coarse: false };
         let mut sample = Sample::new(60.0, 100);
         for number in 0..19 {
             sample.push(probed(f64::from(number)));
