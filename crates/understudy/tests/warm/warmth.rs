@@ -3,14 +3,17 @@
 use std::fs;
 
 use fixture::Server;
-use fixture::server::signal;
+use fixture::signal;
 use serde_json::Value;
 
 use super::called;
 
-/// A restart begins without pages.
-const COLD: [&str; 2] =
-    ["--innodb-buffer-pool-dump-at-shutdown=OFF", "--innodb-buffer-pool-load-at-startup=OFF"];
+/// A restart begins without pages, and all of them have room.
+const COLD: [&str; 3] = [
+    "--innodb-buffer-pool-dump-at-shutdown=OFF",
+    "--innodb-buffer-pool-load-at-startup=OFF",
+    "--innodb-buffer-pool-size=96M",
+];
 
 /// 100,000 rows, some 25 MB; an account that may only read.
 fn prepare(server: &Server) {
