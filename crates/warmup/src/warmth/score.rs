@@ -59,8 +59,13 @@ impl Sample {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn statements(&self) -> usize {
         self.probed.len()
+    }
+
+    /// Forgets all: the server is another one now, or was restarted.
+    pub fn clear(&mut self) {
+        self.probed.clear();
     }
 
     /// The score; None with too few statements, or when none of them accessed a page.
@@ -102,12 +107,13 @@ mod tests {
         (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64
     }
 
+    const SEEDS: u64 = 400;
+
     #[test]
     fn the_score_is_unbiased_and_its_interval_holds_the_truth() {
         // Point reads of 3 pages that miss one in 5 times, and ranges of 40 pages that miss a quarter: the truth is by pages, not by statements.
         let truth = 1.0 - (0.9 * 0.2 + 0.1 * 10.0) / (0.9 * 3.0 + 0.1 * 40.0);
         let (mut sum, mut inside) = (0.0, 0);
-        const SEEDS: u64 = 400;
         for seed in 0..SEEDS {
             let mut state = seed * 1000;
             let mut sample = Sample::new(60.0, 1000);
@@ -148,6 +154,6 @@ mod tests {
         assert!(score.low < 0.96, "{score:?}");
         // What is too old is forgotten.
         sample.push(probed(100.0));
-        assert_eq!(sample.len(), 1);
+        assert_eq!(sample.statements(), 1);
     }
 }
