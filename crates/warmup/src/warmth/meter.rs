@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use super::Warmth;
 use super::forecast::{EXECUTED_SHARE_MIN, Measured, forecast};
 use super::probe::{Probe, complete};
-use super::score::{Probed, STATEMENTS_MIN, Sample};
+use super::score::{Probed, STATEMENTS_MIN, Sample, Score};
 use super::server::Means;
 use super::tap::{Replayed, Tap, next};
 use super::window::{Limits, NotRun};
@@ -26,6 +26,9 @@ pub struct Settings {
     pub window: Duration,
     /// How much of what the tap sees is replayed on the standby.
     pub replayed: Replayed,
+    /// The log comes as fast as it was written. One that comes faster is not sampled meanwhile: what else the standby runs then is too much
+    /// beside it.
+    pub is_live: bool,
     /// Statements a second that are run for the score, at most.
     pub probes_per_s: u32,
     /// Distinct statements that are kept for a window.
@@ -48,6 +51,7 @@ impl Default for Settings {
         Settings {
             window: Duration::from_secs(120),
             replayed: Replayed::OneIn(1),
+            is_live: true,
             probes_per_s: 20,
             texts_max: 200_000,
             text_bytes_max: 64 << 20,
@@ -76,6 +80,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 struct Counted {
     at: Instant,
     disk_reads: u64,
+    accesses: u64,
     uptime_s: u64,
     pool_pages: u64,
     /// Statements that the replay ran so far.
@@ -163,6 +168,7 @@ impl Meter {
         count.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let is_over = sleep(self.settings.window);
         tokio::pin!(ended, is_over);
+        let is_sampled = self.settings.is_live && self.settings.probes_per_s > 0;
         let mut has_ended = false;
         loop {
             tokio::select! {
@@ -171,7 +177,7 @@ impl Meter {
                     break;
                 }
                 () = &mut is_over => break,
-                _ = tick.tick(), if self.settings.probes_per_s > 0 => self.sampled().await?,
+                _ = tick.tick(), if is_sampled => self.sampled().await?,
                 _ = count.tick() => {
                     self.tap.settle();
                     counted.push(self.count().await?);
@@ -196,6 +202,7 @@ impl Meter {
         Ok(Counted {
             at: Instant::now(),
             disk_reads: counters.reads,
+            accesses: counters.requests,
             uptime_s: counters.uptime_s,
             pool_pages: counters.pool_pages,
             executed,
@@ -214,7 +221,8 @@ impl Meter {
         let is_coarse = self.probe.means().await? == Means::Counters;
         match self.probe.score(schema, sql, self.others_per_s).await {
             Ok((accessed, read)) => {
-                self.probed_reads += read;
+                // Never less than none: what is subtracted from one statement must not be added to the others' rate.
+                self.probed_reads += read.max(0.0);
                 self.sample.push(Probed {
                     at_s: self.begun.elapsed().as_secs_f64(),
                     weight,
@@ -306,7 +314,11 @@ impl Meter {
             failed: completed.failed,
         };
         let forecast = forecast(&measured);
-        let score = self.sample.score();
+        let accesses = last.accesses.saturating_sub(first.accesses);
+        let score = self.sample.score().or_else(|| {
+            // It ran everything: its own counters know, without a sample.
+            (run == reads).then(|| counted_score(own_reads, accesses, executed))?
+        });
         self.tell(|warmth| {
             warmth.score = score;
             warmth.active_score = active_score;
@@ -365,6 +377,15 @@ fn disk_reads_at_half(counted: &[Counted], done: impl Fn(&Counted) -> f64) -> u6
         }
     }
     counted.last().map_or(0, |last| last.disk_reads)
+}
+
+/// The score of a standby that ran everything itself.
+fn counted_score(disk_reads: u64, accesses: u64, statements: u64) -> Option<Score> {
+    if accesses == 0 || statements < STATEMENTS_MIN as u64 {
+        return None;
+    }
+    let share = 1.0 - (disk_reads as f64 / accesses as f64).min(1.0);
+    Some(Score { share, low: share, high: share, statements, is_coarse: true })
 }
 
 /// Between two looks.

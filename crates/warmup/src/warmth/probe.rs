@@ -16,6 +16,9 @@ use crate::replay::target::Target;
 /// Behind the limit that the server itself has, so that a statement never goes on without anybody waiting for it.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// More disk reads of others than this, during one statement, are not subtracted.
+const OTHERS_MAX: f64 = 0.5;
+
 /// One session on the standby, connected when it is needed.
 pub struct Probe {
     target: Arc<Target>,
@@ -85,8 +88,11 @@ impl Probe {
         }
         let behind = self.counters().await?;
         let counted = behind.reads.saturating_sub(before.reads) as f64;
-        let read = counted - others_per_s * begin.elapsed().as_secs_f64();
+        let others = others_per_s * begin.elapsed().as_secs_f64();
+        let read = counted - others;
         Ok(match pages {
+            // Among so many reads of others the few of an estimate are not to be seen.
+            Some(pages) if others > OTHERS_MAX => (pages.accessed as f64, pages.read as f64),
             // Each page that was read for an estimate was accessed for it, too.
             Some(pages) => (pages.accessed as f64 + (read - pages.read as f64).max(0.0), read),
             None => (behind.requests.saturating_sub(before.requests) as f64, read),
@@ -214,7 +220,6 @@ pub async fn complete(
         }
         shared.next.store(to, Relaxed);
         let counted = probe.counters().await?.reads.saturating_sub(at_begin.reads);
-        let others = others_per_s * begin.elapsed().as_secs_f64();
         let ours = counted.saturating_sub(others as u64).max(read.last().copied().unwrap_or(0));
         shared.read.store(ours, Relaxed);
         read.push(ours);
