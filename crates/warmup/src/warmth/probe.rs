@@ -220,6 +220,7 @@ pub async fn complete(
         }
         shared.next.store(to, Relaxed);
         let counted = probe.counters().await?.reads.saturating_sub(at_begin.reads);
+        let others = others_per_s * begin.elapsed().as_secs_f64();
         let ours = counted.saturating_sub(others as u64).max(read.last().copied().unwrap_or(0));
         shared.read.store(ours, Relaxed);
         read.push(ours);
