@@ -89,6 +89,7 @@ impl WarmthCommand {
         let settings = Settings {
             window: if is_stream { Duration::from_secs(self.window_s) } else { NO_LIMIT },
             replayed: self.replay_one_in.map_or(Replayed::Nothing, Replayed::OneIn),
+            is_live: is_stream || self.recorded,
             texts_max: self.statements_max as usize,
             skipped_users: self.skip_user.clone(),
             ..Settings::default()

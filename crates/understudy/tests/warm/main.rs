@@ -16,6 +16,7 @@ mod harness;
 mod replay;
 mod served;
 mod stream;
+mod warmth;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -9,6 +9,8 @@ pub struct Pages {
     pub accessed: u64,
     /// Of these, the ones that waited for the disk.
     pub read: u64,
+    /// The plan has ranges: the optimizer read pages to estimate them, which are in neither number (MariaDB 10.11.19).
+    pub has_ranges: bool,
 }
 
 /// How deep plans may be nested; MariaDB itself allows fewer subqueries within one another.
@@ -28,6 +30,8 @@ fn add(value: &Value, pages: &mut Pages, depth: u32) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
+                let access = value.as_str().filter(|_| name == "access_type");
+                pages.has_ranges |= matches!(access, Some("range" | "index_merge"));
                 if name == "r_engine_stats" {
                     let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
                     pages.accessed += number("pages_accessed");
@@ -73,10 +77,10 @@ mod tests {
         let answer = r#"{"query_optimization": {"r_total_time_ms": 0.9}, "query_block": {"union_result": {"table_name": "<union1,3>",
             "query_specifications": [{"query_block": {"nested_loop": [
               {"table": {"table_name": "<subquery2>", "materialized": {"query_block": {"nested_loop": [
-                 {"table": {"table_name": "t", "r_engine_stats": {"pages_accessed": 3}}}]}}}},
+                 {"table": {"table_name": "t", "access_type": "range", "r_engine_stats": {"pages_accessed": 3}}}]}}}},
               {"table": {"table_name": "t", "r_engine_stats": {"pages_accessed": 79, "pages_read_count": 13, "pages_read_time_ms": 1.55}}}]}},
               {"query_block": {"select_id": 3, "table": {"message": "No tables used"}}}]}}}"#;
-        assert_eq!(pages(answer), Some(Pages { accessed: 82, read: 13 }));
+        assert_eq!(pages(answer), Some(Pages { accessed: 82, read: 13, has_ranges: true }));
         assert_eq!(
             pages(r#"{"query_block": {"table": {"message": "No tables used"}}}"#),
             Some(Pages::default())

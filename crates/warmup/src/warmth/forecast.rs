@@ -72,36 +72,33 @@ pub struct Measured {
     pub own_reads_second: u64,
     /// How long a replay of everything went on before the window's end; in windows. 0: it does not run, or not everything.
     pub replayed_for_windows: f64,
-    /// Reads that the standby should have run and did not: dropped, late, failed.
-    pub dropped: u64,
     /// Reads of the window.
     pub reads: u64,
-    /// Of these, those that the standby ran (or dropped).
+    /// Of these, those that the replay was given.
     pub run: u64,
-    /// Disk reads of the first half of what was run behind the window.
-    pub missing_first: u64,
-    /// Of the second half.
-    pub missing_second: u64,
+    /// Statements that the replay ran meanwhile: fewer where it drops some or falls behind, more where it catches up.
+    pub executed: u64,
+    /// Disk reads of what was run behind the window, when a quarter of it was run, a half, and all.
+    pub missing: [u64; 3],
     /// Of the reads that the standby did not run in the window, the share that was run behind it.
     pub completed_share: f64,
+    /// Pages that the standby's buffer pool has room for.
+    pub pool_pages: u64,
     /// Statements that were run behind the window.
     pub completed: u64,
     /// Of these, those that had errors or took too long.
     pub failed: u64,
 }
 
-/// Statements of a replay that may be missing and it still counts as one of everything.
-const DROPPED_SHARE_MAX: f64 = 0.02;
+/// A replay that ran less than this share of what it was given says nothing about the rest.
+pub const EXECUTED_SHARE_MIN: f64 = 0.8;
 
 /// What it says.
 pub fn forecast(measured: &Measured) -> Forecast {
     let own = measured.own_reads_first + measured.own_reads_second;
     let run_share = if measured.reads == 0 { 0.0 } else { measured.run as f64 / measured.reads as f64 };
-    let ran = measured.run.saturating_sub(measured.dropped);
-    let dropped_share = measured.dropped as f64 / measured.run.max(1) as f64;
-    let is_all = measured.run == measured.reads && measured.reads > 0 && dropped_share <= DROPPED_SHARE_MAX;
-    if is_all {
-        let whole = measured.run as f64 / ran.max(1) as f64;
+    if measured.run == measured.reads && measured.reads > 0 {
+        let whole = measured.run as f64 / measured.executed.max(1) as f64;
         let next = next_window(
             measured.own_reads_first as f64 * whole,
             measured.own_reads_second as f64 * whole,
@@ -120,12 +117,12 @@ pub fn forecast(measured: &Measured) -> Forecast {
     }
     // Those that failed are taken to be like the others.
     let whole = measured.completed as f64 / measured.completed.saturating_sub(measured.failed).max(1) as f64;
-    let (first, second) = (measured.missing_first as f64 * whole, measured.missing_second as f64 * whole);
+    let missing = measured.missing.map(|reads| reads as f64 * whole);
     let is_whole = measured.completed_share >= 0.999;
     let (low, missing, high) = if is_whole {
-        (first + second, first + second, first + second)
+        (missing[2], missing[2], missing[2])
     } else {
-        go_on(first, second, measured.completed_share)
+        go_on(missing, measured.completed_share, measured.pool_pages as f64)
     };
     let own = own as f64;
     let total = own + missing;
@@ -145,15 +142,39 @@ fn by_chance(count: f64) -> f64 {
     1.96 * count.max(1.0).sqrt()
 }
 
-/// Reads of the whole when its beginning, this share of it, had so many in its two halves; with a lower and an upper bound. From the beginning of a
-/// run on, distinct pages grow as a power of the time (Heaps' law); evictions add reads that grow as the time itself.
-fn go_on(first: f64, second: f64, share: f64) -> (f64, f64, f64) {
+/// Reads of the whole when its beginning, this share of it, had so many at its quarter, its half and its end; with a lower and an upper bound.
+///
+/// From the beginning of a run on, distinct pages grow as a power of the time (Heaps' law), and more slowly when most of the pages there are were read:
+/// what the power lost with the last doubling of the time, it loses with each further one. Once as many were read as the buffer pool has
+/// room for, it holds what a warm one of its size would hold, and the reads that are left are those of evicted and new pages: they grow as the time.
+fn go_on([quarter, half, all]: [f64; 3], share: f64, pool_pages: f64) -> (f64, f64, f64) {
+    const STEPS_PER_DOUBLING: f64 = 16.0;
     let share = share.clamp(1e-6, 1.0);
-    // All until now is to the first half as 2 to the power.
-    let power = ((first + second).max(1.0) / first.max(1.0)).log2().clamp(0.05, 1.0);
-    let whole = |power: f64| (first + second) * share.recip().powf(power);
-    // The power falls, if anything, while hot pages become known; the reads that are left are no fewer than none.
-    (whole((power - 0.15).max(0.0)), whole(power), whole((power + 0.05).min(1.0)))
+    if all <= 0.0 {
+        return (0.0, 0.0, 0.0);
+    }
+    let power_of = |more: f64, fewer: f64| (more / fewer.max(1.0)).max(1.0).log2().clamp(0.0, 1.0);
+    let (before, now) = (power_of(half, quarter), power_of(all, half));
+    let lost = (before - now).max(0.0);
+    let steady = (all - half) / (share / 2.0);
+    let whole = |lost: f64| {
+        let (mut reads, mut at, mut power, mut slope) = (all, share, now, steady);
+        let step = STEPS_PER_DOUBLING.recip();
+        while at < 1.0 {
+            let next = (at * step.exp2()).min(1.0);
+            if reads < pool_pages {
+                let grown = reads * (next / at).powf(power);
+                slope = (grown - reads) / (next - at);
+                reads = grown;
+                power = (power - lost * step).max(0.0);
+            } else {
+                reads += slope * (next - at);
+            }
+            at = next;
+        }
+        reads
+    };
+    (whole(2.0 * lost + 0.1), whole(lost), whole(0.0))
 }
 
 /// Reads in the window behind one in whose halves so many were read, when the replay went on for `age` windows at its end. A cold standby that is replayed
@@ -183,12 +204,12 @@ mod tests {
             own_reads_first: 0,
             own_reads_second: 0,
             replayed_for_windows: 0.0,
-            dropped: 0,
             reads: 1000,
             run: 0,
-            missing_first: 0,
-            missing_second: 0,
+            executed: 0,
+            missing: [0; 3],
             completed_share: 1.0,
+            pool_pages: 100_000,
             completed: 1000,
             failed: 0,
         }
@@ -196,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_it_read_and_what_it_lacks_are_added() {
-        let cold = Measured { own_reads_second: 5, missing_first: 100, missing_second: 20, ..measured() };
+        let cold = Measured { own_reads_second: 5, missing: [70, 100, 120], ..measured() };
         let told = forecast(&cold);
         assert_eq!((told.disk_reads, told.method), (125, Method::Completed));
         assert!(told.low < 125 && told.high > 125);
@@ -207,40 +228,54 @@ mod tests {
     #[test]
     fn a_part_is_extrapolated_as_its_reads_fall() {
         // Distinct pages as the time to the power of 0.7; a quarter was run.
-        let pages = |share: f64| 10_000.0 * share.powf(0.7);
+        let pages = |share: f64| (10_000.0 * share.powf(0.7)) as u64;
         let part = Measured {
-            missing_first: pages(0.125) as u64,
-            missing_second: (pages(0.25) - pages(0.125)) as u64,
+            missing: [pages(0.0625), pages(0.125), pages(0.25)],
             completed_share: 0.25,
             ..measured()
         };
         let told = forecast(&part);
         assert_eq!(told.method, Method::Extrapolated);
         assert!((told.disk_reads as f64 / 10_000.0 - 1.0).abs() < 0.01, "{told:?}");
-        assert!(told.low < 9_000 && told.high > 10_500, "{told:?}");
-        // Evictions only: as many in both halves.
-        let steady = Measured { missing_first: 500, missing_second: 500, ..part };
+        assert!(told.low < 9_500 && told.high >= 10_000, "{told:?}");
+        // A small pool is full before the end; then it goes on as it was when it became full.
+        let small = Measured { pool_pages: 4000, ..part.clone() };
+        let full_at = 0.4_f64.powf(0.7_f64.recip());
+        let truth = 4000.0 * (1.0 + 0.7 * (1.0 - full_at) / full_at);
+        assert!((forecast(&small).disk_reads as f64 / truth - 1.0).abs() < 0.02, "{truth}");
+        // Evictions only: as many all the time.
+        let steady = Measured { missing: [250, 500, 1000], pool_pages: 100, ..part.clone() };
         assert_eq!(forecast(&steady).disk_reads, 4000);
+        // A table of which soon all pages are known: 2,000 pages, each as likely as any other.
+        let known = |share: f64| (2000.0 * (1.0 - (-4.0 * share).exp())) as u64;
+        let bounded = Measured {
+            missing: [known(0.125), known(0.25), known(0.5)],
+            completed_share: 0.5,
+            ..part.clone()
+        };
+        let told = forecast(&bounded);
+        assert!((told.disk_reads as f64 / known(1.0) as f64 - 1.0).abs() < 0.15, "{told:?} {}", known(1.0));
+        assert!((told.low..=told.high).contains(&known(1.0)), "{told:?} {}", known(1.0));
         // Nothing was read: nothing is expected, and nothing divides by it.
-        let none = Measured { missing_first: 0, missing_second: 0, completed_share: 0.0, ..steady };
+        let none = Measured { missing: [0; 3], completed_share: 0.0, ..steady };
         assert_eq!(forecast(&none).disk_reads, 0);
     }
 
     #[test]
-    fn a_replay_of_everything_is_counted_and_one_with_drops_is_scaled_or_not_trusted() {
+    fn a_replay_of_everything_is_counted_and_what_it_left_out_is_added() {
         let steady = Measured {
             own_reads_first: 300,
             own_reads_second: 300,
             run: 1000,
+            executed: 1000,
             replayed_for_windows: 9.0,
             ..measured()
         };
         let told = forecast(&steady);
         assert_eq!((told.disk_reads, told.method), (600, Method::Replayed));
         assert!(told.low < 600 && told.high > 600);
-        let dropped = Measured { dropped: 20, ..steady.clone() };
-        assert_eq!(forecast(&dropped).disk_reads, 612);
-        assert_eq!(forecast(&Measured { dropped: 500, ..steady }).method, Method::Completed);
+        // It ran five in six.
+        assert_eq!(forecast(&Measured { run: 1200, reads: 1200, ..steady }).disk_reads, 720);
     }
 
     #[test]
@@ -253,7 +288,7 @@ mod tests {
         let next = next_window(reads(0.0, 0.5), reads(0.5, 1.0), 1.0);
         assert!((next / reads(1.0, 2.0) - 1.0).abs() < 0.01, "{next} of {}", reads(1.0, 2.0));
         // More in the second half is no trend.
-        assert_eq!(next_window(100.0, 120.0, 5.0), 220.0);
-        assert_eq!(next_window(10.0, 0.0, 5.0), 10.0);
+        assert_eq!(next_window(100.0, 120.0, 5.0).round() as u64, 220);
+        assert_eq!(next_window(10.0, 0.0, 5.0).round() as u64, 10);
     }
 }

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Warmth;
-use super::forecast::{Measured, forecast};
+use super::forecast::{EXECUTED_SHARE_MIN, Measured, forecast};
 use super::probe::{Probe, complete};
-use super::score::{Probed, STATEMENTS_MIN, Sample};
+use super::score::{Probed, STATEMENTS_MIN, Sample, Score};
 use super::server::Means;
 use super::tap::{Replayed, Tap, next};
 use super::window::{Limits, NotRun};
@@ -26,6 +26,9 @@ pub struct Settings {
     pub window: Duration,
     /// How much of what the tap sees is replayed on the standby.
     pub replayed: Replayed,
+    /// The log comes as fast as it was written. One that comes faster is not sampled meanwhile: what else the standby runs then is too much
+    /// beside it.
+    pub is_live: bool,
     /// Statements a second that are run for the score, at most.
     pub probes_per_s: u32,
     /// Distinct statements that are kept for a window.
@@ -48,6 +51,7 @@ impl Default for Settings {
         Settings {
             window: Duration::from_secs(120),
             replayed: Replayed::OneIn(1),
+            is_live: true,
             probes_per_s: 20,
             texts_max: 200_000,
             text_bytes_max: 64 << 20,
@@ -76,9 +80,13 @@ const AGAIN: Duration = Duration::from_secs(1);
 struct Counted {
     at: Instant,
     disk_reads: u64,
+    accesses: u64,
     uptime_s: u64,
+    pool_pages: u64,
     /// Statements that the replay ran so far.
     executed: u64,
+    /// Disk reads of what was run for the score so far.
+    probed_reads: f64,
 }
 
 /// Measures one standby.
@@ -86,11 +94,15 @@ pub struct Meter {
     settings: Settings,
     tap: Tap,
     probe: Probe,
-    /// Of the replay; tells what it left out.
+    /// Of the replay; tells what it ran.
     figures: Arc<Figures>,
     sample: Sample,
     told: watch::Sender<Warmth>,
     begun: Instant,
+    /// Disk reads of the statements that were run for the score.
+    probed_reads: f64,
+    /// Disk reads a second of all others on the standby, lately.
+    others_per_s: f64,
     random: u64,
 }
 
@@ -111,6 +123,8 @@ impl Meter {
             sample: Sample::new(settings.window.as_secs_f64() * SCORE_WINDOWS, SCORE_STATEMENTS_MAX),
             told: watch::Sender::new(Warmth::unknown(settings.window)),
             begun: Instant::now(),
+            probed_reads: 0.0,
+            others_per_s: 0.0,
             settings,
             random,
         }
@@ -130,6 +144,9 @@ impl Meter {
     pub async fn run(mut self) -> std::convert::Infallible {
         loop {
             if let Err(error) = self.window(std::future::pending()).await {
+                // It may come back without its pages.
+                self.sample.clear();
+                self.begun = Instant::now();
                 self.tell(|warmth| {
                     warmth.score = None;
                     warmth.forecast = None;
@@ -143,7 +160,6 @@ impl Meter {
     /// Measures one window, which ends with `ended` if that comes first, and gives what is known then.
     pub async fn window(&mut self, ended: impl Future<Output = ()>) -> Result<Warmth, LinkError> {
         let mut counted = vec![self.count().await?];
-        let left_out = self.left_out();
         self.tap.window();
         let probes_per_s = self.settings.probes_per_s.max(1);
         let mut tick = interval(Duration::from_secs(1) / probes_per_s);
@@ -152,6 +168,7 @@ impl Meter {
         count.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let is_over = sleep(self.settings.window);
         tokio::pin!(ended, is_over);
+        let is_sampled = self.settings.is_live && self.settings.probes_per_s > 0;
         let mut has_ended = false;
         loop {
             tokio::select! {
@@ -160,62 +177,69 @@ impl Meter {
                     break;
                 }
                 () = &mut is_over => break,
-                _ = tick.tick(), if self.settings.probes_per_s > 0 => self.sampled().await?,
+                _ = tick.tick(), if is_sampled => self.sampled().await?,
                 _ = count.tick() => {
                     self.tap.settle();
                     counted.push(self.count().await?);
+                    if let [.., before, now] = &counted[..] {
+                        self.others_per_s = others_per_s(before, now);
+                    }
                     let left = self.settings.window.saturating_sub(counted[0].at.elapsed());
                     self.tell_score(left);
                 }
             }
         }
         counted.push(self.count().await?);
-        let dropped = self.left_out().saturating_sub(left_out);
-        self.judge(&counted, dropped, has_ended).await?;
+        self.judge(&counted, has_ended).await?;
         Ok(self.told.borrow().clone())
     }
 
     async fn count(&mut self) -> Result<Counted, LinkError> {
         let counters = self.probe.counters().await?;
-        let executed = self.figures.executed.load(Relaxed);
-        Ok(Counted { at: Instant::now(), disk_reads: counters.reads, uptime_s: counters.uptime_s, executed })
-    }
-
-    /// Statements that the replay did not run, or not to their end.
-    fn left_out(&self) -> u64 {
-        self.figures.late.load(Relaxed) + self.figures.errors().values().sum::<u64>()
+        // What ended with an error was run, too.
+        let errors: u64 = self.figures.errors().values().sum();
+        let executed = self.figures.executed.load(Relaxed) + errors;
+        Ok(Counted {
+            at: Instant::now(),
+            disk_reads: counters.reads,
+            accesses: counters.requests,
+            uptime_s: counters.uptime_s,
+            pool_pages: counters.pool_pages,
+            executed,
+            probed_reads: self.probed_reads,
+        })
     }
 
     /// Runs one statement for the score.
     async fn sampled(&mut self) -> Result<(), LinkError> {
         let Some(candidate) = self.tap.candidate() else { return Ok(()) };
         let (schema, sql) = (candidate.schema.as_deref(), &*candidate.sql);
-        self.sample_one(schema, sql, candidate.of as f64).await?;
-        Ok(())
+        self.sample_one(schema, sql, candidate.of as f64).await
     }
 
-    /// Gives its disk reads.
-    async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<u64, LinkError> {
+    async fn sample_one(&mut self, schema: Option<&[u8]>, sql: &[u8], weight: f64) -> Result<(), LinkError> {
         let is_coarse = self.probe.means().await? == Means::Counters;
-        match self.probe.run(schema, sql, true).await {
-            Ok(Some(pages)) => {
+        match self.probe.score(schema, sql, self.others_per_s).await {
+            Ok((accessed, read)) => {
+                // Never less than none: what is subtracted from one statement must not be added to the others' rate.
+                self.probed_reads += read.max(0.0);
                 self.sample.push(Probed {
                     at_s: self.begun.elapsed().as_secs_f64(),
                     weight,
-                    accessed: pages.accessed,
-                    read: pages.read,
+                    accessed,
+                    read,
                     is_coarse,
                 });
-                Ok(pages.read)
+                Ok(())
             }
             // The server's word about this statement: a table that is not there, no right to it, too long.
-            Ok(None) | Err(LinkError::Rejected { .. }) => Ok(0),
+            Err(LinkError::Rejected { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// The window is over: runs what the standby did not run, and tells.
-    async fn judge(&mut self, counted: &[Counted], dropped: u64, has_ended: bool) -> Result<(), LinkError> {
+    async fn judge(&mut self, counted: &[Counted], has_ended: bool) -> Result<(), LinkError> {
         let seen = self.tap.window();
         let (reads, run) = (seen.window.reads(), seen.window.run());
         let (Some(first), Some(last)) = (counted.first(), counted.last()) else { return Ok(()) };
@@ -231,6 +255,7 @@ impl Meter {
         let half = disk_reads_at_half(counted, done);
         let restarted = counted.windows(2).any(|two| two[1].uptime_s < two[0].uptime_s);
         let window = if has_ended { seen.span } else { last.at.duration_since(first.at) };
+        let executed = last.executed - first.executed;
         let active_score = (seen.active.accessed > 0)
             .then(|| 1.0 - (seen.active.read as f64 / seen.active.accessed as f64).min(1.0));
         let why = if reads == 0 {
@@ -241,6 +266,10 @@ impl Meter {
             Some(format!(
                 "no forecast: the log has only one statement in {}; give the whole log and let less of it be replayed",
                 seen.source_one_in
+            ))
+        } else if (executed as f64) < EXECUTED_SHARE_MIN * run as f64 {
+            Some(format!(
+                "no forecast: the replay ran {executed} of the {run} reads of the last window; it is too slow, or drops them"
             ))
         } else {
             None
@@ -254,30 +283,42 @@ impl Meter {
             return Ok(());
         }
         let rest = seen.window.not_run();
-        let (statements, sampled) = (rest.statements, self.sample_at_end(&rest).await?);
-        let completed =
-            complete(&mut self.probe, rest, self.settings.sessions, self.settings.window.min(COMPLETE_MAX))
-                .await?;
+        let statements = rest.statements;
+        let before = self.probe.counters().await?.reads;
+        // A log that has ended is not replayed any more.
+        self.others_per_s = if has_ended { 0.0 } else { self.others_per_s };
+        self.sample_at_end(&rest).await?;
+        let sampled = self.probe.counters().await?.reads.saturating_sub(before);
+        let own_reads = last.disk_reads.saturating_sub(first.disk_reads);
+        let others_per_s = if has_ended { 0.0 } else { own_reads as f64 / window.as_secs_f64().max(0.001) };
+        let time_max = self.settings.window.min(COMPLETE_MAX);
+        let sessions = self.settings.sessions;
+        let completed = complete(&mut self.probe, rest, sessions, time_max, others_per_s).await?;
         let measured = Measured {
             own_reads_first: half.saturating_sub(first.disk_reads),
             own_reads_second: last.disk_reads.saturating_sub(half),
             replayed_for_windows: last.at.duration_since(self.begun).as_secs_f64()
                 / last.at.duration_since(first.at).as_secs_f64().max(0.001),
-            dropped,
             reads,
             run,
-            missing_first: completed.first + sampled,
-            missing_second: completed.second,
+            executed,
+            // What was run for the score belongs to the beginning.
+            missing: completed.read.map(|read| read + sampled),
             completed_share: if statements == 0 {
                 1.0
             } else {
                 completed.statements as f64 / statements as f64
             },
+            pool_pages: last.pool_pages,
             completed: completed.sent,
             failed: completed.failed,
         };
         let forecast = forecast(&measured);
-        let score = self.sample.score();
+        let accesses = last.accesses.saturating_sub(first.accesses);
+        let score = self.sample.score().or_else(|| {
+            // It ran everything: its own counters know, without a sample.
+            (run == reads).then(|| counted_score(own_reads, accesses, executed))?
+        });
         self.tell(|warmth| {
             warmth.score = score;
             warmth.active_score = active_score;
@@ -288,19 +329,18 @@ impl Meter {
         Ok(())
     }
 
-    /// Where no time was to sample: statements at random, before all others. Gives their disk reads.
-    async fn sample_at_end(&mut self, rest: &NotRun) -> Result<u64, LinkError> {
-        let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.len());
+    /// Where no time was to sample: statements at random, before all others.
+    async fn sample_at_end(&mut self, rest: &NotRun) -> Result<(), LinkError> {
+        let wanted = SCORE_STATEMENTS_WANTED.saturating_sub(self.sample.statements());
         if rest.order.is_empty() || self.settings.probes_per_s == 0 {
-            return Ok(0);
+            return Ok(());
         }
-        let mut read = 0;
         for _ in 0..wanted {
             let at = next(&mut self.random) % rest.order.len() as u64;
             let text = &rest.texts[rest.order[at as usize] as usize];
-            read += self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
+            self.sample_one(text.schema.as_deref(), &text.sql, 1.0).await?;
         }
-        Ok(read)
+        Ok(())
     }
 
     fn tell_score(&mut self, left: Duration) {
@@ -337,6 +377,22 @@ fn disk_reads_at_half(counted: &[Counted], done: impl Fn(&Counted) -> f64) -> u6
         }
     }
     counted.last().map_or(0, |last| last.disk_reads)
+}
+
+/// The score of a standby that ran everything itself.
+fn counted_score(disk_reads: u64, accesses: u64, statements: u64) -> Option<Score> {
+    if accesses == 0 || statements < STATEMENTS_MIN as u64 {
+        return None;
+    }
+    let share = 1.0 - (disk_reads as f64 / accesses as f64).min(1.0);
+    Some(Score { share, low: share, high: share, statements, is_coarse: true })
+}
+
+/// Between two looks.
+fn others_per_s(before: &Counted, now: &Counted) -> f64 {
+    let all = now.disk_reads.saturating_sub(before.disk_reads) as f64;
+    let others = all - (now.probed_reads - before.probed_reads);
+    (others / now.at.duration_since(before.at).as_secs_f64().max(0.1)).max(0.0)
 }
 
 fn too_few(reads: u64) -> String {

@@ -17,6 +17,9 @@ use crate::replay::target::Target;
 /// Behind the limit that the server itself has, so that a statement never goes on without anybody waiting for it.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// More disk reads of others than this, during one statement, are not subtracted.
+const OTHERS_MAX: f64 = 0.5;
+
 /// One session on the standby, connected when it is needed.
 pub struct Probe {
     target: Arc<Target>,
@@ -79,17 +82,38 @@ impl Probe {
         self.keep(answer)
     }
 
-    /// Runs a statement, which must have been let pass by the guard. Its pages; None where they can only be told by counters and `may_be_coarse` is not said.
-    pub async fn run(
+    /// Runs a statement, which must have been let pass by the guard. Its pages, where ANALYZE tells them.
+    pub async fn run(&mut self, schema: Option<&[u8]>, sql: &[u8]) -> Result<Option<Pages>, LinkError> {
+        let limit = self.statement_max + GRACE;
+        let answer = self.open().await?.run(schema, sql, limit).await;
+        self.keep(answer)
+    }
+
+    /// Runs a statement between two looks at the server's counters, and tells all pages that it accessed and read: ANALYZE's, and what the
+    /// optimizer read for estimates. Without ANALYZE, the counters' difference. `others_per_s`: disk reads of others, which are subtracted.
+    pub async fn score(
         &mut self,
         schema: Option<&[u8]>,
         sql: &[u8],
-        may_be_coarse: bool,
-    ) -> Result<Option<Pages>, LinkError> {
-        let limit = self.statement_max + GRACE;
-        let open = self.open().await?;
-        let answer = open.run(schema, sql, may_be_coarse, limit).await;
-        self.keep(answer)
+        others_per_s: f64,
+    ) -> Result<(f64, f64), LinkError> {
+        let before = self.counters().await?;
+        let begin = Instant::now();
+        let pages = self.run(schema, sql).await?;
+        if let Some(Pages { accessed, read, has_ranges: false }) = pages {
+            return Ok((accessed as f64, read as f64));
+        }
+        let behind = self.counters().await?;
+        let counted = behind.reads.saturating_sub(before.reads) as f64;
+        let others = others_per_s * begin.elapsed().as_secs_f64();
+        let read = counted - others;
+        Ok(match pages {
+            // Among so many reads of others the few of an estimate are not to be seen.
+            Some(pages) if others > OTHERS_MAX => (pages.accessed as f64, pages.read as f64),
+            // Each page that was read for an estimate was accessed for it, too.
+            Some(pages) => (pages.accessed as f64 + (read - pages.read as f64).max(0.0), read),
+            None => (behind.requests.saturating_sub(before.requests) as f64, read),
+        })
     }
 }
 
@@ -98,7 +122,6 @@ impl Open {
         &mut self,
         schema: Option<&[u8]>,
         sql: &[u8],
-        may_be_coarse: bool,
         limit: Duration,
     ) -> Result<Option<Pages>, LinkError> {
         if let Some(name) = schema
@@ -106,6 +129,7 @@ impl Open {
         {
             let mut text = b"USE `".to_vec();
             for byte in name {
+                // A backquote within a name is doubled.
                 text.extend_from_slice(if *byte == b'`' { b"``" } else { std::slice::from_ref(byte) });
             }
             text.push(b'`');
@@ -121,15 +145,6 @@ impl Open {
                     LinkError::Protocol("the answer of ANALYZE FORMAT=JSON is not understood".into())
                 })
             }
-            Means::Counters if may_be_coarse => {
-                let before = server::counters(&mut self.link).await?;
-                self.link.count_rows(sql, limit).await?;
-                let behind = server::counters(&mut self.link).await?;
-                Ok(Some(Pages {
-                    accessed: behind.requests.saturating_sub(before.requests),
-                    read: behind.reads.saturating_sub(before.reads),
-                }))
-            }
             Means::Counters => {
                 self.link.count_rows(sql, limit).await?;
                 Ok(None)
@@ -141,10 +156,8 @@ impl Open {
 /// What running the rest of a window came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
-    /// Disk reads of the first half of what was run.
-    pub first: u64,
-    /// Of the second half.
-    pub second: u64,
+    /// Disk reads when a quarter of it was run, a half, and all.
+    pub read: [u64; 3],
     /// Statements of the window up to where it was run.
     pub statements: u64,
     /// Statements that were sent.
@@ -165,7 +178,7 @@ struct Shared {
     rest: NotRun,
     /// The next of the order.
     next: AtomicUsize,
-    /// Disk reads until now.
+    /// Disk reads until now: the server's count at the last part's end, and what ANALYZE told since.
     read: AtomicU64,
     /// For each text, what [`Shared::read`] was when it was run last.
     run_at: Vec<AtomicU64>,
@@ -175,17 +188,21 @@ struct Shared {
     failed: AtomicU64,
 }
 
-/// Runs what the standby did not run, in its order, with so many sessions, until all was run or the time is over.
+/// Runs what the standby did not run, in its order, with so many sessions, until all was run or the time is over. `others_per_s`: disk reads a second
+/// that are not ours, of the replay and of the writes that the standby applies.
+///
+/// Disk reads are those of the server's counter: ANALYZE does not tell the pages that the optimizer reads to estimate ranges (MariaDB 10.11.19), which
+/// on a cold standby were four of ten.
 pub async fn complete(
     probe: &mut Probe,
     rest: NotRun,
     sessions: usize,
     time_max: Duration,
+    others_per_s: f64,
 ) -> Result<Completed, LinkError> {
     if rest.order.is_empty() {
         return Ok(Completed::default());
     }
-    let means = probe.means().await?;
     let at_begin = probe.counters().await?;
     let begin = Instant::now();
     let statements = rest.order.len();
@@ -194,8 +211,7 @@ pub async fn complete(
         rest,
         next: AtomicUsize::new(0),
         read: AtomicU64::new(0),
-        // Where only counters tell what was read, each statement is run.
-        again: if means == Means::Analyze { (at_begin.pool_pages as f64 * POOL_SHARE) as u64 } else { 0 },
+        again: (at_begin.pool_pages as f64 * POOL_SHARE) as u64,
         sent: AtomicU64::new(0),
         failed: AtomicU64::new(0),
     });
@@ -219,18 +235,22 @@ pub async fn complete(
             workers.extend(ended.ok());
         }
         shared.next.store(to, Relaxed);
-        read.push(match means {
-            Means::Analyze => shared.read.load(Relaxed),
-            Means::Counters => probe.counters().await?.reads.saturating_sub(at_begin.reads),
-        });
+        let counted = probe.counters().await?.reads.saturating_sub(at_begin.reads);
+        let others = others_per_s * begin.elapsed().as_secs_f64();
+        let ours = counted.saturating_sub(others as u64).max(read.last().copied().unwrap_or(0));
+        shared.read.store(ours, Relaxed);
+        read.push(ours);
     }
     workers.iter_mut().for_each(Probe::close);
     let parts = read.len() - 1;
-    // With an odd number of parts the half is within one.
-    let half = u64::midpoint(read[parts / 2], read[parts.div_ceil(2)]);
+    // Between the ends of two parts it grows evenly.
+    let at = |share: f64| {
+        let at = parts as f64 * share;
+        let (before, behind) = (read[at.floor() as usize] as f64, read[at.ceil() as usize] as f64);
+        (before + (behind - before) * at.fract()) as u64
+    };
     Ok(Completed {
-        first: half,
-        second: read[parts].saturating_sub(half),
+        read: [at(0.25), at(0.5), at(1.0)],
         statements: (statements * parts / PARTS) as u64,
         sent: shared.sent.load(Relaxed),
         failed: shared.failed.load(Relaxed),
@@ -254,7 +274,7 @@ impl Shared {
             self.run_at[number].store(now, Relaxed);
             self.sent.fetch_add(1, Relaxed);
             let text = &self.rest.texts[number];
-            match probe.run(text.schema.as_deref(), &text.sql, false).await {
+            match probe.run(text.schema.as_deref(), &text.sql).await {
                 Ok(pages) => self.read.fetch_add(pages.map_or(0, |pages| pages.read), Relaxed),
                 Err(_) => self.failed.fetch_add(1, Relaxed),
             };

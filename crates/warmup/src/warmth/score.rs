@@ -25,9 +25,9 @@ pub struct Probed {
     /// For how many statements it stands.
     pub weight: f64,
     /// Page accesses.
-    pub accessed: u64,
-    /// Pages that were not in memory.
-    pub read: u64,
+    pub accessed: f64,
+    /// Pages that were not in memory. Where others' reads had to be subtracted, one statement may have fewer than none, so that the mean is right.
+    pub read: f64,
     /// As [`Score::is_coarse`].
     pub is_coarse: bool,
 }
@@ -59,25 +59,27 @@ impl Sample {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn statements(&self) -> usize {
         self.probed.len()
+    }
+
+    /// Forgets all: the server is another one now, or was restarted.
+    pub fn clear(&mut self) {
+        self.probed.clear();
     }
 
     /// The score; None with too few statements, or when none of them accessed a page.
     pub fn score(&self) -> Option<Score> {
         let n = self.probed.len() as f64;
-        let accessed: f64 = self.probed.iter().map(|p| p.weight * p.accessed as f64).sum();
+        let accessed: f64 = self.probed.iter().map(|p| p.weight * p.accessed).sum();
         if self.probed.len() < STATEMENTS_MIN || accessed <= 0.0 {
             return None;
         }
-        let read: f64 = self.probed.iter().map(|p| p.weight * p.read as f64).sum();
-        let misses = (read / accessed).min(1.0);
+        let read: f64 = self.probed.iter().map(|p| p.weight * p.read).sum();
+        let misses = (read / accessed).clamp(0.0, 1.0);
         // The ratio estimator's variance by linearization (Cochran, Sampling Techniques, chapter 6).
-        let squares: f64 = self
-            .probed
-            .iter()
-            .map(|p| (p.weight * (p.read as f64 - misses * p.accessed as f64)).powi(2))
-            .sum();
+        let squares: f64 =
+            self.probed.iter().map(|p| (p.weight * (p.read - misses * p.accessed)).powi(2)).sum();
         let deviation = (n / (n - 1.0) * squares).sqrt() / accessed;
         // Where nothing was read the variance is 0, which n statements cannot prove: the rule of three gives the bound.
         let of_none = 3.0 / n * (n / accessed).min(1.0);
@@ -105,26 +107,27 @@ mod tests {
         (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64
     }
 
+    const SEEDS: u64 = 400;
+
     #[test]
     fn the_score_is_unbiased_and_its_interval_holds_the_truth() {
         // Point reads of 3 pages that miss one in 5 times, and ranges of 40 pages that miss a quarter: the truth is by pages, not by statements.
         let truth = 1.0 - (0.9 * 0.2 + 0.1 * 10.0) / (0.9 * 3.0 + 0.1 * 40.0);
         let (mut sum, mut inside) = (0.0, 0);
-        const SEEDS: u64 = 400;
         for seed in 0..SEEDS {
             let mut state = seed * 1000;
             let mut sample = Sample::new(60.0, 1000);
             for number in 0..600 {
                 let (accessed, read) = if random(&mut state) < 0.9 {
-                    (3, u64::from(random(&mut state) < 0.2))
+                    (3, u32::from(random(&mut state) < 0.2))
                 } else {
-                    (40, (0..40).filter(|_| random(&mut state) < 0.25).count() as u64)
+                    (40, (0..40).filter(|_| random(&mut state) < 0.25).count() as u32)
                 };
                 sample.push(Probed {
                     at_s: f64::from(number) / 20.0,
                     weight: 1.0,
-                    accessed,
-                    read,
+                    accessed: f64::from(accessed),
+                    read: f64::from(read),
                     is_coarse: false,
                 });
             }
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn too_few_statements_give_no_score_and_no_misses_are_no_proof_of_none() {
-        let probed = |at_s| Probed { at_s, weight: 1.0, accessed: 3, read: 0, is_coarse: false };
+        let probed = |at_s| Probed { at_s, weight: 1.0, accessed: 3.0, read: 0.0, is_coarse: false };
         let mut sample = Sample::new(60.0, 100);
         for number in 0..19 {
             sample.push(probed(f64::from(number)));
@@ -151,6 +154,6 @@ mod tests {
         assert!(score.low < 0.96, "{score:?}");
         // What is too old is forgotten.
         sample.push(probed(100.0));
-        assert_eq!(sample.len(), 1);
+        assert_eq!(sample.statements(), 1);
     }
 }

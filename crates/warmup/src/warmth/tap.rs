@@ -105,7 +105,7 @@ impl Tap {
 
     /// A source whose bytes are looked at; what it gives is what is to be replayed.
     pub fn source<R>(&self, source: R) -> Tapped<R> {
-        Tapped { source, tap: self.clone(), buffer: Vec::new(), given: 0 }
+        Tapped { source, tap: self.clone(), room: Vec::new(), buffer: Vec::new(), given: 0 }
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -226,6 +226,9 @@ pub(super) fn next(state: &mut u64) -> u64 {
 pub struct Tapped<R> {
     source: R,
     tap: Tap,
+    /// What is read at once, where not everything is passed on.
+    room: Vec<u8>,
+    /// What is passed on.
     buffer: Vec<u8>,
     /// Of the buffer, what was given on.
     given: usize,
@@ -254,8 +257,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Tapped<R> {
                 this.given += len;
                 return Poll::Ready(Ok(()));
             }
-            let mut room = [0; READ_BYTES];
-            let mut piece = ReadBuf::new(&mut room);
+            this.room.resize(READ_BYTES, 0);
+            let mut piece = ReadBuf::new(&mut this.room);
             ready!(Pin::new(&mut this.source).poll_read(context, &mut piece))?;
             let has_ended = piece.filled().is_empty();
             if has_ended {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// What is kept at most.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_field_names)] // each is a greatest number
 pub struct Limits {
     /// Distinct statements.
     pub texts_max: usize,

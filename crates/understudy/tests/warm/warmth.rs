@@ -1,0 +1,114 @@
+//! How warm a standby is, on real servers: a cold one, and the same one when it is warm.
+
+use std::fs;
+
+use fixture::Server;
+use fixture::signal;
+use serde_json::Value;
+
+use super::called;
+
+/// A restart begins without pages, and all of them have room.
+const COLD: [&str; 3] = [
+    "--innodb-buffer-pool-dump-at-shutdown=OFF",
+    "--innodb-buffer-pool-load-at-startup=OFF",
+    "--innodb-buffer-pool-size=96M",
+];
+
+/// 100,000 rows, some 25 MB; an account that may only read.
+fn prepare(server: &Server) {
+    server.sql(
+        "SET SESSION slow_query_log = 0; \
+         CREATE TABLE shop.w (id INT PRIMARY KEY, k INT, b CHAR(200), KEY (k)) ENGINE=InnoDB; \
+         INSERT INTO shop.w SELECT seq, seq * 7919 % 100003, REPEAT('x', 200) FROM shop.seq_1_to_100000; \
+         CREATE USER warm@'%' IDENTIFIED BY 'secret'; GRANT SELECT ON shop.* TO warm@'%'",
+    );
+}
+
+fn disk_reads(server: &Server) -> u64 {
+    let reads = server.sql("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'");
+    reads.split_whitespace().last().unwrap().parse().unwrap()
+}
+
+fn restart(server: &mut Server) {
+    server.signal(signal::TERM);
+    server.wait_gone();
+    server.restart(&COLD);
+}
+
+fn ask(command: &str, log: &str, standby: &Server, further: &[&str]) -> String {
+    let ran = called("understudy")
+        .args([command, log, "--host", "127.0.0.1", "--port", &standby.address().port().to_string()])
+        .args(["--user", "warm"])
+        .args(further)
+        .env("UNDERSTUDY_PASSWORD", "secret")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(!said.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+    said
+}
+
+fn warmth(log: &str, standby: &Server) -> Value {
+    serde_json::from_str(&ask("warmth", log, standby, &["--json"])).unwrap()
+}
+
+#[test]
+fn a_cold_standbys_disk_reads_are_foretold_and_a_warm_one_has_the_higher_score() {
+    let active = Server::start(&[
+        "--slow-query-log=1",
+        "--long-query-time=0",
+        "--slow-query-log-file=slow.log",
+        "--log-slow-verbosity=engine",
+    ]);
+    let log = active.socket().with_file_name("data").join("slow.log").display().to_string();
+    let mut standby = Server::start(&COLD);
+    prepare(&active);
+    prepare(&standby);
+    let reads: Vec<String> = (0..3000_u64)
+        .map(|number| {
+            let id = number * 48_271 % 100_000;
+            match number % 4 {
+                0 => format!("SELECT COUNT(b) FROM w WHERE id BETWEEN {id} AND {}", id + 50),
+                1 => format!("SELECT b FROM w WHERE k = {}", id / 2),
+                // Some are asked again and again.
+                _ => format!("SELECT b FROM w WHERE id = {}", id % 5_000),
+            }
+        })
+        .collect();
+    active.sql(&format!("USE shop; {}", reads.join("; ")));
+
+    restart(&mut standby);
+    let cold = warmth(&log, &standby);
+    restart(&mut standby);
+    let before = disk_reads(&standby);
+    ask("replay", &log, &standby, &[]);
+    let truth = disk_reads(&standby) - before;
+    let foretold = cold["forecast_disk_reads"].as_u64().unwrap();
+    assert!(truth > 500, "{truth} disk reads say nothing");
+    assert!(foretold.abs_diff(truth) * 10 <= truth, "foretold {foretold}, read {truth}: {cold}");
+    assert_eq!(cold["forecast_method"], "completed");
+    assert!(cold["active_score"].as_f64().is_some_and(|score| score > 0.5), "{cold}");
+
+    let warm = warmth(&log, &standby);
+    let score = |of: &Value| of["score"].as_f64().unwrap();
+    assert!(score(&warm) > 0.99 && score(&warm) > score(&cold) + 0.05, "{cold} {warm}");
+    assert!(warm["forecast_disk_reads"].as_u64().unwrap() * 20 < truth, "{warm}");
+
+    // A log of which its source left something out cannot tell how many pages the traffic needs.
+    let part = tempfile::NamedTempFile::new().unwrap();
+    let events: String = (0..30)
+        .map(|number| {
+            format!(
+                "# User@Host: app[app] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n\
+                 # Query_time: 0.000100  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 1\n\
+                 # Log_slow_rate_type: query  Log_slow_rate_limit: 10\n\
+                 SET timestamp=1795000000;\nSELECT b FROM shop.w WHERE id = {number};\n"
+            )
+        })
+        .collect();
+    fs::write(part.path(), events).unwrap();
+    let told = warmth(&part.path().display().to_string(), &standby);
+    assert_eq!(told["forecast_disk_reads"], Value::Null);
+    assert!(told["why_unknown"].as_str().unwrap().contains("only one statement in 10"), "{told}");
+}
