@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-proxy
+.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -56,3 +56,8 @@ bench-health: build ## The health endpoint beside nginx and HAProxy; kept in ben
 	rm -rf target/bench-health
 	target/release/understudy lab bench health --out-dir target/bench-health
 	scripts/kept.sh target/bench-health health understudy lab bench health
+
+bench-slowlog: build ## How fast 1 GiB of slow log is read, all servers' forms, pt-query-digest beside us; kept in bench/runs
+	rm -rf target/bench-slowlog
+	target/release/understudy lab bench slowlog --dir target --out-dir target/bench-slowlog
+	scripts/kept.sh target/bench-slowlog slowlog understudy lab bench slowlog
