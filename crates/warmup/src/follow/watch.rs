@@ -127,9 +127,17 @@ impl Looked {
     fn cut(&mut self, newest: &Arc<Generation>) -> bool {
         let Some(seen) = self.seen.take() else { return false };
         let Ok(file) = newest.file.try_clone() else { return false };
-        let rotated = siblings::rotated(&self.shared.path);
-        let copy = rotated.into_iter().rev().find(|rotated| seen.is_in(&rotated.file));
-        let copy_id = copy.as_ref().map(|copy| copy.id);
+        let mut rotated = siblings::rotated(&self.shared.path);
+        let found = rotated.iter().rposition(|rotated| seen.is_in(&rotated.file));
+        // It may have been emptied more than once since the last look: each time a copy was made, which nobody has read yet.
+        let mut between = found.map_or_else(Vec::new, |found| rotated.split_off(found + 1));
+        // The file itself may be renamed by now: what follows on it comes behind it, and is found by the next look.
+        if let Some(own) = between.iter().position(|rotated| rotated.id == newest.id) {
+            between.truncate(own);
+        }
+        between.retain(|rotated| !self.known.contains(&rotated.id) && !is_copy(&rotated.file, &newest.file));
+        let copy = found.and_then(|found| rotated.into_iter().nth(found));
+        self.known.extend(copy.iter().chain(&between).map(|rotated| rotated.id));
         let copy = copy.map(|rotated| rotated.file);
         if copy.is_none() {
             tracing::warn!(
@@ -138,8 +146,13 @@ impl Looked {
             );
         }
         let again = Arc::new(Generation::new(file, newest.id));
-        self.known.extend(copy_id);
-        newest.cut(Cut { copy, length: seen.offset }, Arc::clone(&again));
+        let mut next = Arc::clone(&again);
+        for rotated in between.into_iter().rev() {
+            let generation = Generation::new(rotated.file, rotated.id);
+            generation.seal(next);
+            next = Arc::new(generation);
+        }
+        newest.cut(Cut { copy, length: seen.offset }, next);
         self.begin(again);
         true
     }

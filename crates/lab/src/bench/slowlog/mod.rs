@@ -176,3 +176,28 @@ fn one(pass: &Pass) -> Value {
         "events_per_cpu_s": pass.events_per_cpu_s(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_short_run_reads_what_was_written_and_says_all_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { bytes: 200_000, digest_bytes: 0 };
+        let report = run(plan, dir.path(), &Progress::new(STEPS)).await.unwrap();
+        assert_eq!(report.faults(), Vec::<String>::new());
+        assert_eq!(report.rows.len(), Form::ALL.len());
+        for row in &report.rows {
+            assert_eq!((row.fields.sums, row.fields.reads), (row.written, 0), "{}", row.form);
+            assert!(row.kinds.reads > 0 && row.kinds.bytes >= plan.bytes, "{}", row.form);
+        }
+        let drawn = draw(&report);
+        assert!(Form::ALL.iter().all(|form| drawn.contains(form.name())), "{drawn}");
+        assert!(report.json()["logs"][0]["kinds"]["mb_per_cpu_s"].is_number());
+
+        let mut report = report;
+        report.rows[0].written.rows_sent += 1;
+        assert_eq!(report.faults().len(), 2);
+    }
+}
