@@ -49,7 +49,8 @@ impl<'a> Lexer<'a> {
         Lexer { left: sql, from: sql, status, open_comments: 0, is_doubtful: false, had_gap: false }
     }
 
-    #[inline(always)] // see `Look::note`
+    #[allow(clippy::inline_always)] // see `Look::note`
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
         self.had_gap = self.skip_gap();
         self.from = self.left;
@@ -88,6 +89,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// Skips space and comments; tells whether there was any. Mostly it is one space, or nothing.
+    #[allow(clippy::inline_always)] // measured: see `Look::note`
     #[inline(always)]
     fn skip_gap(&mut self) -> bool {
         let (gap, left) = match self.left {

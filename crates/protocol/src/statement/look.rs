@@ -111,6 +111,7 @@ impl<'a> Look<'a> {
     }
 
     /// Inlined, so that in [`Look::rest`], which most of a text is passed by, a token needs no place in memory.
+    #[allow(clippy::inline_always)] // measured: see `Look::note`
     #[inline(always)]
     fn advance(&mut self) -> Option<Token<'a>> {
         if self.has_ended {
@@ -129,6 +130,7 @@ impl<'a> Look<'a> {
     }
 
     /// Inlined, as [`Lexer::next`] is, so that a token goes from there to here in registers: most are numbers, commas and names that matter to nobody.
+    #[allow(clippy::inline_always)] // measured: see `Look::note`
     #[inline(always)]
     fn note(&mut self, token: Token<'a>) {
         match token {
