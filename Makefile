@@ -1,6 +1,6 @@
 # Understudy: every task of this repository. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-proxy
+.PHONY: help setup build static test soak demo bench bench-replication bench-health bench-slowlog bench-proxy
 
 # What `make bench` calls the run that it keeps: bench/runs/DATE-NAME
 NAME ?= nine-cells
@@ -26,10 +26,11 @@ static: ## The same for any Linux of this processor, old or new: target/ARCH-unk
 test: setup ## Everything that continuous integration runs
 	@scripts/test.sh
 
-soak: build ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some eight faults a seed), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
+soak: build ## Long runs: a primary killed a hundred times under writes (REPLICATION_CRASHES=N, REPLICATION_SEED=N), a million simulated faults of a primary and its replicas (FAULTS_SEEDS=FROM..TO, some eight faults a seed), sessions in random states beside twins that never moved (MOVES_CASES=N, MOVES_SEED=N), a slow log rotated in every way while it is streamed (ROTATION_SECONDS=N), and a busy machine that must not shut a node out (SOAK_MINUTES=60)
 	UNDERSTUDY_SEEDS=$${FAULTS_SEEDS:-100000..225000} cargo test --locked -p topology --test replication whatever_goes_wrong -- --nocapture
 	REPLICATION_CRASHES=$${REPLICATION_CRASHES:-100} REPLICATION_SEED=$${REPLICATION_SEED:-$$(date +%s)} cargo test --locked -p understudy --test replication_faults killed_at_random -- --nocapture
 	MOVES_CASES=$${MOVES_CASES:-5000} MOVES_SEED=$${MOVES_SEED:-$$(date +%s)} cargo test --locked -p proxy --test restore_all
+	ROTATION_SECONDS=$${ROTATION_SECONDS:-60} cargo test --locked -p warmup --test rotation -- --nocapture
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
@@ -56,3 +57,8 @@ bench-health: build ## The health endpoint beside nginx and HAProxy; kept in ben
 	rm -rf target/bench-health
 	target/release/understudy lab bench health --out-dir target/bench-health
 	scripts/kept.sh target/bench-health health understudy lab bench health
+
+bench-slowlog: build ## How fast 1 GiB of slow log is read, all servers' forms, pt-query-digest beside us; kept in bench/runs
+	rm -rf target/bench-slowlog
+	target/release/understudy lab bench slowlog --dir target --out-dir target/bench-slowlog
+	scripts/kept.sh target/bench-slowlog slowlog understudy lab bench slowlog

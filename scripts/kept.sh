@@ -40,7 +40,7 @@ cp "$from/table.txt" "$from/result.json" "$kept/"
     echo "processor    $(value machine processor), $(value machine cores) cores"
     echo "memory       $(value machine memory_gib) GiB"
     echo "kernel       Linux $(value machine kernel)"
-    for program in MariaDB Galera HAProxy nginx keepalived sysbench Understudy; do
+    for program in MariaDB Galera HAProxy nginx keepalived sysbench pt-query-digest Understudy; do
         version=$(value machine $program)
         [ -z "$version" ] || printf '%-12s %s\n' "$program" "$version"
     done

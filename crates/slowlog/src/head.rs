@@ -1,9 +1,9 @@
 //! What the head of an entry says: the lines before its SQL.
 
-use crate::begin::{TIME, USER};
+use crate::begin::{QUERY_TIME, THREAD, TIME, USER};
 use crate::event::{Rate, RateBy, Rows};
 use crate::fields::Fields;
-use crate::time::{self, LineTime, duration_us, number};
+use crate::time::{self, Digits, LineTime, duration_us, number};
 use memchr::{memchr, memmem, memrchr};
 
 /// Who ran it.
@@ -27,7 +27,7 @@ pub(crate) struct SetLine {
     pub(crate) insert_id: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     pub(crate) time: Option<LineTime>,
     pub(crate) from: UserHost<'a>,
@@ -68,6 +68,8 @@ impl<'a> Head<'a> {
             self.from = user_host(text).unwrap_or_default();
         } else if let Some(text) = line.strip_prefix(TIME) {
             self.time = time::parse_line(text);
+        } else if self.usual(line).is_some() {
+            // Taken.
         } else if line.starts_with(b"#") {
             Fields::new(line).for_each(|(key, value)| self.field(key, value));
         } else if let Some(set) = set_line(line) {
@@ -75,6 +77,52 @@ impl<'a> Head<'a> {
         } else if let Some(name) = use_line(line) {
             self.used = Some(name);
         }
+    }
+
+    /// The lines that nearly all entries have, read in one go; None: this is none of them, and nothing was taken from it. Whatever
+    /// this reads, [`Head::field`] would read in the same way.
+    fn usual(&mut self, line: &'a [u8]) -> Option<()> {
+        match line.get(2)? {
+            b'Q' => {
+                let mut left = Digits(line.strip_prefix(QUERY_TIME)?);
+                let query_us = left.seconds_us()?;
+                left.skip_text(b"  Lock_time: ")?;
+                let lock_us = left.seconds_us()?;
+                // MySQL has one space there.
+                left.skip_text(b" ")?;
+                let _ = left.skip_text(b" ");
+                left.skip_text(b"Rows_sent: ")?;
+                let sent = left.any()?;
+                left.skip_text(b"  Rows_examined: ")?;
+                let examined = left.any()?;
+                if !left.0.is_empty() {
+                    return None;
+                }
+                (self.query_us, self.lock_us) = (query_us, lock_us);
+                (self.rows.sent, self.rows.examined) = (Some(sent), Some(examined));
+            }
+            b'T' => {
+                let mut left = Digits(line.strip_prefix(THREAD)?);
+                let thread = left.any()?;
+                left.skip_text(b"  Schema: ")?;
+                let schema = left.0.strip_suffix(b"  QC_hit: No")?;
+                self.thread = Some(thread);
+                self.schema = Some(schema.trim_ascii_end());
+                self.is_mariadb = true;
+            }
+            b'R' => {
+                let mut left = Digits(line.strip_prefix(b"# Rows_affected: ")?);
+                let affected = left.any()?;
+                left.skip_text(b"  Bytes_sent: ")?;
+                left.any()?;
+                if !left.0.is_empty() {
+                    return None;
+                }
+                self.rows.affected = Some(affected);
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     fn field(&mut self, key: &[u8], value: &'a [u8]) {
@@ -225,6 +273,39 @@ mod tests {
         ] {
             assert_eq!(seen(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_usual_lines_are_read_as_any_other_would_be() {
+        let numbers =
+            ["0", "5", "18446744073709551615", "18446744073709551616", "", "x", "1.5", "0.000187", "1."];
+        let mut usual = 0;
+        for one in numbers {
+            for two in numbers {
+                for line in [
+                    format!("# Query_time: {one}  Lock_time: {two}  Rows_sent: {one}  Rows_examined: {two}"),
+                    format!("# Query_time: 1.5  Lock_time: 0.000001  Rows_sent: {one}  Rows_examined: {two}"),
+                    format!("# Query_time: {one}  Lock_time: {two} Rows_sent: 1  Rows_examined: 2"),
+                    format!(
+                        "# Query_time: 1  Lock_time: 1 Rows_sent: 1  Rows_examined: 2  Rows_affected: {one}"
+                    ),
+                    format!("# Thread_id: {one}  Schema: {two}  QC_hit: No"),
+                    format!("# Thread_id: {one}  Schema: a  QC_hit: No {two}  QC_hit: No"),
+                    format!("# Thread_id: {one}  Schema: {two}  QC_hit: Yes"),
+                    format!("# Thread_id: {one}  Schema: {two}"),
+                    format!("# Rows_affected: {one}  Bytes_sent: {two}"),
+                    format!("# Rows_affected: {one}  Bytes_sent: {two}  Tmp_tables: 1"),
+                ] {
+                    let (mut quick, mut slow) = (Head::default(), Head::default());
+                    if quick.usual(line.as_bytes()).is_some() {
+                        Fields::new(line.as_bytes()).for_each(|(key, value)| slow.field(key, value));
+                        usual += 1;
+                    }
+                    assert_eq!(quick, slow, "{line}");
+                }
+            }
+        }
+        assert!(usual >= 80, "{usual} lines were of the usual form");
     }
 
     #[test]

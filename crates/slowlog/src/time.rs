@@ -101,12 +101,7 @@ fn parts(us: u64) -> (i64, i64, i64, i64, i64, i64) {
 /// Seconds with a fraction, as microseconds; digits beyond the sixth are dropped.
 pub fn duration_us(text: &[u8]) -> Option<u64> {
     let mut left = Digits(text);
-    let whole = left.any()?;
-    let micros = left.fraction()?;
-    if !left.0.is_empty() {
-        return None;
-    }
-    whole.checked_mul(SECOND_US)?.checked_add(u64::from(micros))
+    left.seconds_us().filter(|_| left.0.is_empty())
 }
 
 /// A whole number and nothing else.
@@ -117,9 +112,22 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// A text that is read from its front.
-struct Digits<'a>(&'a [u8]);
+pub(crate) struct Digits<'a>(pub(crate) &'a [u8]);
 
 impl Digits<'_> {
+    /// Exactly this text.
+    pub(crate) fn skip_text(&mut self, text: &[u8]) -> Option<()> {
+        self.0 = self.0.strip_prefix(text)?;
+        Some(())
+    }
+
+    /// Seconds with a fraction, as microseconds.
+    pub(crate) fn seconds_us(&mut self) -> Option<u64> {
+        let whole = self.any()?;
+        let micros = self.fraction()?;
+        whole.checked_mul(SECOND_US)?.checked_add(u64::from(micros))
+    }
+
     fn skip(&mut self, byte: u8) -> Option<()> {
         let (first, rest) = self.0.split_first()?;
         (*first == byte).then(|| self.0 = rest)
@@ -143,7 +151,7 @@ impl Digits<'_> {
     }
 
     /// One digit at the least.
-    fn any(&mut self) -> Option<u64> {
+    pub(crate) fn any(&mut self) -> Option<u64> {
         let mut number = u64::from(self.digit()?);
         while let Some(digit) = self.digit() {
             number = number.checked_mul(10)?.checked_add(u64::from(digit))?;

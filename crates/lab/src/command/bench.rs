@@ -1,4 +1,4 @@
-//! `lab bench health`: the benchmark of the health endpoint.
+//! `lab bench`: what can be measured alone; and `lab bench health`, the benchmark of the health endpoint.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -23,6 +23,10 @@ pub enum Bench {
     /// Ends with 1 when an answer was wrong (other bytes than expected, another status than 200 and 503; with --steadiness also an untrue
     /// one), or when a server gave none. A goal that is not met does not change the exit code: speed depends on what else the machine does.
     Health(Box<HealthArgs>),
+    /// How fast slow logs of all servers are read, with pt-query-digest beside it
+    ///
+    /// Ends with 1 when what was read is not what was written.
+    Slowlog(super::bench_slowlog::SlowlogArgs),
 }
 
 /// Who may be measured
@@ -157,7 +161,10 @@ impl HealthArgs {
 
 /// Measures, prints the table, writes what was asked for.
 pub async fn run(bench: &Bench) -> anyhow::Result<ExitCode> {
-    let Bench::Health(args) = bench;
+    let args = match bench {
+        Bench::Health(args) => args,
+        Bench::Slowlog(args) => return super::bench_slowlog::run(args).await,
+    };
     let dir = tempfile::Builder::new().prefix("understudy-bench-").tempdir();
     let dir = dir.context("cannot make a directory for the servers' files")?;
     if args.steadiness {

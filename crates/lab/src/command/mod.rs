@@ -1,6 +1,7 @@
 //! `understudy lab ...`: the command line of the lab. One file a command.
 
 pub mod bench;
+pub mod bench_slowlog;
 pub mod down;
 pub mod failover;
 pub mod fault;

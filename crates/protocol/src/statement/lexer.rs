@@ -5,6 +5,8 @@
 //! readings are possible (an executable comment; a quote that ends a string in one character set and not in another) the
 //! lexer takes one and raises [`Lexer::is_doubtful`].
 
+use memchr::{memchr, memchr2};
+
 use crate::ok::status;
 
 /// A piece of SQL text.
@@ -47,6 +49,8 @@ impl<'a> Lexer<'a> {
         Lexer { left: sql, from: sql, status, open_comments: 0, is_doubtful: false, had_gap: false }
     }
 
+    #[allow(clippy::inline_always)] // see `Look::note`
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
         self.had_gap = self.skip_gap();
         self.from = self.left;
@@ -56,12 +60,13 @@ impl<'a> Lexer<'a> {
             return Some(Token::Word(self.take_while(is_in_word)));
         }
         Some(match first {
-            b'\'' => self.quoted(first),
-            b'"' => self.quoted(first),
-            b'`' => self.quoted(first),
+            b'\'' | b'"' | b'`' => {
+                let text = self.quoted(first);
+                if self.is_name(first) { Token::Quoted(text) } else { Token::Text(text) }
+            }
             b'@' => {
                 self.left = rest;
-                self.variable()
+                self.variable().map_or(Token::UserVariable, Token::SystemVariable)
             }
             b':' if rest.first() == Some(&b'=') => {
                 self.left = &rest[1..];
@@ -83,8 +88,22 @@ impl<'a> Lexer<'a> {
         (self.from, self.from.len() - self.left.len())
     }
 
-    /// Skips space and comments; tells whether there was any.
+    /// Skips space and comments; tells whether there was any. Mostly it is one space, or nothing.
+    #[allow(clippy::inline_always)] // measured: see `Look::note`
+    #[inline(always)]
     fn skip_gap(&mut self) -> bool {
+        let (gap, left) = match self.left {
+            [b' ', rest @ ..] => (true, rest),
+            left => (false, left),
+        };
+        if left.first().is_none_or(|&b| class(b) & (SPACE | COMMENT) == 0) {
+            self.left = left;
+            return gap;
+        }
+        self.skip_long_gap()
+    }
+
+    fn skip_long_gap(&mut self) -> bool {
         let before = self.left.len();
         loop {
             let spaces = self.left.iter().position(|&b| class(b) & SPACE == 0).unwrap_or(self.left.len());
@@ -117,7 +136,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn skip_line(&mut self) {
-        let end = self.left.iter().position(|&b| b == b'\n').unwrap_or(self.left.len());
+        let end = memchr(b'\n', self.left).unwrap_or(self.left.len());
         self.left = &self.left[end..];
     }
 
@@ -147,16 +166,21 @@ impl<'a> Lexer<'a> {
         taken
     }
 
-    /// A string or quoted name; `left` stands at its opening quote.
-    fn quoted(&mut self, quote: u8) -> Token<'a> {
+    /// What stands in this quote is a name.
+    fn is_name(&self, quote: u8) -> bool {
+        quote == b'`' || (quote == b'"' && self.status & status::ANSI_QUOTES != 0)
+    }
+
+    /// A name without its quotes, or a string with them; `left` stands at the opening one.
+    fn quoted(&mut self, quote: u8) -> &'a [u8] {
         let whole = self.left;
-        let is_name = quote == b'`' || (quote == b'"' && self.status & status::ANSI_QUOTES != 0);
+        let is_name = self.is_name(quote);
         let escapes = !is_name && self.status & status::NO_BACKSLASH_ESCAPES == 0;
         let body = &whole[1..];
         let mut at = 0;
         let mut end = body.len();
         loop {
-            let Some(found) = body[at..].iter().position(|&b| b == quote || b == b'\\') else {
+            let Some(found) = memchr2(quote, b'\\', &body[at..]) else {
                 self.is_doubtful = true; // it never ends
                 self.left = &[];
                 break;
@@ -184,23 +208,17 @@ impl<'a> Lexer<'a> {
             self.left = &body[found_at + 1..];
             break;
         }
-        if is_name {
-            Token::Quoted(&body[..end])
-        } else {
-            Token::Text(&whole[..whole.len() - self.left.len()])
-        }
+        if is_name { &body[..end] } else { &whole[..whole.len() - self.left.len()] }
     }
 
-    /// Behind one `@`.
-    fn variable(&mut self) -> Token<'a> {
+    /// Behind one `@`: the name of a system variable; None: it is the user's.
+    fn variable(&mut self) -> Option<&'a [u8]> {
         if let Some(rest) = self.left.strip_prefix(b"@") {
             self.left = rest;
-            if self.left.first() == Some(&b'`')
-                && let Token::Quoted(name) = self.quoted(b'`')
-            {
-                return Token::SystemVariable(name);
-            }
-            return Token::SystemVariable(self.take_while(is_in_word));
+            return Some(match self.left.first() {
+                Some(b'`') => self.quoted(b'`'),
+                _ => self.take_while(is_in_word),
+            });
         }
         match self.left.first() {
             Some(&quote @ (b'\'' | b'"' | b'`')) => {
@@ -210,7 +228,7 @@ impl<'a> Lexer<'a> {
                 self.take_while(|b| is_in_word(b) || b == b'.');
             }
         }
-        Token::UserVariable
+        None
     }
 }
 

@@ -102,6 +102,18 @@ impl<'a> Look<'a> {
 
     /// The next token of the statement at hand; `None` at its end, and again until the next begins.
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
+        self.advance()
+    }
+
+    /// Runs to the end of the statement.
+    pub(super) fn rest(&mut self) {
+        while self.advance().is_some() {}
+    }
+
+    /// Inlined, so that in [`Look::rest`], which most of a text is passed by, a token needs no place in memory.
+    #[allow(clippy::inline_always)] // measured: see `Look::note`
+    #[inline(always)]
+    fn advance(&mut self) -> Option<Token<'a>> {
         if self.has_ended {
             return None;
         }
@@ -117,12 +129,43 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Runs to the end of the statement.
-    pub(super) fn rest(&mut self) {
-        while self.next().is_some() {}
+    /// Inlined, as [`Lexer::next`] is, so that a token goes from there to here in registers: most are numbers, commas and names that matter to nobody.
+    #[allow(clippy::inline_always)] // measured: see `Look::note`
+    #[inline(always)]
+    fn note(&mut self, token: Token<'a>) {
+        match token {
+            Token::Punct(b'(' | b')')
+            | Token::Word(_)
+            | Token::Quoted(_)
+            | Token::UserVariable
+            | Token::Assign
+            | Token::SystemVariable(_) => self.note_one(token),
+            Token::Punct(_) | Token::Number(_) | Token::Text(_) => {}
+        }
+        match self.prev {
+            Some(Token::Punct(b'(')) => self.note_argument(token),
+            // INSERT( and REPLACE( are functions; without the parenthesis they write.
+            Some(Token::Word(word)) if matches!(word.len(), 6 | 7) => {
+                let may_write = word.eq_ignore_ascii_case(b"INSERT") || word.eq_ignore_ascii_case(b"REPLACE");
+                self.is_harmful |= may_write && !matches!(token, Token::Punct(b'('));
+            }
+            _ => {}
+        }
+        self.before = self.prev;
+        // Field by field: copied as a whole, it would be loaded wider than it was just stored, and wait for that.
+        self.prev = Some(match token {
+            Token::Word(text) => Token::Word(text),
+            Token::Quoted(text) => Token::Quoted(text),
+            Token::Text(text) => Token::Text(text),
+            Token::Number(text) => Token::Number(text),
+            Token::SystemVariable(text) => Token::SystemVariable(text),
+            Token::Punct(byte) => Token::Punct(byte),
+            Token::UserVariable => Token::UserVariable,
+            Token::Assign => Token::Assign,
+        });
     }
 
-    fn note(&mut self, token: Token<'a>) {
+    fn note_one(&mut self, token: Token<'a>) {
         match token {
             Token::Punct(b'(') => {
                 self.depth = self.depth.saturating_add(1);
@@ -141,17 +184,6 @@ impl<'a> Look<'a> {
             Token::SystemVariable(name) => self.note_variable(name),
             _ => {}
         }
-        match self.prev {
-            Some(Token::Punct(b'(')) => self.note_argument(token),
-            // INSERT( and REPLACE( are functions; without the parenthesis they write.
-            Some(Token::Word(word)) => {
-                let may_write = word.eq_ignore_ascii_case(b"INSERT") || word.eq_ignore_ascii_case(b"REPLACE");
-                self.is_harmful |= may_write && !matches!(token, Token::Punct(b'('));
-            }
-            _ => {}
-        }
-        self.before = self.prev;
-        self.prev = Some(token);
     }
 
     /// Behind a parenthesis. Behind `LAST_INSERT_ID(` an argument makes it the setting of a number instead of the asking for one.

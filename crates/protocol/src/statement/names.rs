@@ -113,15 +113,46 @@ fn has(table: &[&[u8]], name: &[u8]) -> bool {
     table.binary_search(&name).is_ok()
 }
 
+/// Where the names of a table with each first letter begin, and where they end: a word is looked for among those alone.
+const fn by_letter(table: &[&[u8]]) -> [u16; 27] {
+    let mut begins = [table.len() as u16; 27];
+    let mut at = table.len();
+    while at > 0 {
+        at -= 1;
+        let mut letter = (table[at][0] - b'A') as usize + 1;
+        while letter > 0 {
+            letter -= 1;
+            begins[letter] = at as u16;
+        }
+    }
+    begins
+}
+
+fn has_lettered(table: &[&[u8]], begins: &[u16; 27], name: &[u8]) -> bool {
+    let letter = usize::from(name.first().map_or(u8::MAX, |letter| letter.wrapping_sub(b'A')));
+    match begins.get(letter..).and_then(|begins| begins.first_chunk::<2>()) {
+        Some([begin, end]) => {
+            table.get(usize::from(*begin)..usize::from(*end)).is_some_and(|names| has(names, name))
+        }
+        None => false,
+    }
+}
+
+static KEYWORDS_BEGIN: [u16; 27] = by_letter(KEYWORDS);
+static NATIVE_BEGIN: [u16; 27] = by_letter(NATIVE);
+static PARSED_BEGIN: [u16; 27] = by_letter(PARSED);
+
 /// Whether a word is a keyword that may stand before a parenthesis without being a call. `name` is in upper case.
 pub(super) fn is_keyword(name: &[u8]) -> bool {
-    has(KEYWORDS, name)
+    has_lettered(KEYWORDS, &KEYWORDS_BEGIN, name)
 }
 
 /// Whether `name (` or (without `has_gap`) `name(` changes nothing. `name` is in upper case and stands unquoted and
 /// unqualified.
 pub(super) fn is_harmless_before_parenthesis(name: &[u8], has_gap: bool) -> bool {
-    is_keyword(name) || has(NATIVE, name) || (!has_gap && has(PARSED, name))
+    is_keyword(name)
+        || has_lettered(NATIVE, &NATIVE_BEGIN, name)
+        || (!has_gap && has_lettered(PARSED, &PARSED_BEGIN, name))
 }
 
 /// Functions that must not be run again for nothing (they wait, take or release a lock of the session, or tell what an earlier statement left),
@@ -146,6 +177,7 @@ mod tests {
     fn tables_are_sorted_and_apart() {
         for table in [KEYWORDS, NATIVE, PARSED] {
             assert!(table.is_sorted_by(|a, b| a < b));
+            assert!(table.iter().all(|name| has_lettered(table, &by_letter(table), name)));
             assert!(table.iter().all(|name| name.len() <= super::super::word::WORD_MAX && name.is_ascii()));
             assert!(table.iter().all(|name| !name.iter().any(u8::is_ascii_lowercase)));
         }

@@ -37,9 +37,12 @@ struct PerconaPlayback {
     /// Sessions of the thread pool [default: one for each processor]
     #[arg(long, value_name = "N")]
     thread_pool_threads_count: Option<usize>,
-    /// Taken; memory is bounded otherwise
+    /// Taken, without effect: memory is bounded otherwise
     #[arg(long, value_name = "N")]
     queue_depth: Option<u64>,
+    /// Taken, without effect: the log is replayed once
+    #[arg(long, value_name = "N")]
+    r#loop: Option<u64>,
     /// Run by each session first
     #[arg(long, value_name = "SQL")]
     session_init_query: Option<String>,
@@ -64,10 +67,13 @@ struct PerconaPlayback {
     /// The schema that sessions begin in
     #[arg(long, value_name = "NAME", default_value = "test")]
     mysql_schema: String,
-    /// Taken; a statement that failed is not sent again
+    /// Taken, without effect: a statement that failed is not sent again
     #[arg(long, value_name = "N")]
     mysql_max_retries: Option<u64>,
-    /// Taken; the connection is always tested
+    /// Taken, without effect: errors are counted by class, and none is printed
+    #[arg(long, value_name = "REGEX")]
+    mysql_filter_error: Option<String>,
+    /// Taken, without effect: the connection is always tested
     #[arg(long, value_name = "on|off")]
     mysql_test_connect: Option<String>,
     /// The slow log
@@ -82,7 +88,25 @@ struct PerconaPlayback {
     /// Do not put statements into the order of their starts
     #[arg(long)]
     query_log_disable_sorting: bool,
-    /// Taken; rows are compared in sum
+    /// The same as --query-log-accurate-mode
+    #[arg(long)]
+    query_log_preserve_query_startime: bool,
+    /// Taken, without effect: the log is read once
+    #[arg(long, value_name = "N")]
+    query_log_read_count: Option<u64>,
+    /// Taken, without effect: statements run in the standby's time
+    #[arg(long)]
+    query_log_set_timestamp: bool,
+    /// Taken, without effect: statements take as long as they take
+    #[arg(long)]
+    query_log_preserve_query_time: bool,
+    /// Taken, without effect: the order is that of the starts
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "1")]
+    query_log_use_innodb_trx_id: Option<String>,
+    /// Taken, without effect: connections are counted, and not listed
+    #[arg(long)]
+    show_per_connection_query_count: bool,
+    /// Taken, without effect: rows are compared in sum
     #[arg(long)]
     ignore_row_result_diffs: bool,
 }
@@ -99,7 +123,57 @@ pub fn run() -> ExitCode {
 }
 
 impl PerconaPlayback {
+    /// A sentence for each option that was given and changes nothing.
+    fn without_effect(&self) -> Vec<String> {
+        [
+            (self.queue_depth.is_some(), "--queue-depth", "what waits is bounded by its bytes"),
+            (self.r#loop.is_some(), "--loop", "the log is replayed once"),
+            (
+                self.mysql_max_retries.is_some(),
+                "--mysql-max-retries",
+                "a statement that failed is not sent again",
+            ),
+            (
+                self.mysql_filter_error.is_some(),
+                "--mysql-filter-error",
+                "errors are counted by class, and none is printed",
+            ),
+            (self.mysql_test_connect.is_some(), "--mysql-test-connect", "the connection is always tested"),
+            (self.query_log_read_count.is_some(), "--query-log-read-count", "the log is read once"),
+            (
+                self.query_log_set_timestamp,
+                "--query-log-set-timestamp",
+                "statements run in the standby's time",
+            ),
+            (
+                self.query_log_preserve_query_time,
+                "--query-log-preserve-query-time",
+                "statements take as long as they take",
+            ),
+            (
+                self.query_log_use_innodb_trx_id.is_some(),
+                "--query-log-use-innodb-trx-id",
+                "the order is that of the starts",
+            ),
+            (
+                self.show_per_connection_query_count,
+                "--show-per-connection-query-count",
+                "connections are counted, and not listed",
+            ),
+            (
+                self.ignore_row_result_diffs,
+                "--ignore-row-result-diffs",
+                "rows are compared in sum, and no difference is printed",
+            ),
+        ]
+        .into_iter()
+        .filter(|(is_given, ..)| *is_given)
+        .map(|(_, option, why)| format!("{option} has no effect here: {why}."))
+        .collect()
+    }
+
     fn play(self) -> Outcome {
+        self.without_effect().iter().for_each(|sentence| eprintln!("{sentence}"));
         for (option, value, served) in [
             ("--db-plugin", self.db_plugin.as_str(), &["libmysqlclient"][..]),
             ("--input-plugin", &self.input_plugin, &["query-log"]),
@@ -136,7 +210,11 @@ impl PerconaPlayback {
             } else {
                 Sessions::PerConnection { idle_max: Duration::from_secs(60) }
             },
-            speed: if self.query_log_accurate_mode { Speed::Recorded(1.0) } else { Speed::AtOnce },
+            speed: if self.query_log_accurate_mode || self.query_log_preserve_query_startime {
+                Speed::Recorded(1.0)
+            } else {
+                Speed::AtOnce
+            },
             order_window: if self.query_log_disable_sorting {
                 Duration::ZERO
             } else {
@@ -159,10 +237,51 @@ impl PerconaPlayback {
             Failure::Usage(why) => Failure::Failed(why),
             other => other,
         })?;
-        if !self.disable_reporting_plugin.iter().any(|name| name == "simple_report") {
-            print!("{}", played.figures.report(played.spent));
+        let is_wanted = |report: &str| !self.disable_reporting_plugin.iter().any(|name| name == report);
+        if is_wanted("simple_report") {
+            print!("{}", played.figures.report());
+        }
+        if is_wanted("full_report") {
+            print!("{}", played.figures.detailed_report());
         }
         // The original ends with 0 whatever became of its queries.
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_without_effect_are_said_and_unknown_ones_refused() {
+        let given = |args: &[&str]| {
+            let all = [&["percona-playback", "--query-log-stdin"], args].concat();
+            PerconaPlayback::try_parse_from(all).map(|asked| asked.without_effect())
+        };
+        assert_eq!(
+            given(&["--mysql-host=db2", "--thread-pool-threads-count", "8"]).unwrap(),
+            Vec::<String>::new()
+        );
+        for option in [
+            "--queue-depth=5",
+            "--loop=3",
+            "--mysql-max-retries=1",
+            "--mysql-filter-error=.*",
+            "--mysql-test-connect=off",
+            "--query-log-read-count=2",
+            "--query-log-set-timestamp",
+            "--query-log-preserve-query-time",
+            "--query-log-use-innodb-trx-id=1",
+            "--show-per-connection-query-count",
+            "--ignore-row-result-diffs",
+        ] {
+            let name = option.split('=').next().unwrap();
+            let said = given(&[option]).unwrap();
+            assert!(said.len() == 1 && said[0].starts_with(name), "{option}: {said:?}");
+        }
+        for option in ["--tcpdump-file=x", "--general-log-stdin", "--libdrizzle-host=x", "--nothing"] {
+            assert!(given(&[option]).is_err(), "{option}");
+        }
     }
 }

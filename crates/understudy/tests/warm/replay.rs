@@ -93,6 +93,39 @@ fn reads_of_a_log_are_run_and_not_one_row_changes_whoever_replays() {
 }
 
 #[test]
+fn what_a_procedure_reads_is_run_once_and_the_call_is_not() {
+    let (active, log) = logging();
+    let standby = Server::start(&["--log-output=TABLE", "--general-log=1"]);
+    prepare(&[&active, &standby]);
+    // By default a server logs the call and not what runs in it; here it logs both.
+    active.sql(
+        "SET GLOBAL log_slow_disabled_statements = ''; \
+         CREATE PROCEDURE shop.q(x INT) BEGIN SELECT COUNT(*) FROM t WHERE a = x; DELETE FROM u WHERE id = x; END",
+    );
+    active.sql("USE shop; CALL q(3); EXECUTE IMMEDIATE 'SELECT MAX(id) FROM t'");
+    let before = checksum(&standby);
+    let ran = called("understudy")
+        .args(["replay", &log, "--host", "127.0.0.1", "--port", &standby.address().port().to_string()])
+        .args(["--user", "warm"])
+        .env("UNDERSTUDY_PASSWORD", "secret")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    let heard = standby.sql(
+        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE 'warm%'",
+    );
+    // The server writes the procedure's variables as what they were.
+    for sql in ["SELECT COUNT(*) FROM t WHERE a =  NAME_CONST('x',3)", "SELECT MAX(id) FROM t"] {
+        assert_eq!(heard.lines().filter(|line| *line == sql).count(), 1, "{sql}\n{heard}\n{said}");
+    }
+    for sql in ["CALL", "DELETE", "EXECUTE"] {
+        assert!(!heard.contains(sql), "{sql}\n{heard}");
+    }
+    assert_eq!(checksum(&standby), before);
+}
+
+#[test]
 fn an_account_that_may_write_is_refused_before_anything_is_sent() {
     let standby = Server::start(&[]);
     prepare(&[&standby]);

@@ -57,6 +57,7 @@ pub enum FollowError {
 /// A log that is watched, as long as this lives.
 pub struct Log {
     shared: Arc<Shared>,
+    looked: Arc<Mutex<watch::Looked>>,
     watcher: AbortHandle,
 }
 
@@ -74,8 +75,8 @@ impl Log {
     pub fn watch(path: &Path) -> Result<Log, FollowError> {
         let (changed, _) = signal::channel(0);
         let shared = Arc::new(Shared { path: path.to_owned(), newest: Mutex::new(None), changed });
-        let watcher = watch::begin(Arc::clone(&shared))?;
-        Ok(Log { shared, watcher })
+        let (looked, watcher) = watch::begin(&shared)?;
+        Ok(Log { shared, looked, watcher })
     }
 
     /// Where it is.
@@ -98,21 +99,45 @@ impl Log {
     /// A reader that goes on behind `place`, which an earlier reader gave: in the present file or in a rotated one beside it. Nothing when no
     /// file there has those bytes at that place (any more).
     pub fn at_place(&self, place: Place) -> Result<Option<Cursor>, FollowError> {
-        let newest = self.newest()?;
-        if newest.has(place) {
-            return Ok(Some(Cursor::new(newest, place.offset, self.shared.changed.subscribe())));
+        let mut newest = self.looked()?;
+        for _ in 0..PLACE_TRIES {
+            let begin = self.chain(place, &newest);
+            // Files that were renamed or emptied while they were looked for: what was found may be out of order, or found twice.
+            let again = self.looked()?;
+            if Arc::ptr_eq(&newest, &again) {
+                let changed = self.shared.changed.subscribe();
+                return Ok(begin.map(|begin| Cursor::new(begin, place.offset, changed)));
+            }
+            newest = again;
         }
-        let rotated = siblings::rotated(&self.shared.path);
-        let Some(first) = rotated.iter().position(|rotated| place.is_in(&rotated.file)) else {
-            return Ok(None);
-        };
-        let mut chain = newest;
+        Ok(None)
+    }
+
+    /// The generation with these bytes at this place, from which the chain goes on to `newest`.
+    fn chain(&self, place: Place, newest: &Arc<Generation>) -> Option<Arc<Generation>> {
+        if newest.has(place) {
+            return Some(Arc::clone(newest));
+        }
+        let mut rotated = siblings::rotated(&self.shared.path);
+        // It may be renamed already, with an empty file in its place; and a copy may be on its way.
+        if let Some(own) = rotated.iter().position(|rotated| rotated.id == newest.id) {
+            rotated.truncate(own);
+        }
+        rotated.retain(|rotated| rotated.length > 0 && !watch::is_copy(&rotated.file, &newest.file));
+        let first = rotated.iter().position(|rotated| place.is_in(&rotated.file))?;
+        let mut chain = Arc::clone(newest);
         for rotated in rotated.into_iter().skip(first).rev() {
             let generation = Generation::new(rotated.file, rotated.id);
             generation.seal(chain);
             chain = Arc::new(generation);
         }
-        Ok(Some(Cursor::new(chain, place.offset, self.shared.changed.subscribe())))
+        Some(chain)
+    }
+
+    /// The newest generation by a look of this moment.
+    fn looked(&self) -> Result<Arc<Generation>, FollowError> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).look();
+        self.newest()
     }
 
     fn newest(&self) -> Result<Arc<Generation>, FollowError> {
@@ -155,6 +180,8 @@ impl Shared {
     }
 }
 
+/// So often a place is looked for when the log is rotated meanwhile.
+const PLACE_TRIES: usize = 10;
 /// How many bytes before a place are compared to know it again.
 const KNOWN_BY_BYTES: u64 = 256;
 

@@ -1,5 +1,8 @@
 //! Rotated files of a log: those beside it whose names differ from its own in digits and signs alone.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -15,34 +18,65 @@ pub(super) struct Rotated {
     pub(super) file: File,
     pub(super) id: FileId,
     pub(super) length: u64,
-    /// Since when there is this file, and when it was last written.
-    times: (Option<SystemTime>, SystemTime),
+    name: OsString,
+    /// When it was last written, and since when there is this file.
+    times: (SystemTime, Option<SystemTime>),
 }
 
+/// The directory is read again so often when files were renamed meanwhile.
+const TRIES: usize = 10;
+
 /// The rotated files beside `log`, those written first before the others. What cannot be read is left out.
+///
+/// In the order in which they were last written, not in that in which they were made: copytruncate makes a copy of what was written before, and
+/// the file that it empties is the older one.
 pub(super) fn rotated(log: &Path) -> Vec<Rotated> {
     let (Some(directory), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
     };
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let mut found = scan(directory, name);
+    for _ in 0..TRIES {
+        // While files are renamed one after another, one may be seen twice, and another not at all.
+        let again = scan(directory, name);
+        let is_same = names(&found) == names(&again);
+        found = again;
+        if is_same {
+            break;
+        }
+    }
+    found.sort_by_key(|rotated| (rotated.times, Reverse(number(&rotated.name))));
+    found
+}
+
+fn scan(directory: &Path, log: &str) -> Vec<Rotated> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut rotated: Vec<Rotated> = entries
+    entries
         .flatten()
-        .filter(|entry| entry.file_name().to_str().is_some_and(|other| is_rotated(name, other)))
+        .filter(|entry| entry.file_name().to_str().is_some_and(|other| is_rotated(log, other)))
         .filter_map(|entry| {
             let file = File::options().read(true).custom_flags(O_NONBLOCK).open(entry.path()).ok()?;
             let metadata = file.metadata().ok()?;
-            let times = (metadata.created().ok(), metadata.modified().ok()?);
+            let times = (metadata.modified().ok()?, metadata.created().ok());
             metadata.is_file().then(|| Rotated {
                 id: FileId::of(&metadata),
                 length: metadata.len(),
+                name: entry.file_name(),
                 times,
                 file,
             })
         })
-        .collect();
-    rotated.sort_by_key(|rotated| rotated.times);
-    rotated
+        .collect()
+}
+
+fn names(found: &[Rotated]) -> HashMap<&OsStr, FileId> {
+    found.iter().map(|rotated| (rotated.name.as_os_str(), rotated.id)).collect()
+}
+
+/// Of `slow.log.2`: of files that were written within one tick of the file system's clock, the one with the greater number is the older.
+fn number(name: &OsStr) -> u64 {
+    let digits = name.to_str().and_then(|name| name.rsplit_once('.')).map_or("", |(_, digits)| digits);
+    digits.parse().unwrap_or(0)
 }
 
 /// `slow.log.1`, `slow.log-20261122`, `slow-20261122.log` and `slow.1.log` are rotated files of `slow.log`; `slow.log.1.gz` and `slow.log.swp`

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const UNASKED: Duration = Duration::from_millis(500);
 
 /// Begins to watch; ends when aborted.
-pub(super) fn begin(shared: Arc<Shared>) -> Result<AbortHandle, FollowError> {
+pub(super) fn begin(shared: &Arc<Shared>) -> Result<(Arc<Mutex<Looked>>, AbortHandle), FollowError> {
     let directory = match shared.path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -34,15 +34,18 @@ pub(super) fn begin(shared: Arc<Shared>) -> Result<AbortHandle, FollowError> {
         .add(&directory, WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::MOVED_FROM | WatchMask::DELETE)
         .map_err(unwatchable)?;
     let events = inotify.into_event_stream([0; 4096]).map_err(unwatchable)?;
-    let watch = Watch { looked: Looked { shared, known: HashSet::new(), seen: None }, events, file: None };
-    Ok(tokio::spawn(watch.run()).abort_handle())
+    let looked = Looked { shared: Arc::clone(shared), known: HashSet::new(), seen: None };
+    let looked = Arc::new(Mutex::new(looked));
+    let watch = Watch { looked: Arc::clone(&looked), shared: Arc::clone(shared), events, file: None };
+    Ok((looked, tokio::spawn(watch.run()).abort_handle()))
 }
 
 /// So often the directory is read anew when the log was rotated meanwhile.
 const TRIES: usize = 10;
 
 struct Watch {
-    looked: Looked,
+    looked: Arc<Mutex<Looked>>,
+    shared: Arc<Shared>,
     events: EventStream<[u8; 4096]>,
     /// inotify's watch of the newest generation's file.
     file: Option<(FileId, WatchDescriptor)>,
@@ -51,16 +54,11 @@ struct Watch {
 impl Watch {
     async fn run(mut self) {
         loop {
-            let mut looked = self.looked;
-            let Ok(back) = tokio::task::spawn_blocking(move || {
-                looked.look();
-                looked
-            })
-            .await
-            else {
+            let looked = Arc::clone(&self.looked);
+            let look = move || looked.lock().unwrap_or_else(PoisonError::into_inner).look();
+            if tokio::task::spawn_blocking(look).await.is_err() {
                 return; // the runtime ends
-            };
-            self.looked = back;
+            }
             self.follow_file();
             tokio::time::sleep(PAUSE).await;
             // What happened in the pause is told at once.
@@ -70,7 +68,7 @@ impl Watch {
 
     /// Writes to the newest file wake this task. A file that was written before its watch was set is seen by the look that follows.
     fn follow_file(&mut self) {
-        let Some(newest) = self.looked.shared.newest() else { return };
+        let Some(newest) = self.shared.newest() else { return };
         if self.file.as_ref().is_some_and(|(id, _)| *id == newest.id) {
             return;
         }
@@ -79,18 +77,18 @@ impl Watch {
             // It is gone by itself when its file is.
             let _ = watches.remove(old);
         }
-        match watches.add(&self.looked.shared.path, WatchMask::MODIFY) {
+        match watches.add(&self.shared.path, WatchMask::MODIFY) {
             Ok(descriptor) => self.file = Some((newest.id, descriptor)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::debug!(path = %self.looked.shared.path.display(), %error, "writes to the log are not told; it is looked at every 0.5 s")
+                tracing::debug!(path = %self.shared.path.display(), %error, "writes to the log are not told; it is looked at every 0.5 s")
             }
         }
     }
 }
 
 /// What was seen at the last look.
-struct Looked {
+pub(super) struct Looked {
     shared: Arc<Shared>,
     /// Rotated files that were there: they are no news.
     known: HashSet<FileId>,
@@ -100,7 +98,7 @@ struct Looked {
 
 impl Looked {
     /// One look: whether the file was begun, grew, was emptied or replaced.
-    fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         let newest = match self.shared.newest() {
             Some(newest) => newest,
             None => match self.shared.open() {
@@ -129,9 +127,17 @@ impl Looked {
     fn cut(&mut self, newest: &Arc<Generation>) -> bool {
         let Some(seen) = self.seen.take() else { return false };
         let Ok(file) = newest.file.try_clone() else { return false };
-        let rotated = siblings::rotated(&self.shared.path);
-        let copy = rotated.into_iter().rev().find(|rotated| seen.is_in(&rotated.file));
-        let copy_id = copy.as_ref().map(|copy| copy.id);
+        let mut rotated = siblings::rotated(&self.shared.path);
+        let found = rotated.iter().rposition(|rotated| seen.is_in(&rotated.file));
+        // It may have been emptied more than once since the last look: each time a copy was made, which nobody has read yet.
+        let mut between = found.map_or_else(Vec::new, |found| rotated.split_off(found + 1));
+        // The file itself may be renamed by now: what follows on it comes behind it, and is found by the next look.
+        if let Some(own) = between.iter().position(|rotated| rotated.id == newest.id) {
+            between.truncate(own);
+        }
+        between.retain(|rotated| !self.known.contains(&rotated.id) && !is_copy(&rotated.file, &newest.file));
+        let copy = found.and_then(|found| rotated.into_iter().nth(found));
+        self.known.extend(copy.iter().chain(&between).map(|rotated| rotated.id));
         let copy = copy.map(|rotated| rotated.file);
         if copy.is_none() {
             tracing::warn!(
@@ -140,8 +146,13 @@ impl Looked {
             );
         }
         let again = Arc::new(Generation::new(file, newest.id));
-        self.known.extend(copy_id);
-        newest.cut(Cut { copy, length: seen.offset }, Arc::clone(&again));
+        let mut next = Arc::clone(&again);
+        for rotated in between.into_iter().rev() {
+            let generation = Generation::new(rotated.file, rotated.id);
+            generation.seal(next);
+            next = Arc::new(generation);
+        }
+        newest.cut(Cut { copy, length: seen.offset }, next);
         self.begin(again);
         true
     }
@@ -214,11 +225,16 @@ impl Looked {
 /// Bytes at a file's beginning that two different logs do not share: more than the lines that a server begins each log with.
 const HEAD_BYTES: usize = 4096;
 
-/// `file` begins as `other` does.
-fn is_copy(file: &File, other: &File) -> bool {
+/// All of `file`, as far as is looked, is how `other` begins: a copy, perhaps one that is still being made. Of one that is not begun yet nothing can
+/// be told, and nothing is missed.
+pub(super) fn is_copy(file: &File, other: &File) -> bool {
+    let length = |file: &File| file.metadata().map_or(0, |metadata| metadata.len());
+    if length(file) > length(other) {
+        return false;
+    }
     let (mut one, mut two) = (vec![0; HEAD_BYTES], vec![0; HEAD_BYTES]);
     match (file.read_at(&mut one, 0), other.read_at(&mut two, 0)) {
-        (Ok(read), Ok(other)) => read > 0 && read == other && one[..read] == two[..other],
+        (Ok(read), Ok(other)) => read <= other && one[..read] == two[..read],
         _ => false,
     }
 }

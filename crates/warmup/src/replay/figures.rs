@@ -39,6 +39,10 @@ pub struct Figures {
     done_us: AtomicU64,
     quicker: AtomicU64,
     slower: AtomicU64,
+    /// Of the statements that ended well, those that begin with SELECT; nothing else that a replay runs has a line of its own in the report.
+    selects: AtomicU64,
+    selects_quicker: AtomicU64,
+    selects_slower: AtomicU64,
     took_us: AtomicU64,
     expected_us: AtomicU64,
     rows: AtomicU64,
@@ -69,10 +73,27 @@ impl Figures {
         self.unparsed_bytes.store(counts.unparsed_bytes, Relaxed);
     }
 
-    pub(super) fn executed(&self, took: Duration, expected: Duration, rows: u64, rows_expected: Option<u64>) {
+    pub(super) fn executed(
+        &self,
+        sql: &[u8],
+        took: Duration,
+        expected: Duration,
+        rows: u64,
+        rows_expected: Option<u64>,
+    ) {
         self.executed.fetch_add(1, Relaxed);
-        let side = if took <= expected { &self.quicker } else { &self.slower };
-        side.fetch_add(1, Relaxed);
+        let is_select = is_select(sql);
+        self.selects.fetch_add(u64::from(is_select), Relaxed);
+        // One that took no time when it was recorded is neither.
+        if !expected.is_zero() {
+            let is_quicker = took < expected;
+            let (all, selects) = match is_quicker {
+                true => (&self.quicker, &self.selects_quicker),
+                false => (&self.slower, &self.selects_slower),
+            };
+            all.fetch_add(1, Relaxed);
+            selects.fetch_add(u64::from(is_select), Relaxed);
+        }
         self.took_us.fetch_add(took.as_micros() as u64, Relaxed);
         self.expected_us.fetch_add(expected.as_micros() as u64, Relaxed);
         self.rows.fetch_add(rows, Relaxed);
@@ -139,14 +160,15 @@ impl Figures {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The report that percona-playback prints when it has ended, line by line as it does.
-    pub fn report(&self, spent: Duration) -> String {
+    /// The report that percona-playback prints when it has ended, line by line as it does. What was spent is the sum of what statements took.
+    pub fn report(&self) -> String {
         let count = |counter: &AtomicU64| counter.load(Relaxed);
         let errors: u64 = self.errors().values().sum();
         let executed = count(&self.executed) + errors;
         let (rows, expected) = (count(&self.rows), count(&self.rows_expected));
         let connections = count(&self.sessions_begun);
         let mut text = String::from("Report\n------\n");
+        let spent = Duration::from_micros(count(&self.took_us));
         let expected_time = Duration::from_micros(count(&self.expected_us));
         // Writing to a string does not fail.
         let _ = writeln!(text, "Executed {executed} queries");
@@ -174,9 +196,34 @@ impl Figures {
             count(&self.rows_differ)
         );
         let average = executed as f64 / connections.max(1) as f64;
-        let _ = writeln!(text, "Average of {average:.2} queries per connection ({connections} connections).");
+        let _ =
+            writeln!(text, "Average of {average:.2} queries per connection ({connections} connections).\n");
         text
     }
+
+    /// percona-playback's list of statements by their first words. Writing ones are never run, so theirs are zeros.
+    pub fn detailed_report(&self) -> String {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let selects = count(&self.selects);
+        let mut text = String::from("Detailed Report\n----------------\n");
+        for name in ["SELECTs", "INSERTs", "UPDATEs", "DELETEs", "REPLACEs", "DROPs"] {
+            let (all, quicker, slower) = match name {
+                "SELECTs" => (selects, count(&self.selects_quicker), count(&self.selects_slower)),
+                _ => (0, 0, 0),
+            };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name:<9}: {all} queries ({quicker} faster, {slower} slower)");
+        }
+        let other = count(&self.executed).saturating_sub(selects);
+        let _ = writeln!(text, "Other    : {other} queries\n\n");
+        text
+    }
+}
+
+/// Its first word is SELECT, as percona-playback looks for it.
+fn is_select(sql: &[u8]) -> bool {
+    let text = sql.trim_ascii_start();
+    text.get(..7).is_some_and(|word| word.eq_ignore_ascii_case(b"SELECT "))
 }
 
 /// `HH:MM:SS.ffffff`
@@ -195,17 +242,25 @@ mod tests {
         let figures = Figures::default();
         figures.sessions_begun.fetch_add(2, Relaxed);
         let ms = Duration::from_millis;
-        figures.executed(ms(1), ms(2), 5, Some(5));
-        figures.executed(ms(3), ms(2), 5, Some(6));
+        figures.executed(b" select 1", ms(1), ms(2), 5, Some(5));
+        figures.executed(b"(SELECT 1)", ms(3), ms(2), 5, Some(6));
         figures.failed(&LinkError::Rejected { errno: 1146, state: *b"42S02", message: String::new() });
         assert_eq!(
-            figures.report(ms(3_723_004)),
+            figures.report(),
             "Report\n------\nExecuted 3 queries\n\
-             Spent 01:02:03.004000 executing queries versus an expected 00:00:00.004000 time.\n\
+             Spent 00:00:00.004000 executing queries versus an expected 00:00:00.004000 time.\n\
              1 queries were quicker than expected, 1 were slower\nA total of 1 queries had errors.\n\
              Expected 11 rows, got 10 (a difference of 1)\nNumber of queries where number of rows differed: 1.\n\n\
-             Average of 1.50 queries per connection (2 connections).\n"
+             Average of 1.50 queries per connection (2 connections).\n\n"
         );
+        assert_eq!(
+            figures.detailed_report(),
+            "Detailed Report\n----------------\n\
+             SELECTs  : 1 queries (1 faster, 0 slower)\nINSERTs  : 0 queries (0 faster, 0 slower)\n\
+             UPDATEs  : 0 queries (0 faster, 0 slower)\nDELETEs  : 0 queries (0 faster, 0 slower)\n\
+             REPLACEs : 0 queries (0 faster, 0 slower)\nDROPs    : 0 queries (0 faster, 0 slower)\nOther    : 1 queries\n\n\n"
+        );
+        assert_eq!(clock(ms(3_723_004)), "01:02:03.004000");
         assert_eq!(figures.errors(), BTreeMap::from([("error 1146".to_owned(), 1)]));
     }
 }

@@ -88,7 +88,7 @@ impl Session {
         }
         let expected = Duration::from_micros(job.query_time_us);
         match ended {
-            Ok(rows) => self.figures.executed(begin.elapsed(), expected, rows, job.rows_sent),
+            Ok(rows) => self.figures.executed(&job.sql, begin.elapsed(), expected, rows, job.rows_sent),
             Err(error) => self.figures.failed(&error),
         }
         self.figures.done(job.order_us);

@@ -1,0 +1,71 @@
+//! pt-query-digest on a slice of the same log, in the same run.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use tokio::process::Command;
+
+/// What it took.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Digested {
+    /// The whole command.
+    pub command: String,
+    /// Bytes of the slice.
+    pub bytes: u64,
+    /// Processor time of the program, s.
+    pub cpu_s: f64,
+    /// Time on the clock, s.
+    pub wall_s: f64,
+}
+
+impl Digested {
+    /// Megabytes (10^6 bytes) for each second of the processor.
+    pub fn mb_per_cpu_s(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.cpu_s
+    }
+}
+
+/// Runs it; None where it is not installed.
+pub async fn run(slice: &Path, no_report: bool) -> anyhow::Result<Option<Digested>> {
+    let mut args = vec!["--no-version-check"];
+    if no_report {
+        args.push("--no-report");
+    }
+    let bytes = std::fs::metadata(slice).with_context(|| format!("cannot read {}", slice.display()))?.len();
+    let (begin, before) = (Instant::now(), children_cpu_s());
+    let ran = Command::new("pt-query-digest")
+        .args(&args)
+        .arg(slice)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .output()
+        .await;
+    let ran = match ran {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        ran => ran.context("cannot run pt-query-digest")?,
+    };
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr).lines().next().unwrap_or_default().to_owned();
+        bail!("pt-query-digest ended with {}: {said}", ran.status);
+    }
+    Ok(Some(Digested {
+        command: format!("pt-query-digest {} SLICE", args.join(" ")),
+        bytes,
+        cpu_s: children_cpu_s() - before,
+        wall_s: begin.elapsed().as_secs_f64(),
+    }))
+}
+
+/// Processor time of all children that have ended, s: the 16th and 17th field of /proc/self/stat, in ticks.
+fn children_cpu_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name may have spaces in it.
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let ticks: f64 =
+        behind.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    ticks / rustix::param::clock_ticks_per_second() as f64
+}

@@ -1,0 +1,136 @@
+//! One pass over a log: processor time, memory, and whether all of it was understood.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use protocol::statement::Kind;
+use rustix::time::{ClockId, clock_gettime};
+use slowlog::{Item, Limits, Reader, Start};
+
+use super::make::Sums;
+
+/// As much is read at once, as the streamer and the replayer do.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What is done with each entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Its fields, times and names.
+    Fields,
+    /// These, and what kind of statement it is, by the look at all of its text that the proxy takes, too.
+    Kinds,
+}
+
+/// A pass.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Pass {
+    /// Bytes of the log.
+    pub bytes: u64,
+    /// What was found.
+    pub sums: Sums,
+    /// Statements that surely only read; 0 where kinds were not asked for.
+    pub reads: u64,
+    /// Entries that were cut off or doubtful, and bytes that are no entry: none belongs there.
+    pub misunderstood: u64,
+    /// Processor time of the thread that read, with the kernel's, s.
+    pub cpu_s: f64,
+    /// Time on the clock, s; on a busy machine it is longer.
+    pub wall_s: f64,
+    /// Memory of the whole process: before, the most until an eighth of the log was read, the most until its end; MiB. None where the kernel does
+    /// not tell.
+    pub memory_mib: Option<[f64; 3]>,
+}
+
+impl Pass {
+    /// Megabytes (10^6 bytes) for each second of the processor.
+    pub fn mb_per_cpu_s(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.cpu_s
+    }
+
+    /// Megabytes a second on the clock.
+    pub fn mb_per_s(&self) -> f64 {
+        self.bytes as f64 / 1e6 / self.wall_s
+    }
+
+    /// Entries for each second of the processor.
+    pub fn events_per_cpu_s(&self) -> f64 {
+        self.sums.events as f64 / self.cpu_s
+    }
+}
+
+/// Reads all of it in this thread.
+pub fn pass(path: &Path, depth: Depth) -> anyhow::Result<Pass> {
+    let cannot = || format!("cannot read {}", path.display());
+    let mut file = File::open(path).with_context(cannot)?;
+    let bytes = file.metadata().with_context(cannot)?.len();
+    // The most memory so far is counted from here on.
+    let memory = std::fs::write("/proc/self/clear_refs", "5").ok().and_then(|()| memory_mib("VmRSS:"));
+    let (begin, cpu_begin) = (Instant::now(), thread_cpu_s());
+    let mut reader = Reader::new(Limits::default(), Start::Whole);
+    let mut found = Found::default();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut read = 0;
+    let mut at_an_eighth = None;
+    loop {
+        let length = file.read(&mut piece).with_context(cannot)?;
+        if length == 0 {
+            reader.finish();
+        } else {
+            reader.feed(&piece[..length]);
+        }
+        found.take(&mut reader, depth);
+        read += length as u64;
+        if at_an_eighth.is_none() && read >= bytes / 8 {
+            at_an_eighth = memory_mib("VmHWM:");
+        }
+        if length == 0 {
+            break;
+        }
+    }
+    let (wall_s, cpu_s) = (begin.elapsed().as_secs_f64(), thread_cpu_s() - cpu_begin);
+    let counts = reader.counts();
+    let at_end = memory_mib("VmHWM:");
+    Ok(Pass {
+        bytes,
+        sums: found.sums,
+        reads: found.reads,
+        misunderstood: counts.cut + counts.doubtful + counts.unparsed_bytes,
+        cpu_s,
+        wall_s,
+        memory_mib: memory.zip(at_an_eighth).zip(at_end).map(|((before, eighth), end)| [before, eighth, end]),
+    })
+}
+
+#[derive(Default)]
+struct Found {
+    sums: Sums,
+    reads: u64,
+}
+
+impl Found {
+    fn take(&mut self, reader: &mut Reader, depth: Depth) {
+        while let Some(item) = reader.next() {
+            let Item::Event(event) = item else { continue };
+            self.sums.add(&event);
+            if depth == Depth::Kinds {
+                self.reads += u64::from(event.kind() == Some(Kind::Read));
+            }
+        }
+    }
+}
+
+fn thread_cpu_s() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+/// A line of /proc/self/status, in MiB.
+fn memory_mib(name: &str) -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: f64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib / 1024.0)
+}
