@@ -1,0 +1,1 @@
+//! Reads from disk over time, as SVG. Pure.

@@ -1,0 +1,165 @@
+//! What came of it: every case with its figures, and which goals hold.
+
+use serde::Serialize;
+
+use super::record::Recorded;
+use super::way::{COLD, CONTROL, PARALLEL};
+use crate::failover::result::Machine;
+
+/// Reads from disk after warming by parallel replay, as a multiple of the control's: at most this.
+pub const GOAL_TO_CONTROL: f64 = 1.2;
+
+/// The counters at one moment of the measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// Since the first statement, in recorded time, s.
+    pub recorded_s: f64,
+    /// Pages read from disk since then, that a statement waited for (Innodb_buffer_pool_reads).
+    pub pool_reads: u64,
+    /// Read operations since then (Innodb_data_reads).
+    pub data_reads: u64,
+}
+
+/// One way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// On the command line.
+    pub name: &'static str,
+    /// In tables.
+    pub title: &'static str,
+    /// Statements that its warming must have run, where that is known.
+    pub expected: Option<u64>,
+    /// What its warming ran; none where nothing was run.
+    pub warmed: Option<super::playback::Played>,
+    /// Pages read from disk while it was warmed.
+    pub warm_reads: u64,
+    /// The measurement: chunk 2.
+    pub played: super::playback::Played,
+    /// Pages read from disk during it, that a statement waited for.
+    pub disk_reads: u64,
+    /// Read operations during it.
+    pub data_reads: u64,
+    /// `disk_reads`, as a multiple of the control's.
+    pub to_control: Option<f64>,
+    /// The counters over time.
+    pub samples: Vec<Sample>,
+}
+
+/// A goal, and whether it holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Goal {
+    /// In words.
+    pub what: String,
+    /// What was measured.
+    pub figure: f64,
+    /// What it may be at most.
+    pub at_most: f64,
+    /// It is no more than that.
+    pub holds: bool,
+}
+
+impl Goal {
+    fn new(what: &str, figure: f64, at_most: f64) -> Self {
+        Self { what: what.to_owned(), figure, at_most, holds: figure <= at_most }
+    }
+}
+
+/// What it was measured with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conditions {
+    /// When, as `2026-01-31T12:00:00Z`.
+    pub at: String,
+    /// The table, MiB.
+    pub data_mb: u32,
+    /// The active node's buffer pool, MiB.
+    pub pool_mb: u32,
+    /// The standby's, MiB.
+    pub standby_pool_mb: u32,
+    /// A chunk's length, s.
+    pub chunk_s: u32,
+    /// Statements a second.
+    pub rate: u32,
+    /// Connections that ran them.
+    pub connections: u32,
+    /// Chunk 2 was measured so many times as fast as recorded.
+    pub speed: f64,
+    /// Of the workload.
+    pub seed: u64,
+    /// Blocks (pages of rows) of the hot set, and how many of them are new after a chunk.
+    pub hot_blocks: u64,
+    /// See `hot_blocks`.
+    pub drift_blocks: u64,
+    /// Why the page cache may hide reads from disk; none where it cannot.
+    pub page_cache: Option<String>,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What it was measured with.
+    pub conditions: Conditions,
+    /// On what.
+    pub machine: Machine,
+    /// Chunk 1 and chunk 2.
+    pub chunks: [Recorded; 2],
+    /// In the order in which they were measured.
+    pub cases: Vec<Case>,
+    /// What had to be shown.
+    pub goals: Vec<Goal>,
+}
+
+impl Report {
+    /// The one of this name.
+    pub fn case(&self, name: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+
+    /// Compares everything with the control, and says which goals hold.
+    pub fn judge(&mut self) {
+        let control = self.case(CONTROL).map(|case| case.disk_reads);
+        if let Some(control) = control {
+            for case in &mut self.cases {
+                case.to_control = Some(ratio(case.disk_reads, control));
+            }
+        }
+        let mut goals = Vec::new();
+        let reads = |name: &str| self.case(name).map(|case| case.disk_reads);
+        if let (Some(parallel), Some(control)) = (reads(PARALLEL), reads(CONTROL)) {
+            let what = "disk reads after warming by parallel replay, as a multiple of the control's";
+            goals.push(Goal::new(what, ratio(parallel, control), GOAL_TO_CONTROL));
+        }
+        if let (Some(parallel), Some(cold)) = (reads(PARALLEL), reads(COLD)) {
+            let what = "disk reads after warming by parallel replay, as a part of the cold standby's";
+            goals.push(Goal::new(what, ratio(parallel, cold), 1.0));
+        }
+        let asked = self.chunks[1].reads;
+        let missed: u64 =
+            self.cases.iter().map(|case| case.missed() + case.played.statements.abs_diff(asked)).sum();
+        let what = "reads that were recorded and not replayed, in all cases together";
+        goals.push(Goal::new(what, missed as f64, 0.0));
+        self.goals = goals;
+    }
+
+    /// All goals hold.
+    pub fn is_good(&self) -> bool {
+        self.goals.iter().all(|goal| goal.holds)
+    }
+
+    /// For files.
+    pub fn json(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::to_value(self)?)
+    }
+}
+
+impl Case {
+    /// How far what was replayed for its warming is from what was recorded.
+    fn missed(&self) -> u64 {
+        let warmed = self.warmed.zip(self.expected);
+        warmed.map_or(0, |(warmed, expected)| warmed.statements.abs_diff(expected))
+    }
+}
+
+/// To two digits behind the point; a control without a read counts as one.
+fn ratio(part: u64, whole: u64) -> f64 {
+    (part as f64 / whole.max(1) as f64 * 100.0).round() / 100.0
+}

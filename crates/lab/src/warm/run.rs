@@ -1,0 +1,74 @@
+//! The order of a run: servers, recording, and one way after the other.
+
+use anyhow::{Context, bail};
+
+use super::WarmPlan;
+use super::case::Bench;
+use super::ground::Ground;
+use super::record;
+use super::result::{Conditions, Report};
+use super::way::{Does, Way};
+use crate::failover::machine;
+use crate::failover::progress::Progress;
+use crate::stage::process::Keeper;
+
+/// Measures all that was asked for.
+///
+/// # Errors
+/// When a server, the load or a replay fails: a comparison without one of its parts would mislead.
+pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report> {
+    check(plan)?;
+    let tell = |text: &str| progress.now(text);
+    let keeper = Keeper::new()?;
+    let ground = Ground::lay(plan, tell).await?;
+    progress.step();
+    let recording = record::record(&ground, plan, tell).await.context("recording the log")?;
+    progress.step();
+    let bench = Bench { ground: &ground, plan, recording: &recording, keeper: &keeper };
+    let mut cases = Vec::new();
+    // What followed while the log was recorded has it in memory only until it is restarted.
+    let (follows, others): (Vec<&'static Way>, Vec<&'static Way>) =
+        plan.ways.iter().partition(|way| way.does == Does::Follows);
+    for way in follows.into_iter().chain(others) {
+        tell(way.title);
+        cases.push(bench.measure(way).await?);
+        progress.step();
+    }
+    let shape = plan.shape();
+    let conditions = Conditions {
+        at: machine::now_utc(),
+        data_mb: plan.data_mb,
+        pool_mb: plan.pool_mb,
+        standby_pool_mb: plan.standby_pool_mb,
+        chunk_s: plan.chunk_s,
+        rate: plan.rate,
+        connections: plan.connections,
+        speed: plan.speed,
+        seed: plan.seed,
+        hot_blocks: shape.hot_blocks,
+        drift_blocks: shape.drift_blocks,
+        page_cache: ground.page_cache.clone(),
+    };
+    ground.stage.down().await.context("taking the stage away")?;
+    let machine = machine::look(&[("MariaDB", "mariadbd", &["--version"])]).await;
+    let mut report =
+        Report { conditions, machine, chunks: [recording.first, recording.second], cases, goals: Vec::new() };
+    report.judge();
+    Ok(report)
+}
+
+/// How many steps the progress has.
+pub fn steps(plan: &WarmPlan) -> u64 {
+    2 + plan.ways.len() as u64
+}
+
+fn check(plan: &WarmPlan) -> anyhow::Result<()> {
+    let pool = plan.pool_mb.max(plan.standby_pool_mb);
+    if plan.data_mb < pool * 2 {
+        bail!(
+            "--data-mb {} is not twice the buffer pool of {pool} MiB: everything would be in memory, and nothing would be measured",
+            plan.data_mb
+        );
+    }
+    Ok(())
+}

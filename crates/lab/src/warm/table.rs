@@ -1,0 +1,67 @@
+//! The result as text, for a terminal.
+
+use std::fmt::Write;
+
+use super::result::Report;
+
+/// The whole text, without an end of line at its end.
+pub fn draw(report: &Report) -> String {
+    let mut out = String::new();
+    let conditions = &report.conditions;
+    put(
+        &mut out,
+        format_args!(
+            "Reads from disk on the standby while it is asked chunk 2 ({} s of recorded traffic, {} reads), by how it was warmed before\n\
+         table {} MiB, buffer pool {} MiB (active node: {} MiB), {} statements a second recorded, replayed at {} times that speed\n\n",
+            conditions.chunk_s,
+            report.chunks[1].reads,
+            conditions.data_mb,
+            conditions.standby_pool_mb,
+            conditions.pool_mb,
+            conditions.rate,
+            conditions.speed
+        ),
+    );
+    put(
+        &mut out,
+        format_args!(
+            "{:<26}{:>12}{:>12}{:>12}{:>12}{:>12}{:>14}\n",
+            "warmed by", "disk reads", "x control", "statements", "took, s", "a second", "reads to warm"
+        ),
+    );
+    for case in &report.cases {
+        let dash = || "-".to_owned();
+        let warmed = case.warmed;
+        put(
+            &mut out,
+            format_args!(
+                "{:<26}{:>12}{:>12}{:>12}{:>12}{:>12}{:>14}\n",
+                case.title,
+                case.disk_reads,
+                case.to_control.map_or_else(dash, |ratio| format!("{ratio:.2}")),
+                warmed.map_or_else(dash, |warmed| warmed.statements.to_string()),
+                warmed.map_or_else(dash, |warmed| format!("{:.1}", warmed.took_s)),
+                warmed.map_or_else(dash, |warmed| format!("{:.0}", warmed.statements_per_s)),
+                warmed.map_or_else(dash, |_| case.warm_reads.to_string()),
+            ),
+        );
+    }
+    out.push('\n');
+    for goal in &report.goals {
+        let holds = if goal.holds { "holds" } else { "DOES NOT HOLD" };
+        put(
+            &mut out,
+            format_args!("{holds}: {} {:.2}, at most {:.2}\n", goal.what, goal.figure, goal.at_most),
+        );
+    }
+    if let Some(why) = &conditions.page_cache {
+        put(&mut out, format_args!("the page cache may hide reads from disk here: {why}\n"));
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = out.write_fmt(part);
+}
