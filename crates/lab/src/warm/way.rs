@@ -36,9 +36,15 @@ pub struct Way {
     pub title: &'static str,
     /// What is done.
     pub does: Does,
+    /// The picture that it is in, beside the control and the cold standby; those two are in all.
+    pub group: &'static str,
     /// A run with --quick has it.
     pub is_quick: bool,
 }
+
+/// The pictures of the report.
+const REPLAYED: &str = "Chunk 1 replayed";
+const SAMPLED: &str = "A part of chunk 1 replayed";
 
 /// The name of the one that all others are compared with.
 pub const CONTROL: &str = "control";
@@ -48,23 +54,32 @@ pub const COLD: &str = "cold";
 pub const PARALLEL: &str = "parallel";
 
 const fn sampled(name: &'static str, title: &'static str, one_in: u32, is_quick: bool) -> Way {
-    Way { name, title, does: Does::Replays { chunk: Chunk::First, one_in, pool: None }, is_quick }
+    let does = Does::Replays { chunk: Chunk::First, one_in, pool: None };
+    Way { name, title, does, group: if one_in == 1 { REPLAYED } else { SAMPLED }, is_quick }
 }
 
 /// All of them. The one that followed comes first: what it applied while the log was recorded, nothing brings back.
 pub const WAYS: &[Way] = &[
-    Way { name: "replication", title: "replication alone", does: Does::Follows, is_quick: false },
+    Way {
+        name: "replication",
+        title: "replication alone",
+        does: Does::Follows,
+        group: REPLAYED,
+        is_quick: false,
+    },
     Way {
         name: CONTROL,
         title: "control: chunk 2 itself",
         does: Does::Replays { chunk: Chunk::Second, one_in: 1, pool: None },
+        group: "",
         is_quick: true,
     },
-    Way { name: COLD, title: "cold", does: Does::Nothing, is_quick: true },
+    Way { name: COLD, title: "cold", does: Does::Nothing, group: "", is_quick: true },
     Way {
         name: "take1",
         title: "take 1: one session",
         does: Does::Replays { chunk: Chunk::First, one_in: 1, pool: Some(1) },
+        group: REPLAYED,
         is_quick: false,
     },
     sampled("sampled-100", "1 in 100", 100, false),
