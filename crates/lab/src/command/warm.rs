@@ -27,16 +27,16 @@ pub struct WarmArgs {
     /// The standby's buffer pool, MiB [default: as the active node's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(8..=32_768))]
     pub standby_pool_mb: Option<u32>,
-    /// Traffic that one chunk of the log has, s [default: 120; with --quick 5]
+    /// Traffic that one chunk of the log has, s [default: 120; with --quick 4]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub chunk_s: Option<u32>,
-    /// Statements a second while the log is recorded [default: 500; with --quick 600]
+    /// Statements a second while the log is recorded [default: 500; with --quick 1200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: Option<u32>,
     /// Connections that run them
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub connections: u32,
-    /// Chunk 2 is measured so many times as fast as it was recorded [default: 8; with --quick 2]
+    /// Chunk 2 is measured so many times as fast as it was recorded [default: 12; with --quick 2]
     #[arg(long, value_name = "FACTOR", value_parser = super::output::positive)]
     pub speed: Option<f64>,
     /// The same seed gives the same statements
@@ -72,10 +72,10 @@ impl WarmArgs {
             data_mb: or(self.data_mb, 64, 384),
             pool_mb,
             standby_pool_mb: self.standby_pool_mb.unwrap_or(pool_mb),
-            chunk_s: or(self.chunk_s, 5, 120),
-            rate: or(self.rate, 600, 500),
+            chunk_s: or(self.chunk_s, 4, 120),
+            rate: or(self.rate, 1200, 500),
             connections: self.connections,
-            speed: self.speed.unwrap_or(if self.quick { 2.0 } else { 8.0 }),
+            speed: self.speed.unwrap_or(if self.quick { 2.0 } else { 12.0 }),
             seed: self.seed,
             ways,
             is_quick: self.quick,

@@ -12,6 +12,7 @@ use super::playback::{WARM_PASSWORD, WARM_USER};
 use crate::fault::Fault;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
+use crate::stage::process::Identity;
 use crate::stage::{Kind, STOP_LIMIT, Stage, StageNode, StagePlan};
 
 /// The active node.
@@ -138,6 +139,12 @@ impl Ground {
     pub async fn one(&self, node: &str, sql: &str) -> anyhow::Result<String> {
         let rows = self.stage.run_in(node, sql).await?;
         rows.into_iter().flatten().next().with_context(|| format!("`{sql}` in {node} gave nothing"))
+    }
+
+    /// A server's process.
+    pub fn process(&self, node: &str) -> anyhow::Result<Identity> {
+        let process = self.stage.alive(self.stage.node(node)?)?;
+        process.with_context(|| format!("{node} does not run"))
     }
 
     /// Where the application goes when nothing is in front.

@@ -13,14 +13,18 @@
 
 pub mod case;
 pub mod chunk;
+pub mod failover;
 pub mod ground;
+pub mod keepup;
 pub mod load;
 pub mod page;
 pub mod playback;
 pub mod plot;
+pub mod price;
 pub mod record;
 pub mod result;
 pub mod run;
+pub mod streamer;
 pub mod table;
 pub mod way;
 pub mod workload;

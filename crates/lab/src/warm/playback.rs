@@ -95,7 +95,7 @@ impl Playing {
 }
 
 /// The first line of its summary: `60000 statements in 8.1 s, 7407 a second`.
-fn summary(said: &str) -> Option<(u64, f64)> {
+pub fn summary(said: &str) -> Option<(u64, f64)> {
     said.lines().find_map(|line| {
         let (statements, rest) = line.split_once(" statements in ")?;
         let (_, per_s) = rest.split_once(" s, ")?;

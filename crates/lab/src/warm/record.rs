@@ -45,19 +45,19 @@ pub async fn record(ground: &Ground, plan: &WarmPlan, tell: impl Fn(&str)) -> an
     // What the connections ran to begin, and what warmed the active node, is in no chunk.
     cut(ground, "before.log").await?;
     tell(&format!("recording chunk 1: {count} statements at {} a second", plan.rate));
-    let first = load.run(0, count, plan.rate).await?;
+    let first = load.run(0, count, plan.rate).await?.whole()?;
     let first = recorded(cut(ground, "chunk1.log").await?, &first)?;
     ground.applied().await?;
     ground.stage.run_in(STANDBY, "STOP SLAVE").await?;
     tell(&format!("recording chunk 2: {count} statements at {} a second", plan.rate));
-    let second = load.run(count, count, plan.rate).await?;
+    let second = load.run(count, count, plan.rate).await?.whole()?;
     let second = recorded(cut(ground, "chunk2.log").await?, &second)?;
     load.end().await;
     Ok(Recording { first, second })
 }
 
 /// Ends the log that is written, as rotation does: renamed, and then begun anew.
-async fn cut(ground: &Ground, name: &str) -> anyhow::Result<PathBuf> {
+pub async fn cut(ground: &Ground, name: &str) -> anyhow::Result<PathBuf> {
     let log = ground.slow_log()?;
     let path = ground.stage.directory().join(name);
     std::fs::rename(&log, &path).with_context(|| format!("cannot rename {}", log.display()))?;

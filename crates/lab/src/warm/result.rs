@@ -9,6 +9,13 @@ use crate::failover::result::Machine;
 /// Reads from disk after warming by parallel replay, as a multiple of the control's: at most this.
 pub const GOAL_TO_CONTROL: f64 = 1.2;
 
+/// A replay that keeps up ends soon after its source: at most this part of the source's time later. The replay holds statements for a second, to put
+/// them in order, and reads in the last second what is left.
+pub const GOAL_BEHIND: f64 = 0.25;
+
+/// The 99th percentile after a failover to a warmed standby, as a multiple of that before: at most this.
+pub const GOAL_P99: f64 = 1.2;
+
 /// The counters at one moment of the measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
@@ -104,6 +111,12 @@ pub struct Report {
     pub chunks: [Recorded; 2],
     /// In the order in which they were measured.
     pub cases: Vec<Case>,
+    /// Whether replay keeps up with the source; empty with --quick.
+    pub keep_up: Vec<super::keepup::KeepUp>,
+    /// What the active node pays; empty with --quick.
+    pub prices: Vec<super::price::Price>,
+    /// Real failovers under load; empty with --quick.
+    pub failovers: Vec<super::failover::Failover>,
     /// What had to be shown.
     pub goals: Vec<Goal>,
 }
@@ -137,6 +150,19 @@ impl Report {
             self.cases.iter().map(|case| case.missed() + case.played.statements.abs_diff(asked)).sum();
         let what = "reads that were recorded and not replayed, in all cases together";
         goals.push(Goal::new(what, missed as f64, 0.0));
+        if let Some(row) = self.keep_up.first() {
+            let what = "time that full-rate replay is behind the source at its end, as a part of the time that the source ran";
+            goals.push(Goal::new(what, hundredths(row.behind_s / row.source_s.max(0.001)), GOAL_BEHIND));
+        }
+        if let Some(row) = self.failovers.first() {
+            let what =
+                "p99 in the first 10 s after a failover to the warmed standby, as a multiple of that before";
+            goals.push(Goal::new(what, row.p99_ratio, GOAL_P99));
+        }
+        if !self.failovers.is_empty() {
+            let moved = self.failovers.iter().filter(|row| row.moved_back).count();
+            goals.push(Goal::new("failovers that went back by themselves", moved as f64, 0.0));
+        }
         self.goals = goals;
     }
 
@@ -161,5 +187,9 @@ impl Case {
 
 /// To two digits behind the point; a control without a read counts as one.
 fn ratio(part: u64, whole: u64) -> f64 {
-    (part as f64 / whole.max(1) as f64 * 100.0).round() / 100.0
+    hundredths(part as f64 / whole.max(1) as f64)
+}
+
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
 }

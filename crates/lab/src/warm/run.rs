@@ -5,9 +5,9 @@ use anyhow::{Context, bail};
 use super::WarmPlan;
 use super::case::Bench;
 use super::ground::Ground;
-use super::record;
 use super::result::{Conditions, Report};
 use super::way::{Does, Way};
+use super::{failover, keepup, price, record};
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::stage::process::Keeper;
@@ -34,6 +34,20 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
         cases.push(bench.measure(way).await?);
         progress.step();
     }
+    let (mut keep_up, mut prices, mut failovers) = (Vec::new(), Vec::new(), Vec::new());
+    if !plan.is_quick {
+        tell("full rate: whether replay keeps up with the source");
+        keep_up =
+            keepup::measure(&ground, plan, &keeper).await.context("replay beside a source at full rate")?;
+        progress.step();
+        tell("what streaming costs the active node");
+        prices = price::measure(&ground, plan, &keeper).await.context("the cost of streaming")?;
+        progress.step();
+        tell("failovers under load: a warmed standby, a cold one, a slow one");
+        failovers =
+            failover::measure(&ground, plan, &recording, &keeper).await.context("a failover under load")?;
+        progress.step();
+    }
     let shape = plan.shape();
     let conditions = Conditions {
         at: machine::now_utc(),
@@ -51,15 +65,16 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     };
     ground.stage.down().await.context("taking the stage away")?;
     let machine = machine::look(&[("MariaDB", "mariadbd", &["--version"])]).await;
+    let chunks = [recording.first, recording.second];
     let mut report =
-        Report { conditions, machine, chunks: [recording.first, recording.second], cases, goals: Vec::new() };
+        Report { conditions, machine, chunks, cases, keep_up, prices, failovers, goals: Vec::new() };
     report.judge();
     Ok(report)
 }
 
 /// How many steps the progress has.
 pub fn steps(plan: &WarmPlan) -> u64 {
-    2 + plan.ways.len() as u64
+    2 + plan.ways.len() as u64 + if plan.is_quick { 0 } else { 3 }
 }
 
 fn check(plan: &WarmPlan) -> anyhow::Result<()> {

@@ -46,7 +46,67 @@ pub fn draw(report: &Report) -> String {
             ),
         );
     }
-    out.push('\n');
+    for row in &report.keep_up {
+        put(
+            &mut out,
+            format_args!(
+                "\nfull rate: the active node ran {:.0} statements a second for {:.1} s; replay with sessions: {}: {} of {} reads, {:.0} a second, \
+                 ended {:.1} s after the source",
+                row.source_per_s,
+                row.source_s,
+                row.sessions,
+                row.replayed,
+                row.reads,
+                row.replayed_per_s,
+                row.behind_s
+            ),
+        );
+    }
+    for price in &report.prices {
+        put(
+            &mut out,
+            format_args!(
+                "\nactive node, {}: {:.1} us of processor time a statement",
+                price.beside, price.server_us
+            ),
+        );
+        if let Some(us) = price.streamer_us {
+            put(&mut out, format_args!(", and {us:.1} us in the streamer"));
+        }
+    }
+    if !report.failovers.is_empty() {
+        put(
+            &mut out,
+            format_args!(
+                "\n\n{:<42}{:>12}{:>12}{:>8}{:>10}{:>12}{:>8}{:>12}",
+                "failover under load to a standby that is",
+                "p99 before",
+                "p99 after",
+                "x",
+                "gap, ms",
+                "disk reads",
+                "errors",
+                "moved back"
+            ),
+        );
+    }
+    for row in &report.failovers {
+        let moved = if row.moved_back { "YES" } else { "no" };
+        put(
+            &mut out,
+            format_args!(
+                "\n{:<42}{:>9.2} ms{:>9.2} ms{:>8.2}{:>10.0}{:>12}{:>8}{moved:>12}",
+                row.standby,
+                row.p99_before_ms,
+                row.p99_after_ms,
+                row.p99_ratio,
+                row.gap_ms,
+                row.disk_reads,
+                row.errors
+            ),
+        );
+    }
+    out.push_str(if report.keep_up.is_empty() { "\n" } else { "\n\n" });
     for goal in &report.goals {
         let holds = if goal.holds { "holds" } else { "DOES NOT HOLD" };
         put(
