@@ -58,7 +58,7 @@ impl Ground {
                 name: format!("warm{}", std::process::id()),
                 kind: Kind::Replication { semi_sync: false },
                 nodes: 2,
-                server_options: server_options(plan.pool_mb),
+                server_options: server_options(plan.pool_mb, plan.speed),
                 ..StagePlan::default()
             },
             &tell,
@@ -173,8 +173,12 @@ impl Ground {
 }
 
 /// Cold is cold: no buffer pool is dumped or loaded, and files are read past the page cache. Each statement is logged, once that is told.
-fn server_options(pool_mb: u32) -> Vec<String> {
+///
+/// A page that was just read is not taken for hot before InnoDB has had it for innodb_old_blocks_time (1 s by default). Here recorded traffic runs
+/// `speed` times as fast as in life, and so must this time pass.
+fn server_options(pool_mb: u32, speed: f64) -> Vec<String> {
     vec![
+        format!("innodb-old-blocks-time = {:.0}", 1000.0 / speed.max(1.0)),
         format!("innodb-buffer-pool-size = {pool_mb}M"),
         "innodb-buffer-pool-chunk-size = 1M".to_owned(),
         // So many pages are kept free. The default, 1536, is more than all pages of a pool of 16 MiB.

@@ -96,6 +96,8 @@ pub struct Conditions {
     pub hot_blocks: u64,
     /// See `hot_blocks`.
     pub drift_blocks: u64,
+    /// A short run on little data: too few statements for a goal that compares with the control.
+    pub is_quick: bool,
     /// Why the page cache may hide reads from disk; none where it cannot.
     pub page_cache: Option<String>,
 }
@@ -137,7 +139,9 @@ impl Report {
         }
         let mut goals = Vec::new();
         let reads = |name: &str| self.case(name).map(|case| case.disk_reads);
-        if let (Some(parallel), Some(control)) = (reads(PARALLEL), reads(CONTROL)) {
+        if let (Some(parallel), Some(control), false) =
+            (reads(PARALLEL), reads(CONTROL), self.conditions.is_quick)
+        {
             let what = "disk reads after warming by parallel replay, as a multiple of the control's";
             goals.push(Goal::new(what, ratio(parallel, control), GOAL_TO_CONTROL));
         }

@@ -61,6 +61,7 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
         seed: plan.seed,
         hot_blocks: shape.hot_blocks,
         drift_blocks: shape.drift_blocks,
+        is_quick: plan.is_quick,
         page_cache: ground.page_cache.clone(),
     };
     ground.stage.down().await.context("taking the stage away")?;

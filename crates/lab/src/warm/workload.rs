@@ -13,7 +13,7 @@ pub const BLOCK_ROWS: u64 = 40;
 /// A page, bytes.
 const PAGE_BYTES: u64 = 16 << 10;
 /// Blocks of the hot set, as a part of the buffer pool's pages. A block lies in two pages, since blocks do not begin where pages do.
-const HOT_PART: f64 = 0.3;
+const HOT_PART: f64 = 0.22;
 /// The part of the hot set that is new after a chunk.
 const DRIFT_PART: f64 = 0.04;
 
