@@ -9,8 +9,12 @@
 //! What an event is says the grammar's crate; who is active and who stands by says the manager. This crate reads files, speaks HTTP and runs
 //! the replay's sessions.
 
+pub mod access;
 pub mod follow;
+pub mod input;
+pub mod pool;
 pub mod replay;
+pub mod rotate;
 pub mod source;
 pub mod stream;
 pub mod warmer;

@@ -4,19 +4,24 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use http_body_util::{BodyDataStream, Empty};
+use http_body_util::{BodyDataStream, BodyExt, Limited};
 use hyper::StatusCode;
-use hyper::body::Bytes;
-use hyper::client::conn::http1::handshake;
-use hyper::header::HOST;
-use hyper_util::rt::TokioIo;
+use hyper::body::Incoming;
 use tokio::io::AsyncRead;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::io::StreamReader;
 
+use crate::access::Access;
+use crate::pool::{Malformed, Parser, Snapshot};
+
 /// Connecting and the answer's head may take so long together.
 const OPEN_MAX: Duration = Duration::from_secs(10);
+/// A buffer pool's answer begins when the server has dumped it.
+const POOL_MAX: Duration = Duration::from_secs(330);
+/// Between two parts of a buffer pool's answer.
+const PART_MAX: Duration = Duration::from_secs(30);
+/// As much of a refusal is read.
+const REFUSAL_BYTES_MAX: usize = 4096;
 
 /// Why there is no stream.
 #[derive(Debug, thiserror::Error)]
@@ -33,41 +38,74 @@ pub enum SourceError {
     #[error("the log at {0} no longer has the place to go on from: it was rotated away")]
     Gone(String),
     /// The streamer said no.
-    #[error("the streamer at {address} refused: {status}")]
+    #[error("the streamer at {address} refused ({status}): {said}")]
     Refused {
         /// Where.
         address: String,
         /// Its status.
         status: StatusCode,
+        /// Its sentence.
+        said: String,
+    },
+    /// What came is not what was asked for.
+    #[error("what {address} sent is no buffer pool: {why}")]
+    Malformed {
+        /// Where.
+        address: String,
+        /// What is wrong.
+        why: Malformed,
     },
 }
 
 /// Opens the stream of `address` (`host:port`), from the log's end on, or behind `place`.
-pub async fn open(address: &str, place: Option<&str>) -> Result<impl AsyncRead + Unpin + use<>, SourceError> {
-    let unreachable = |why: String| SourceError::Unreachable { address: address.to_owned(), why };
-    let opened = timeout(OPEN_MAX, ask(address, place)).await;
-    let response = opened
-        .map_err(|_| unreachable(format!("no answer within {} s", OPEN_MAX.as_secs())))?
-        .map_err(unreachable)?;
-    match response.status() {
-        StatusCode::OK => Ok(StreamReader::new(Box::pin(
-            BodyDataStream::new(response.into_body()).map_err(io::Error::other),
-        ))),
-        StatusCode::GONE => Err(SourceError::Gone(address.to_owned())),
-        status => Err(SourceError::Refused { address: address.to_owned(), status }),
+pub async fn open(
+    access: &Access,
+    address: &str,
+    place: Option<&str>,
+) -> Result<impl AsyncRead + Unpin + use<>, SourceError> {
+    let path = place.map_or_else(|| "/slow".to_owned(), |place| format!("/slow?resume={place}"));
+    let response = ask(access, address, &path, OPEN_MAX).await?;
+    Ok(StreamReader::new(Box::pin(BodyDataStream::new(response.into_body()).map_err(io::Error::other))))
+}
+
+/// The pages that the server beside the streamer at `address` has in memory: a fresh dump.
+pub async fn pool(access: &Access, address: &str) -> Result<Snapshot, SourceError> {
+    let mut body = ask(access, address, "/pool", POOL_MAX).await?.into_body();
+    let malformed = |why| SourceError::Malformed { address: address.to_owned(), why };
+    let broken = |why: String| SourceError::Unreachable { address: address.to_owned(), why };
+    let mut parser = Parser::default();
+    loop {
+        let frame = timeout(PART_MAX, body.frame()).await;
+        let frame = frame.map_err(|_| broken(format!("nothing came for {} s", PART_MAX.as_secs())))?;
+        let Some(frame) = frame else { return parser.finish().map_err(malformed) };
+        let frame = frame.map_err(|error| broken(error.to_string()))?;
+        if let Some(part) = frame.data_ref() {
+            parser.feed(part).map_err(malformed)?;
+        }
     }
 }
 
-async fn ask(address: &str, place: Option<&str>) -> Result<hyper::Response<hyper::body::Incoming>, String> {
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    let (mut sender, connection) =
-        handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    // It ends when the body is dropped, or the streamer leaves; the body tells.
-    tokio::spawn(async move {
-        let _ = connection.await;
-    });
-    let path = place.map_or_else(|| "/slow".to_owned(), |place| format!("/slow?resume={place}"));
-    let request = hyper::Request::get(path).header(HOST, address).body(Empty::<Bytes>::new());
-    let request = request.map_err(|error| error.to_string())?;
-    sender.send_request(request).await.map_err(|error| error.to_string())
+async fn ask(
+    access: &Access,
+    address: &str,
+    path: &str,
+    within: Duration,
+) -> Result<hyper::Response<Incoming>, SourceError> {
+    let unreachable = |why: String| SourceError::Unreachable { address: address.to_owned(), why };
+    let opened = timeout(within, access.get(address, path)).await;
+    let response = opened
+        .map_err(|_| unreachable(format!("no answer within {} s", within.as_secs())))?
+        .map_err(unreachable)?;
+    match response.status() {
+        StatusCode::OK => Ok(response),
+        StatusCode::GONE => Err(SourceError::Gone(address.to_owned())),
+        status => {
+            let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect();
+            let said = match timeout(OPEN_MAX, body).await {
+                Ok(Ok(said)) => String::from_utf8_lossy(&said.to_bytes()).trim().to_owned(),
+                _ => "it gave no reason".to_owned(),
+            };
+            Err(SourceError::Refused { address: address.to_owned(), status, said })
+        }
+    }
 }

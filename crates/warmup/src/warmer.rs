@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::access::Access;
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self, Settings};
@@ -34,12 +35,14 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// So often figures are logged.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// Warms, until the roles' sender is gone. `target` makes a login out of a standby's address.
+/// Warms, until the roles' sender is gone. `target` makes a login out of a standby's address; `access` is how the
+/// streamers are asked.
 pub async fn warm(
     mut roles: watch::Receiver<Roles>,
     target: impl Fn(&str) -> Target,
     settings: Settings,
     may_be_writable: bool,
+    access: Access,
 ) {
     loop {
         let now = roles.borrow_and_update().clone();
@@ -56,6 +59,7 @@ pub async fn warm(
                     target: Arc::new(target(address)),
                     settings: settings.clone(),
                     may_be_writable,
+                    access: access.clone(),
                     figures: Arc::default(),
                 };
                 replays.spawn(one.run());
@@ -79,6 +83,7 @@ struct One {
     target: Arc<Target>,
     settings: Settings,
     may_be_writable: bool,
+    access: Access,
     figures: Arc<Figures>,
 }
 
@@ -123,7 +128,7 @@ impl One {
         if let Err(refused) = self.target.check(self.may_be_writable).await {
             return refused.to_string();
         }
-        let stream = match source::open(&self.streamer, place.as_deref()).await {
+        let stream = match source::open(&self.access, &self.streamer, place.as_deref()).await {
             Ok(stream) => stream,
             Err(error) => {
                 if matches!(error, SourceError::Gone(_)) {

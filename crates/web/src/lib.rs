@@ -11,6 +11,7 @@
 //!
 //! Invariant: nothing but `/metrics`, `/healthz` and `/health` is answered without the key, and a key is never logged.
 
+pub mod bearer;
 pub mod certificate;
 pub mod key;
 pub mod server;

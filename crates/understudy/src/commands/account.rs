@@ -22,7 +22,7 @@ pub struct Account {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "mysql_socket")]
     port: Option<u16>,
     /// The server's unix socket
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", visible_alias = "socket")]
     mysql_socket: Option<PathBuf>,
     /// The account [default: the option file's, else this system's user]
     #[arg(long, value_name = "NAME")]

@@ -8,6 +8,7 @@ mod errors;
 pub mod foreground;
 mod journal;
 mod limit;
+mod pool;
 mod preflight;
 pub mod replay;
 pub mod serve;
@@ -61,6 +62,9 @@ pub enum Command {
     Replay(Box<replay::Replay>),
     /// Keep the standbys of a running cluster warm
     Warm(Box<warm::Warm>),
+    /// The pages that a server has in memory: show them, load them on a standby
+    #[command(subcommand)]
+    Pool(pool::Pool),
     /// Start real clusters on this machine, load them, break them, measure
     #[command(subcommand)]
     Lab(lab::command::Lab),
@@ -74,6 +78,7 @@ impl Command {
         match self {
             Self::Serve(_) | Self::Check(_) | Self::Slowlog(_) | Self::Replay(_) | Self::Warm(_) => false,
             // In the middle of a change nothing must end it.
+            Self::Pool(pool) => pool.only_prints(),
             Self::Errant(errant) => errant.only_prints(),
             Self::Lab(command) => matches!(command, Lab::Status(_) | Lab::Trace(_)),
             _ => true,
@@ -103,6 +108,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Slowlog(slowlog) => slowlog.run(),
         Command::Replay(replay) => replay.run(),
         Command::Warm(warm) => warm.run(),
+        Command::Pool(pool) => pool.run(),
         Command::Lab(lab) => {
             let runtime = crate::runtime::start()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use warmup::input;
 use warmup::replay::figures::Figures;
 use warmup::replay::guard::Verdict;
 use warmup::replay::target::{Refused, Target};
@@ -113,10 +114,16 @@ pub fn play(source: Source, target: Target, settings: Settings, may_write: bool)
         let mut signals = Signals::new()?;
         let reader: Pin<Box<dyn AsyncRead>> = match &source {
             Source::Stdin => Box::pin(tokio::io::stdin()),
-            Source::File(path) => Box::pin(tokio::fs::File::open(path).await.map_err(|e| {
-                Failure::usage(format!("the slow log {} cannot be read: {e}", path.display()))
-            })?),
+            Source::File(path) => {
+                let opened = tokio::fs::File::open(path).await;
+                Box::pin(opened.map_err(|e| Failure::usage(input::unreadable(path, &e)))?)
+            }
         };
+        let name = match &source {
+            Source::Stdin => "standard input".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        };
+        let reader = looked_at(reader, &name).await?;
         target.check(may_write).await.map_err(|refused| match refused {
             Refused::Link { .. } => Failure::Failed(refused.to_string()),
             Refused::Writable { .. } => Failure::usage(refused),
@@ -134,6 +141,21 @@ pub fn play(source: Source, target: Target, settings: Settings, may_write: bool)
         ended.map_err(|e| Failure::Failed(format!("the slow log could not be read any further: {e}")))?;
         Ok(Played { figures, spent: begin.elapsed() })
     })
+}
+
+/// The reader again, once its first bytes were seen not to be of something else. Of a stream they are waited for as long as it takes: a quiet server
+/// has written nothing yet.
+async fn looked_at(
+    mut reader: Pin<Box<dyn AsyncRead>>,
+    name: &str,
+) -> Result<impl AsyncRead + Unpin + use<>, Failure> {
+    let mut first = Vec::new();
+    let read = (&mut reader).take(input::LOOKED_AT_BYTES as u64).read_to_end(&mut first).await;
+    read.map_err(|e| Failure::usage(format!("{name} cannot be read: {e}")))?;
+    match input::foreign(name, &first) {
+        Some(sentence) => Err(Failure::usage(sentence)),
+        None => Ok(std::io::Cursor::new(first).chain(reader)),
+    }
 }
 
 /// A line each second, for a person.

@@ -1,12 +1,20 @@
 //! `understudy slowlog`: a slow log for others to read.
 
+mod rotate;
+
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use warmup::pool;
 use warmup::stream::{self, Settings};
+use web::certificate::{self, Pair, ServerConfig};
+use web::key::ApiKey;
 
+use super::account::Account;
 use super::foreground::{self, Signals};
 use crate::exit::{Failure, Outcome};
 
@@ -19,11 +27,14 @@ const LISTEN: &str = "127.0.0.1:3307";
 #[derive(Subcommand)]
 pub enum Slowlog {
     /// Serve a slow log over HTTP while it grows, whole events only
-    Serve(Serve),
+    Serve(Box<Serve>),
+    /// Begin a new slow log file without a pause for the server, and remove the oldest ones
+    Rotate(Box<rotate::Rotate>),
 }
 
 /// GET /slow streams the log from its end on. ?rate_limit=N keeps one event in N, &by=session one connection in N; ?from=start begins at the
-/// file's first byte; ?resume=PLACE goes on behind the place that an event's Understudy_place said. GET /metrics has figures.
+/// file's first byte; ?resume=PLACE goes on behind the place that an event's Understudy_place said. GET /metrics has figures. With --pool, GET /pool
+/// lets the server on this machine dump which pages are in its memory, for `understudy pool load`; the options for the server are for that alone.
 #[derive(Args)]
 pub struct Serve {
     /// The slow log; it need not be there yet
@@ -35,6 +46,35 @@ pub struct Serve {
     /// A reader that is further behind goes on at the log's end, and is told how many bytes it missed
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     behind_max_mb: u64,
+    /// Answer only who shows the key in this file (Authorization: Bearer KEY)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+    /// Speak TLS, with this certificate (PEM, its chain behind it)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Answer whoever can reach the address, without a key, also beyond this machine
+    #[arg(long)]
+    open: bool,
+    /// Also answer GET /pool, with the pages that the server on this machine has in memory
+    #[arg(long)]
+    pool: bool,
+    #[command(flatten)]
+    account: Account,
+}
+
+/// Where the streamer answers, and whom.
+pub struct Door {
+    /// The addresses, `host:port`.
+    pub listen: Vec<String>,
+    /// Who may ask; everybody without it.
+    pub key: Option<ApiKey>,
+    /// Plain HTTP without it.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// The server whose buffer pool may be asked for.
+    pub pool: Option<pool::Server>,
 }
 
 impl Slowlog {
@@ -42,6 +82,7 @@ impl Slowlog {
     pub fn run(self) -> Outcome {
         match self {
             Slowlog::Serve(serve) => serve.run(),
+            Slowlog::Rotate(rotate) => rotate.run(),
         }
     }
 }
@@ -50,26 +91,57 @@ impl Serve {
     /// Serves until told to stop.
     pub fn run(self) -> Outcome {
         foreground::log();
+        let key = self.key_file.as_deref().map(ApiKey::read).transpose().map_err(Failure::usage)?;
+        let pair = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| Pair { certificate, key });
+        let tls =
+            pair.as_ref().map(certificate::server_config).transpose().map_err(Failure::usage)?;
+        if key.is_none() && !self.open
+            && let Some(address) = self.listen.iter().find(|address| !is_this_machine(address))
+        {
+            return Err(Failure::usage(format!(
+                "--listen {address} can be reached from elsewhere, and a slow log shows what clients write and read: give a key (--key-file FILE; make \
+                 one with: head -c 20 /dev/urandom | od -An -tx1 | tr -d ' \\n' > FILE), or say --open"
+            )));
+        }
+        let pool = match self.pool {
+            true => Some(self.account.login().map(|(place, login)| pool::Server { place, login })?),
+            false => None,
+        };
         let settings = Settings { log: self.file, behind_bytes_max: self.behind_max_mb << 20 };
-        serve(settings, &self.listen, |_| {})
+        serve(settings, Door { listen: self.listen, key, tls, pool }, |_| {})
     }
 }
 
+/// Only this machine's own programs reach it. A name that cannot be resolved is told when it is listened on.
+fn is_this_machine(address: &str) -> bool {
+    address.to_socket_addrs().is_ok_and(|mut all| all.all(|address| address.ip().to_canonical().is_loopback()))
+}
+
 /// Serves a log until a signal comes. `ready` is told the addresses once they are listened on.
-pub fn serve(settings: Settings, listen: &[String], ready: impl FnOnce(&[std::net::SocketAddr])) -> Outcome {
+pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) -> Outcome {
     let file = settings.log.display().to_string();
-    if settings.log.is_dir() {
-        return Err(Failure::usage(format!("{file} is a directory; --file is the slow log itself")));
+    if let Some(sentence) = warmup::input::unusable_log(&settings.log) {
+        return Err(Failure::usage(sentence));
     }
     crate::runtime::start()?.block_on(async {
         let mut signals = Signals::new()?;
-        let router = stream::router(settings).map_err(|e| Failure::Failed(e.to_string()))?;
-        let server =
-            web::server::serve(router, listen, &[], None).map_err(|e| Failure::Failed(e.to_string()))?;
-        for address in server.http() {
-            tracing::info!("{file} is streamed at http://{address}/slow");
+        let mut router = stream::router(settings).map_err(|e| Failure::Failed(e.to_string()))?;
+        if let Some(server) = door.pool {
+            router = router.merge(pool::router(server));
         }
-        ready(server.http());
+        if let Some(key) = door.key {
+            router = web::bearer::guarded(router, key);
+        }
+        let is_secure = door.tls.is_some();
+        let (plain, secure) = if is_secure { (Vec::new(), door.listen) } else { (door.listen, Vec::new()) };
+        let server = web::server::serve(router, &plain, &secure, door.tls)
+            .map_err(|e| Failure::Failed(e.to_string()))?;
+        let (scheme, addresses) =
+            if is_secure { ("https", server.https()) } else { ("http", server.http()) };
+        for address in addresses {
+            tracing::info!("{file} is streamed at {scheme}://{address}/slow");
+        }
+        ready(addresses);
         let signal = signals.next().await;
         tracing::info!("{signal}: stopping");
         server.shutdown(GRACE).await;

@@ -3,6 +3,7 @@
 //! Roles are those of `understudy serve`, asked four times a second: no answer, a hold, or several writers mean that nobody is warmed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use clap::Args;
 use link::{Login, Place, Secret};
 use serde_json::Value;
 use tokio::sync::watch;
+use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings};
 use warmup::warmer::{self, Roles};
@@ -36,6 +38,12 @@ pub struct Warm {
     /// The port at which each node's slow log is streamed
     #[arg(long, value_name = "N", default_value_t = 3307, value_parser = clap::value_parser!(u16).range(1..))]
     stream_port: u16,
+    /// The key that the streamers want, in a file
+    #[arg(long, value_name = "FILE")]
+    stream_key_file: Option<PathBuf>,
+    /// Ask the streamers over TLS, and trust this certificate (PEM): theirs, or that of the authority that signed it
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
     /// The account that reads, the same on all nodes; its password is in UNDERSTUDY_PASSWORD
     #[arg(long, value_name = "NAME")]
     user: String,
@@ -58,6 +66,8 @@ impl Warm {
     pub fn run(self) -> Outcome {
         foreground::log();
         let client = self.server.client()?;
+        let access = Access::of_files(self.stream_key_file.as_deref(), self.tls_ca.as_deref());
+        let access = access.map_err(Failure::usage)?;
         let secret = std::env::var(PASSWORD_ENV).ok().filter(|text| !text.is_empty());
         let mut skipped_users = self.skip_user;
         skipped_users.push(self.user.clone());
@@ -82,7 +92,7 @@ impl Warm {
             let mut signals = Signals::new()?;
             let (sender, receiver) = watch::channel(first);
             tokio::task::spawn_blocking(move || follow(&client, self.stream_port, &sender));
-            let warming = warmer::warm(receiver, target, settings, self.writable_account);
+            let warming = warmer::warm(receiver, target, settings, self.writable_account, access);
             tokio::select! {
                 () = warming => Err(Failure::Failed("nobody says any more who is active".into())),
                 signal = signals.next() => {

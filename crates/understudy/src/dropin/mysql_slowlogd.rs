@@ -10,7 +10,8 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Parser;
 use warmup::stream::Settings;
 
-use crate::commands::{foreground, slowlog};
+use crate::commands::foreground;
+use crate::commands::slowlog::{self, Door};
 use crate::exit::{Failure, Outcome};
 
 /// A reader that is more bytes behind goes on at the log's end.
@@ -65,7 +66,12 @@ fn serve(file: PathBuf, port: u16, is_background: bool) -> Outcome {
             .map_err(|e| Failure::Failed(format!("no session of its own can be had: {e}")))?;
     }
     let settings = Settings { log: file, behind_bytes_max: BEHIND_BYTES_MAX };
-    slowlog::serve(settings, &[format!("[::]:{port}")], |_| {
+    tracing::warn!(
+        "port {port} answers everybody, as mysql_slowlogd always did, and a slow log shows what clients write and read; \
+         `understudy slowlog serve` has keys and TLS"
+    );
+    let door = Door { listen: vec![format!("[::]:{port}")], key: None, tls: None, pool: None };
+    slowlog::serve(settings, door, |_| {
         println!("{}", if is_background { LISTENS.to_owned() } else { format!("listening on port {port}") });
         let _ = std::io::stdout().flush();
     })

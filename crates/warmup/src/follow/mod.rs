@@ -200,7 +200,7 @@ impl FromStr for Place {
 }
 
 /// FNV-1a of 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. To know bytes again, not to protect them.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

@@ -1,0 +1,173 @@
+//! How a streamer is asked: with its key, over TLS, or without either.
+//!
+//! One request a connection. The server is known by a certificate that somebody put beside the reader (`--tls-ca`): its own, or that of the
+//! authority which signed it. No other authority is believed.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// What a reader shows, and what it wants to see. The default is neither.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// `Bearer ...`; marked as sensitive, so that nothing prints it.
+    authorization: Option<HeaderValue>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// Why there is no access: one sentence with the file.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// A file cannot be read.
+    #[error("the {what} {path} cannot be read: {source}")]
+    Unreadable {
+        /// "stream's key" or "certificate".
+        what: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It holds something else.
+    #[error("{path} {what}")]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("has_key", &self.authorization.is_some())
+            .field("has_tls", &self.tls.is_some())
+            .finish()
+    }
+}
+
+impl Access {
+    /// With the key in one file, and over TLS when there is a certificate to trust in the other (PEM).
+    pub fn of_files(key: Option<&Path>, trusted: Option<&Path>) -> Result<Access, AccessError> {
+        let authorization = key.map(authorization).transpose()?;
+        let tls = trusted.map(tls).transpose()?;
+        Ok(Access { authorization, tls })
+    }
+
+    /// Asks for `path` (with its query) at `address` (`host:port`); an error says why there is no answer.
+    pub(crate) async fn get(&self, address: &str, path: &str) -> Result<hyper::Response<Incoming>, String> {
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let mut sender = match &self.tls {
+            None => speak(stream).await?,
+            Some(config) => {
+                let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+                let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+                    .map_err(|_| format!("{host} is no name that a certificate can have"))?;
+                let connected = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+                speak(connected.map_err(|error| format!("TLS: {error}"))?).await?
+            }
+        };
+        let mut request = hyper::Request::get(path).header(HOST, address);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
+        sender.send_request(request).await.map_err(|error| error.to_string())
+    }
+}
+
+async fn speak<S>(stream: S) -> Result<SendRequest<Empty<Bytes>>, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    // It ends when the body is dropped, or the streamer leaves; the body tells.
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+fn authorization(path: &Path) -> Result<HeaderValue, AccessError> {
+    let text = std::fs::read_to_string(path).map_err(|source| AccessError::Unreadable {
+        what: "stream's key",
+        path: path.to_owned(),
+        source,
+    })?;
+    let wrong = |what: &str| AccessError::Content { path: path.to_owned(), what: what.to_owned() };
+    let key = text.trim();
+    if key.is_empty() {
+        return Err(wrong("is empty; it must hold the streamer's key in one line"));
+    }
+    let mut value = HeaderValue::try_from(format!("Bearer {key}"))
+        .map_err(|_| wrong("holds more than one line, or control characters; it must hold the streamer's key in one line"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn tls(path: &Path) -> Result<Arc<ClientConfig>, AccessError> {
+    let wrong = |what: String| AccessError::Content { path: path.to_owned(), what };
+    let pem = std::fs::read(path).map_err(|source| AccessError::Unreadable {
+        what: "certificate",
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| wrong(format!("is not PEM: {error}")))?;
+        roots.add(certificate).map_err(|error| wrong(format!("holds a certificate that cannot be used: {error}")))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("holds no certificate; it must hold the streamer's own, or that of the authority that signed it (PEM)".into()));
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(format!("cannot be used: {error}")))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_and_never_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        std::fs::write(&file, "hush-hush\n").unwrap();
+        let access = Access::of_files(Some(&file), None).unwrap();
+        assert_eq!(access.authorization.as_ref().unwrap(), "Bearer hush-hush");
+        assert!(!format!("{access:?} {:?}", access.authorization).contains("hush"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        for (text, said) in [("", "is empty"), ("a\nb", "more than one line")] {
+            std::fs::write(&file, text).unwrap();
+            let error = Access::of_files(Some(&file), None).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("/x "), "{error}");
+        }
+        let error = Access::of_files(None, Some(&file)).unwrap_err().to_string();
+        assert!(error.contains("holds no certificate"), "{error}");
+        let error = Access::of_files(Some(&dir.path().join("none")), None).unwrap_err().to_string();
+        assert!(error.contains("stream's key") && error.contains("No such file"), "{error}");
+    }
+}

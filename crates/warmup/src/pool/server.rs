@@ -1,0 +1,333 @@
+//! One server: what it says of its buffer pool, and the order to dump which pages are in it.
+//!
+//! The dump file is the server's own, so this runs on the server's machine, as a user that may read its data directory. The order is the server's
+//! own, too (`innodb_buffer_pool_dump_now`), with its own `innodb_buffer_pool_dump_pct`: no setting is changed.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use link::{Link, LinkError, Login, Place, Rows};
+
+use super::snapshot::{Malformed, Snapshot, read_dump};
+use super::spaces::{Space, Spaces};
+use crate::follow::fnv1a;
+
+/// Connecting, and each small statement, may take so long.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// A dump is written within this; one of 8 million pages takes some seconds.
+const DUMP_MAX: Duration = Duration::from_secs(300);
+/// An error that the server had told before the order is believed to be the answer to it after this.
+const SAME_ERROR_AFTER: Duration = Duration::from_secs(5);
+/// Between two looks at the server's status.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// So many tablespaces are asked for at once; an answer has at most 10,000 rows.
+const SPACES_AT_ONCE: usize = 5000;
+
+/// Why a buffer pool is not dumped or loaded. `at` is the server's place.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// It cannot be asked.
+    #[error("{at}: {source}")]
+    Link {
+        /// Which server.
+        at: String,
+        /// Why.
+        source: LinkError,
+    },
+    /// The account may not.
+    #[error(
+        "{at}: the account {user} may not do this: {message}. It needs PROCESS, and SUPER (MariaDB) or SYSTEM_VARIABLES_ADMIN (MySQL): \
+         GRANT PROCESS, SUPER ON *.* TO {user}"
+    )]
+    Rights {
+        /// Which server.
+        at: String,
+        /// Which account.
+        user: String,
+        /// The server's sentence.
+        message: String,
+    },
+    /// It does not say what every InnoDB server says.
+    #[error("{at} does not tell {what}: is it MariaDB or MySQL, with InnoDB?")]
+    Silent {
+        /// Which server.
+        at: String,
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A file beside the server's data cannot be used.
+    #[error(
+        "{path} cannot be {action}: {source}; this runs on the machine of the server whose file that is, as root or as the server's user"
+    )]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// "read", "written", ...
+        action: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The dump file is none.
+    #[error("{path} is no dump of a buffer pool: {why}")]
+    Dump {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: Malformed,
+    },
+    /// The server did not do it.
+    #[error("{at} did not {what} its buffer pool; it says: {status}")]
+    Failed {
+        /// Which server.
+        at: String,
+        /// "dump" or "load".
+        what: &'static str,
+        /// Its status.
+        status: String,
+    },
+    /// The server is not done.
+    #[error("{at} has not got on with its buffer pool's {what} for {} s; it says: {status}", after.as_secs())]
+    Stalled {
+        /// Which server.
+        at: String,
+        /// "dump" or "load".
+        what: &'static str,
+        /// So long was waited.
+        after: Duration,
+        /// Its status.
+        status: String,
+    },
+    /// The pages are the server's own.
+    #[error("{at} is the server that the pages are from: loading them there changes nothing")]
+    Itself {
+        /// Which server.
+        at: String,
+    },
+    /// The server takes writes.
+    #[error(
+        "{at} takes writes (read_only = OFF), so it may be the active node: its memory is not touched. If it is a standby all the same, say --writable"
+    )]
+    Writable {
+        /// Which server.
+        at: String,
+    },
+    /// A load runs already.
+    #[error("{at} is loading its buffer pool already ({status}); wait for it, or end it: SET GLOBAL innodb_buffer_pool_load_abort = ON")]
+    Busy {
+        /// Which server.
+        at: String,
+        /// Its status.
+        status: String,
+    },
+    /// Page numbers mean other places.
+    #[error("{at} has pages of {to} bytes, and the pages are from a server with pages of {from} bytes (innodb_page_size)")]
+    PageSize {
+        /// Which server.
+        at: String,
+        /// Its page size, in bytes.
+        to: u32,
+        /// The other's, in bytes.
+        from: u32,
+    },
+    /// Nothing would be left.
+    #[error("of {pages} pages none is of a table that {at} has: are these two copies of the same database?")]
+    Nothing {
+        /// Which server.
+        at: String,
+        /// How many there were.
+        pages: usize,
+    },
+}
+
+/// A server, and an account that may order a dump or a load.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where.
+    pub place: Place,
+    /// As whom.
+    pub login: Login,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) identity: String,
+    pub(super) page_bytes: u32,
+    pub(super) dump_percent: u8,
+    /// Where it dumps to, and loads from.
+    pub(super) file: PathBuf,
+    pub(super) is_writable: bool,
+    pub(super) is_mariadb: bool,
+}
+
+/// A link to a server, with its words for errors.
+pub(super) struct Session<'a> {
+    server: &'a Server,
+    link: Link,
+}
+
+impl Server {
+    /// Where, in words.
+    pub fn address(&self) -> String {
+        match &self.place {
+            Place::Tcp(address) => address.clone(),
+            Place::Unix(path) => path.display().to_string(),
+        }
+    }
+
+    /// Orders a dump, waits for it and reads it, with the names of the tablespaces.
+    pub async fn snapshot(&self) -> Result<Snapshot, PoolError> {
+        let mut session = self.session().await?;
+        let facts = session.facts().await?;
+        session.dump(&facts).await?;
+        let text = fs::read_to_string(&facts.file).map_err(|source| unusable(&facts.file, "read", source))?;
+        let pages = read_dump(&text).map_err(|why| PoolError::Dump { path: facts.file.clone(), why })?;
+        let spaces = session.spaces(&facts).await?;
+        session.link.quit();
+        let Facts { identity: server, page_bytes, dump_percent, .. } = facts;
+        Ok(Snapshot { server, page_bytes, dump_percent, spaces, pages })
+    }
+
+    pub(super) async fn session(&self) -> Result<Session<'_>, PoolError> {
+        let link = Link::connect_to(&self.place, &self.login, ANSWER_MAX).await;
+        let link = link.map_err(|source| PoolError::Link { at: self.address(), source })?;
+        Ok(Session { server: self, link })
+    }
+}
+
+impl Session<'_> {
+    pub(super) fn at(&self) -> String {
+        self.server.address()
+    }
+
+    pub(super) async fn query(&mut self, sql: &str) -> Result<Rows, PoolError> {
+        let at = self.at();
+        self.link.query(sql, ANSWER_MAX).await.map_err(|source| match source {
+            // ER_SPECIFIC_ACCESS_DENIED_ERROR: a right is missing.
+            LinkError::Rejected { errno: 1227, message, .. } => {
+                PoolError::Rights { at, user: self.server.login.user.clone(), message }
+            }
+            source => PoolError::Link { at, source },
+        })
+    }
+
+    /// A status variable.
+    pub(super) async fn status(&mut self, name: &'static str) -> Result<String, PoolError> {
+        let rows = self.query(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).await?;
+        let at = self.at();
+        rows.value_of(name).map(str::to_owned).ok_or(PoolError::Silent { at, what: name })
+    }
+
+    /// A status variable that is a number.
+    pub(super) async fn count(&mut self, name: &'static str) -> Result<u64, PoolError> {
+        let at = self.at();
+        self.status(name).await?.parse().map_err(|_| PoolError::Silent { at, what: name })
+    }
+
+    pub(super) async fn facts(&mut self) -> Result<Facts, PoolError> {
+        let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_page_size', 'innodb_buffer_pool_filename', \
+                   'innodb_buffer_pool_dump_pct', 'innodb_data_home_dir', 'datadir', 'read_only', 'hostname', 'port', 'socket', 'version', \
+                   'server_uid', 'server_uuid')";
+        let rows = self.query(sql).await?;
+        let at = self.at();
+        let of = |what: &'static str| rows.value_of(what).ok_or(PoolError::Silent { at: at.clone(), what });
+        let number = |what: &'static str| {
+            of(what)?.parse::<u32>().map_err(|_| PoolError::Silent { at: at.clone(), what })
+        };
+        let datadir = Path::new(of("datadir")?);
+        // InnoDB's own rule: an empty innodb_data_home_dir is the data directory.
+        let home = rows.value_of("innodb_data_home_dir").filter(|home| !home.is_empty());
+        let home = home.map_or_else(|| datadir.to_owned(), |home| datadir.join(home));
+        let uid = rows.value_of("server_uid").or_else(|| rows.value_of("server_uuid")).unwrap_or_default();
+        let whole =
+            [uid, of("hostname")?, of("port")?, of("socket")?, of("datadir")?].join("\0");
+        Ok(Facts {
+            // A hash: a reader of the stream has no need of the server's paths.
+            identity: format!("{:016x}", fnv1a(whole.as_bytes())),
+            page_bytes: number("innodb_page_size")?.max(1),
+            dump_percent: number("innodb_buffer_pool_dump_pct")?.min(100) as u8,
+            file: home.join(of("innodb_buffer_pool_filename")?),
+            // MariaDB 12 has more words than ON; each but OFF refuses writes.
+            is_writable: matches!(of("read_only")?, "OFF" | "0"),
+            is_mariadb: of("version")?.to_ascii_lowercase().contains("mariadb"),
+        })
+    }
+
+    /// All tablespaces with their names and sizes.
+    pub(super) async fn spaces(&mut self, facts: &Facts) -> Result<Spaces, PoolError> {
+        let table = if facts.is_mariadb { "INNODB_SYS_TABLESPACES" } else { "INNODB_TABLESPACES" };
+        let zip = if facts.is_mariadb { "PAGE_SIZE" } else { "IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE)" };
+        let mut spaces = Spaces::default();
+        let mut after: i64 = -1;
+        loop {
+            let sql = format!(
+                "SELECT SPACE, NAME, FILE_SIZE DIV NULLIF({zip}, 0) FROM information_schema.{table} WHERE SPACE > {after} \
+                 ORDER BY SPACE LIMIT {SPACES_AT_ONCE}"
+            );
+            let rows = self.query(&sql).await?;
+            for row in 0..rows.len() {
+                let (Some(number), Some(name)) =
+                    (rows.text(row, 0).and_then(|number| number.parse::<u32>().ok()), rows.text(row, 1))
+                else {
+                    continue;
+                };
+                after = i64::from(number);
+                // 0 is an unknown size: no file is empty.
+                let pages = rows.text(row, 2).and_then(|pages| pages.parse().ok()).filter(|pages| *pages > 0);
+                spaces.insert(number, Space { name: name.to_owned(), pages });
+            }
+            if rows.len() < SPACES_AT_ONCE {
+                return Ok(spaces);
+            }
+        }
+    }
+
+    /// Orders a dump and waits until its file is there. The file, not the status, tells that it is this dump: the server writes each into a new
+    /// file, and its status has the time in seconds only.
+    async fn dump(&mut self, facts: &Facts) -> Result<(), PoolError> {
+        const STATUS: &str = "Innodb_buffer_pool_dump_status";
+        let begin = Instant::now();
+        let mut status = self.status(STATUS).await?;
+        while status.starts_with("Dumping") && begin.elapsed() < DUMP_MAX {
+            tokio::time::sleep(LOOK_EVERY).await;
+            status = self.status(STATUS).await?;
+        }
+        let (before, file_before) = (status, identity(&facts.file)?);
+        self.query("SET GLOBAL innodb_buffer_pool_dump_now = ON").await?;
+        let ordered = Instant::now();
+        loop {
+            let status = self.status(STATUS).await?;
+            let is_error = ["Cannot", "Error"].iter().any(|word| status.starts_with(word));
+            if status.contains("completed") && identity(&facts.file)? != file_before {
+                return Ok(());
+            }
+            if is_error && (status != before || ordered.elapsed() > SAME_ERROR_AFTER) {
+                return Err(PoolError::Failed { at: self.at(), what: "dump", status });
+            }
+            if ordered.elapsed() > DUMP_MAX {
+                return Err(PoolError::Stalled { at: self.at(), what: "dump", after: DUMP_MAX, status });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    pub(super) fn quit(self) {
+        self.link.quit();
+    }
+}
+
+pub(super) fn unusable(path: &Path, action: &'static str, source: io::Error) -> PoolError {
+    PoolError::File { path: path.to_owned(), action, source }
+}
+
+/// Which file it is, if there is one.
+pub(super) fn identity(path: &Path) -> Result<Option<(u64, u64)>, PoolError> {
+    match fs::metadata(path) {
+        Ok(about) => Ok(Some((about.dev(), about.ino()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(unusable(path, "read", source)),
+    }
+}

@@ -1,0 +1,138 @@
+//! A server's tablespaces: their numbers, names and sizes, and which of them mean the same on another server.
+
+use std::collections::BTreeMap;
+
+/// A tablespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// As InnoDB has it: `shop/orders`, `shop/orders#P#p0`, `innodb_system`; other characters as in file names (`@0020`).
+    pub name: String,
+    /// Pages that its file has; nothing when that is not known.
+    pub pages: Option<u64>,
+}
+
+/// What a tablespace is, as far as another server's may be the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A table's, a partition's, or one that was made with CREATE TABLESPACE: the same where it has the same name.
+    Named,
+    /// The server's own: the system tablespace, undo logs, temporary tables, the data dictionary. What is on which page there is another thing on
+    /// every server, and these pages are read at its start or by itself.
+    Own,
+    /// Of a full-text index: its name is made of numbers that are the server's own, and may be another table's elsewhere.
+    FullText,
+}
+
+impl Space {
+    /// What it is, by its name.
+    pub fn kind(&self) -> Kind {
+        let Some((schema, table)) = self.name.split_once('/') else {
+            let is_own = self.name.starts_with("innodb_") || self.name == "mysql";
+            return if is_own { Kind::Own } else { Kind::Named };
+        };
+        match table {
+            _ if schema == "mysql" || schema == "sys" => Kind::Own,
+            _ if table.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("FTS_")) => Kind::FullText,
+            // Of ALTER TABLE, and of temporary tables.
+            _ if table.starts_with("#sql") => Kind::Own,
+            _ => Kind::Named,
+        }
+    }
+
+    /// Equal for tablespaces that are the same on two servers. MySQL 8 writes `#p#`, MariaDB and older ones `#P#`.
+    fn key(&self) -> String {
+        self.name.replace("#P#", "#p#").replace("#SP#", "#sp#")
+    }
+}
+
+/// The tablespaces of one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spaces {
+    by_number: BTreeMap<u32, Space>,
+    by_key: BTreeMap<String, u32>,
+}
+
+impl Spaces {
+    /// Adds one; a number that is there already gets the new name.
+    pub fn insert(&mut self, number: u32, space: Space) {
+        self.by_key.insert(space.key(), number);
+        if let Some(old) = self.by_number.insert(number, space).map(|old| old.key())
+            && self.by_number.get(&number).is_some_and(|new| new.key() != old)
+        {
+            self.by_key.remove(&old);
+        }
+    }
+
+    /// The one with this number.
+    pub fn get(&self, number: u32) -> Option<&Space> {
+        self.by_number.get(&number)
+    }
+
+    /// The one that is the same as another server's `space`, with its number.
+    pub fn same_as(&self, space: &Space) -> Option<(u32, &Space)> {
+        let number = *self.by_key.get(&space.key())?;
+        Some((number, self.by_number.get(&number)?))
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Space)> {
+        self.by_number.iter().map(|(number, space)| (*number, space))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(name: &str) -> Space {
+        Space { name: name.to_owned(), pages: None }
+    }
+
+    #[test]
+    fn a_tablespaces_kind_follows_from_its_name() {
+        for (name, kind) in [
+            ("shop/orders", Kind::Named),
+            ("shop/orders#P#p0", Kind::Named),
+            ("shop/a@0020b", Kind::Named),
+            ("shop/ftse", Kind::Named),
+            ("shared", Kind::Named),
+            ("innodb_system", Kind::Own),
+            ("innodb_undo001", Kind::Own),
+            ("innodb_temporary", Kind::Own),
+            ("mysql", Kind::Own),
+            ("mysql/innodb_table_stats", Kind::Own),
+            ("shop/#sql-ib1234", Kind::Own),
+            ("shop/FTS_0000000000000012_CONFIG", Kind::FullText),
+            ("shop/fts_0000000000000012_000000000000001e_index_1", Kind::FullText),
+        ] {
+            assert_eq!(space(name).kind(), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn partitions_are_found_in_either_spelling() {
+        let mut spaces = Spaces::default();
+        spaces.insert(9, space("shop/t#p#p0#sp#s1"));
+        assert_eq!(spaces.same_as(&space("shop/t#P#p0#SP#s1")).unwrap().0, 9);
+        assert!(spaces.same_as(&space("shop/t#P#p1")).is_none());
+    }
+
+    #[test]
+    fn a_number_that_comes_twice_has_its_last_name() {
+        let mut spaces = Spaces::default();
+        spaces.insert(9, space("shop/a"));
+        spaces.insert(9, space("shop/b"));
+        assert_eq!((spaces.len(), spaces.get(9).unwrap().name.as_str()), (1, "shop/b"));
+        assert!(spaces.same_as(&space("shop/a")).is_none() && spaces.same_as(&space("shop/b")).is_some());
+    }
+}
