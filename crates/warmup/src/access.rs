@@ -113,8 +113,9 @@ fn authorization(path: &Path) -> Result<HeaderValue, AccessError> {
     if key.is_empty() {
         return Err(wrong("is empty; it must hold the streamer's key in one line"));
     }
-    let mut value = HeaderValue::try_from(format!("Bearer {key}"))
-        .map_err(|_| wrong("holds more than one line, or control characters; it must hold the streamer's key in one line"))?;
+    let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
+        wrong("holds more than one line, or control characters; it must hold the streamer's key in one line")
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -129,7 +130,9 @@ fn tls(path: &Path) -> Result<Arc<ClientConfig>, AccessError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.map_err(|error| wrong(format!("is not PEM: {error}")))?;
-        roots.add(certificate).map_err(|error| wrong(format!("holds a certificate that cannot be used: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| wrong(format!("holds a certificate that cannot be used: {error}")))?;
     }
     if roots.is_empty() {
         return Err(wrong("holds no certificate; it must hold the streamer's own, or that of the authority that signed it (PEM)".into()));

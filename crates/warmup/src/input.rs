@@ -17,7 +17,10 @@ const COMPRESSED: [(&[u8], &str, &str); 5] = [
 /// How other logs of a server begin.
 const OTHERS: [(&[u8], &str); 3] = [
     (b"\xfebin", "a binlog; the slow log is another file (SELECT @@slow_query_log_file)"),
-    (b"/*!", "a dump or the output of mariadb-binlog; the slow log is another file (SELECT @@slow_query_log_file)"),
+    (
+        b"/*!",
+        "a dump or the output of mariadb-binlog; the slow log is another file (SELECT @@slow_query_log_file)",
+    ),
     (b"-- MariaDB dump", "a dump; the slow log is another file (SELECT @@slow_query_log_file)"),
 ];
 /// As much of a file is looked at.
@@ -27,7 +30,9 @@ pub const LOOKED_AT_BYTES: usize = 16;
 pub fn foreign(name: &str, first: &[u8]) -> Option<String> {
     let begins = |magic: &[u8]| first.starts_with(magic);
     if let Some((_, format, unpack)) = COMPRESSED.iter().find(|(magic, ..)| begins(magic)) {
-        return Some(format!("{name} is compressed ({format}); unpack it on the way: {unpack} FILE | understudy replay -"));
+        return Some(format!(
+            "{name} is compressed ({format}); unpack it on the way: {unpack} FILE | understudy replay -"
+        ));
     }
     OTHERS.iter().find(|(magic, _)| begins(magic)).map(|(_, what)| format!("{name} is {what}"))
 }
@@ -41,10 +46,14 @@ pub fn unusable_log(path: &Path) -> Option<String> {
         Ok(about) => about,
     };
     if about.is_dir() {
-        return Some(format!("{name} is a directory; --file is the slow log itself (SELECT @@slow_query_log_file)"));
+        return Some(format!(
+            "{name} is a directory; --file is the slow log itself (SELECT @@slow_query_log_file)"
+        ));
     }
     if !about.is_file() {
-        return Some(format!("{name} is no regular file, so it cannot be followed; --file is the slow log that the server writes"));
+        return Some(format!(
+            "{name} is no regular file, so it cannot be followed; --file is the slow log that the server writes"
+        ));
     }
     let mut first = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LOOKED_AT_BYTES as u64).read_to_end(&mut first));
@@ -62,7 +71,9 @@ pub fn unreadable(path: &Path, error: &io::Error) -> String {
             "{name} cannot be read: {error}; servers write their slow log for themselves and their group alone: run this as the server's user, or in \
              its group (usermod -aG mysql USER), and let its directory be entered"
         ),
-        io::ErrorKind::NotFound => format!("{name} cannot be read: there is no such file; where it is says SELECT @@datadir, @@slow_query_log_file"),
+        io::ErrorKind::NotFound => format!(
+            "{name} cannot be read: there is no such file; where it is says SELECT @@datadir, @@slow_query_log_file"
+        ),
         _ => format!("{name} cannot be read: {error}"),
     }
 }
@@ -74,7 +85,10 @@ mod tests {
     #[test]
     fn what_can_be_no_slow_log_is_told_by_its_first_bytes() {
         for (first, said) in [
-            (&b"\x1f\x8b\x08\0"[..], "compressed (gzip); unpack it on the way: gzip -dc FILE | understudy replay -"),
+            (
+                &b"\x1f\x8b\x08\0"[..],
+                "compressed (gzip); unpack it on the way: gzip -dc FILE | understudy replay -",
+            ),
             (b"\x28\xb5\x2f\xfd\x04", "compressed (zstd); unpack it on the way: zstd -dc FILE"),
             (b"\xfd7zXZ\0\0", "compressed (xz); unpack it on the way: xz -dc FILE"),
             (b"BZh91AY", "compressed (bzip2)"),

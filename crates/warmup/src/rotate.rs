@@ -68,7 +68,9 @@ pub enum RotateError {
     #[error("{0}")]
     Log(String),
     /// A file cannot be renamed, cut or removed.
-    #[error("{path} cannot be {action}: {source}; its directory must be writable: run this as root or as the server's user")]
+    #[error(
+        "{path} cannot be {action}: {source}; its directory must be writable: run this as root or as the server's user"
+    )]
     File {
         /// Which file.
         path: PathBuf,
@@ -89,7 +91,9 @@ pub enum RotateError {
         source: LinkError,
     },
     /// The account may not flush. The log has its name again.
-    #[error("{at}: the account {user} may not flush the slow log, so nothing was rotated: GRANT RELOAD ON *.* TO {user}")]
+    #[error(
+        "{at}: the account {user} may not flush the slow log, so nothing was rotated: GRANT RELOAD ON *.* TO {user}"
+    )]
     Rights {
         /// Which server.
         at: String,
@@ -97,7 +101,9 @@ pub enum RotateError {
         user: String,
     },
     /// The server writes another file.
-    #[error("{at} writes its slow log to {its}, not to {log}: give that file (--file {its}), or the server that writes this one")]
+    #[error(
+        "{at} writes its slow log to {its}, not to {log}: give that file (--file {its}), or the server that writes this one"
+    )]
     Another {
         /// Which server.
         at: String,
@@ -233,8 +239,7 @@ impl Files {
     /// Held until the file is dropped; gone with the process, whatever ends it.
     fn lock(&self) -> Result<File, RotateError> {
         let directory = self.directory();
-        let failed =
-            |source| RotateError::File { path: directory.to_owned(), action: "opened", source };
+        let failed = |source| RotateError::File { path: directory.to_owned(), action: "opened", source };
         let file = File::open(directory).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => Ok(file),
@@ -286,12 +291,21 @@ impl Files {
         Ok(rotated)
     }
 
-    async fn wait_for_new(&self, old_inode: Option<u64>, wait_max: Duration, at: &str) -> Result<(), RotateError> {
+    async fn wait_for_new(
+        &self,
+        old_inode: Option<u64>,
+        wait_max: Duration,
+        at: &str,
+    ) -> Result<(), RotateError> {
         let begin = Instant::now();
         // The server writes three lines into a file that it begins.
         while !fs::metadata(&self.log).is_ok_and(|about| Some(about.ino()) != old_inode && about.len() > 0) {
             if begin.elapsed() > wait_max {
-                return Err(RotateError::NoFile { at: at.to_owned(), log: self.log.clone(), after: wait_max });
+                return Err(RotateError::NoFile {
+                    at: at.to_owned(),
+                    log: self.log.clone(),
+                    after: wait_max,
+                });
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -363,8 +377,15 @@ mod tests {
 
     #[test]
     fn only_numbered_files_of_this_log_are_its_rotated_ones() {
-        let (_dir, files) =
-            files(&["slow.log", "slow.log.1", "slow.log.12", "slow.log.02", "slow.log.1.gz", "slow.log.x", "slower.log.3"]);
+        let (_dir, files) = files(&[
+            "slow.log",
+            "slow.log.1",
+            "slow.log.12",
+            "slow.log.02",
+            "slow.log.1.gz",
+            "slow.log.x",
+            "slower.log.3",
+        ]);
         let numbers: Vec<u64> = files.rotated().unwrap().into_iter().map(|(number, _)| number).collect();
         assert_eq!(numbers, [12, 1]);
     }

@@ -18,10 +18,10 @@ pub struct WarmArgs {
     /// Only this way; may be repeated [default: all]
     #[arg(long = "way", value_name = "NAME", value_delimiter = ',', value_parser = way_named)]
     pub ways: Vec<&'static Way>,
-    /// The table, MiB [default: 384; with --quick 64]
+    /// The table, MiB [default: 384; with --quick 48]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..=65_536))]
     pub data_mb: Option<u32>,
-    /// The active node's buffer pool, MiB [default: 64; with --quick 16]
+    /// The active node's buffer pool, MiB [default: 64; with --quick 10]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(8..=32_768))]
     pub pool_mb: Option<u32>,
     /// The standby's buffer pool, MiB [default: as the active node's]
@@ -63,13 +63,13 @@ fn way_named(name: &str) -> Result<&'static Way, String> {
 impl WarmArgs {
     fn plan(&self) -> WarmPlan {
         let or = |given: Option<u32>, quick, full| given.unwrap_or(if self.quick { quick } else { full });
-        let pool_mb = or(self.pool_mb, 16, 64);
+        let pool_mb = or(self.pool_mb, 10, 64);
         let ways = match self.ways.is_empty() {
             true => WAYS.iter().filter(|way| way.is_quick || !self.quick).collect(),
             false => self.ways.clone(),
         };
         WarmPlan {
-            data_mb: or(self.data_mb, 64, 384),
+            data_mb: or(self.data_mb, 48, 384),
             pool_mb,
             standby_pool_mb: self.standby_pool_mb.unwrap_or(pool_mb),
             chunk_s: or(self.chunk_s, 4, 120),

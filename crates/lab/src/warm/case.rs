@@ -1,18 +1,21 @@
 //! One way, measured: the standby restarted, warmed, and asked what the active node was asked after the failover.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use super::WarmPlan;
 use super::chunk;
-use super::ground::{Ground, Reads, STANDBY};
+use super::ground::{ACTIVE, Ground, Reads, STANDBY};
 use super::playback::{Playback, Played};
 use super::record::{self, Recording};
 use super::result::{Case, Sample};
 use super::way::{Chunk, Does, Way};
-use crate::stage::account::APP_USER;
+use super::workload::TABLE;
+use crate::failover::understudy::program;
+use crate::stage::account::{APP_SCHEMA, APP_USER};
 use crate::stage::process::Keeper;
 
 /// A replay ends within this, besides the time that it is to take.
@@ -37,6 +40,8 @@ pub struct Bench<'a> {
 struct Warming {
     played: Option<Played>,
     expected: Option<u64>,
+    /// From its beginning to its end, s.
+    took_s: Option<f64>,
     /// Pages read from disk.
     reads: u64,
 }
@@ -55,6 +60,7 @@ impl Bench<'_> {
             title: way.title,
             expected: warming.expected,
             warmed: warming.played,
+            warm_s: warming.took_s,
             warm_reads: warming.reads,
             played,
             disk_reads: last.pool_reads,
@@ -64,17 +70,18 @@ impl Bench<'_> {
         })
     }
 
-    fn part(&self, chunk: Chunk) -> &record::Recorded {
-        match chunk {
-            Chunk::First => &self.recording.first,
-            Chunk::Second => &self.recording.second,
-        }
-    }
-
     /// Warms.
     async fn warm(&self, way: &Way) -> anyhow::Result<Warming> {
-        let Does::Replays { chunk, one_in, pool } = way.does else { return Ok(Warming::default()) };
-        let part = self.part(chunk);
+        let first = &self.recording.first;
+        let (chunk, one_in, pool) = match way.does {
+            Does::Nothing | Does::Follows => return Ok(Warming::default()),
+            Does::LoadsPool { then_replays } => return self.load_pool(then_replays).await,
+            Does::Replays { chunk, one_in, pool } => (chunk, one_in, pool),
+        };
+        let part = match chunk {
+            Chunk::First => first,
+            Chunk::Second => &self.recording.second,
+        };
         let (log, expected) = match one_in {
             1 => (part.path.clone(), part.reads),
             _ => {
@@ -85,17 +92,57 @@ impl Bench<'_> {
             }
         };
         let before = self.ground.reads(STANDBY).await?;
-        let playing = self.playback(&log, pool, None)?.start(self.keeper, self.file("warming.out"))?;
-        let played = Some(playing.ended(PATIENCE).await?);
+        let played = self.replay(STANDBY, &log, pool).await?;
         let reads = self.ground.reads(STANDBY).await?.since(before).pool;
-        Ok(Warming { played, expected: Some(expected), reads })
+        let took_s = played.took_s;
+        Ok(Warming { played: Some(played), expected: Some(expected), took_s: Some(took_s), reads })
+    }
+
+    /// Loads the pages that the active node had in memory when chunk 1 ended. It is brought there again: by now it has run chunk 2, too.
+    async fn load_pool(&self, then_replays: bool) -> anyhow::Result<Warming> {
+        let first = &self.recording.first;
+        self.ground.make_active_cold().await?;
+        self.replay(ACTIVE, &first.path, None).await?;
+        // MariaDB lists a tablespace, and loads pages of it, only when its table was opened since the server's start.
+        let open = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.{TABLE} WHERE id = 0");
+        self.ground.stage.run_in(STANDBY, &open).await?;
+        let before = self.ground.reads(STANDBY).await?;
+        let began = Instant::now();
+        let mut command = Command::new(program()?);
+        command
+            .args(["pool", "load", "--user", "root", "--from"])
+            .arg(&self.ground.stage.node(ACTIVE)?.socket);
+        command.arg("--mysql-socket").arg(&self.ground.stage.node(STANDBY)?.socket);
+        // This machine's own password is nobody's business here.
+        command.env_remove("UNDERSTUDY_PASSWORD");
+        let said = self.file("pool.out");
+        let mut load = self.keeper.spawn(&command, Some(&said))?;
+        let status =
+            tokio::time::timeout(PATIENCE, load.ended()).await.context("understudy pool load hangs")??;
+        if !status.success() {
+            let said = std::fs::read_to_string(&said).unwrap_or_default();
+            bail!("understudy pool load ended with {status}: {}", said.trim());
+        }
+        let played = match then_replays {
+            true => Some(self.replay(STANDBY, &first.path, None).await?),
+            false => None,
+        };
+        let took_s = Some(began.elapsed().as_secs_f64());
+        let reads = self.ground.reads(STANDBY).await?.since(before).pool;
+        Ok(Warming { played, expected: then_replays.then_some(first.reads), took_s, reads })
+    }
+
+    /// Replays a log as fast as the node is, to its end.
+    async fn replay(&self, node: &str, log: &Path, pool: Option<u32>) -> anyhow::Result<Played> {
+        let playing = self.playback(node, log, pool, None)?.start(self.keeper, self.file("warming.out"))?;
+        playing.ended(PATIENCE).await
     }
 
     /// Asks what chunk 2 asked, at its times, and counts the reads from disk meanwhile.
     async fn ask(&self) -> anyhow::Result<(Played, Vec<Sample>)> {
         let speed = self.plan.speed;
         let every = Duration::from_secs_f64(1.0 / speed).max(SAMPLE_EVERY_MIN);
-        let playback = self.playback(&self.recording.second.path, None, Some(speed))?;
+        let playback = self.playback(STANDBY, &self.recording.second.path, None, Some(speed))?;
         let before = self.ground.reads(STANDBY).await?;
         let mut playing = playback.start(self.keeper, self.file("measured.out"))?;
         let began = Instant::now();
@@ -117,11 +164,12 @@ impl Bench<'_> {
 
     fn playback<'a>(
         &self,
+        node: &str,
         log: &'a Path,
         pool: Option<u32>,
         recorded: Option<f64>,
     ) -> anyhow::Result<Playback<'a>> {
-        let address = self.ground.stage.node(STANDBY)?.address;
+        let address = self.ground.stage.node(node)?.address;
         Ok(Playback { log, host: address.ip().to_string(), port: address.port(), pool, recorded })
     }
 

@@ -104,13 +104,24 @@ impl Ground {
     /// Restarts the standby: its buffer pool is empty, and it does not follow.
     pub async fn make_cold(&self) -> anyhow::Result<()> {
         self.stage.run_in(STANDBY, "STOP SLAVE").await?;
-        self.stage.fault(STANDBY, Fault::Stop).await?;
-        self.stage.wait_gone(STANDBY, STOP_LIMIT).await?;
-        self.stage.start(STANDBY).await?;
+        self.restart(STANDBY).await
+    }
+
+    /// Restarts the active node: its buffer pool is empty. Nobody may follow it meanwhile.
+    pub async fn make_active_cold(&self) -> anyhow::Result<()> {
+        self.restart(ACTIVE).await?;
+        // A server of such a stage begins read only.
+        self.stage.run_in(ACTIVE, "SET GLOBAL read_only = OFF").await.map(drop)
+    }
+
+    async fn restart(&self, name: &str) -> anyhow::Result<()> {
+        self.stage.fault(name, Fault::Stop).await?;
+        self.stage.wait_gone(name, STOP_LIMIT).await?;
+        self.stage.start(name).await?;
         let deadline = Instant::now() + START_LIMIT;
-        while let Err(error) = self.stage.run_in(STANDBY, "SELECT 1").await {
+        while let Err(error) = self.stage.run_in(name, "SELECT 1").await {
             if Instant::now() > deadline {
-                return Err(error.context(format!("{STANDBY} was restarted and does not answer")));
+                return Err(error.context(format!("{name} was restarted and does not answer")));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -183,6 +194,8 @@ fn server_options(pool_mb: u32, speed: f64) -> Vec<String> {
         "innodb-buffer-pool-chunk-size = 1M".to_owned(),
         // So many pages are kept free. The default, 1536, is more than all pages of a pool of 16 MiB.
         "innodb-lru-scan-depth = 100".to_owned(),
+        // What is asked for is dumped and loaded whole, as on a standby that has nothing else to do; the default is a quarter.
+        "innodb-buffer-pool-dump-pct = 100".to_owned(),
         "innodb-buffer-pool-dump-at-shutdown = OFF".to_owned(),
         "innodb-buffer-pool-load-at-startup = OFF".to_owned(),
         "innodb-flush-method = O_DIRECT".to_owned(),

@@ -68,9 +68,9 @@ fn cases(out: &mut String, report: &Report) {
                 number(case.disk_reads as f64),
                 case.to_control.map_or_else(dash, |ratio| format!("{ratio:.2}")),
                 case.warmed.map_or_else(dash, |warmed| number(warmed.statements as f64)),
-                case.warmed.map_or_else(dash, |warmed| format!("{:.1} s", warmed.took_s)),
+                case.warm_s.map_or_else(dash, |s| format!("{s:.1} s")),
                 case.warmed.map_or_else(dash, |warmed| number(warmed.statements_per_s)),
-                case.warmed.map_or_else(dash, |_| number(case.warm_reads as f64)),
+                case.warm_s.map_or_else(dash, |_| number(case.warm_reads as f64)),
             ),
         );
     }

@@ -200,6 +200,7 @@ mod tests {
             title,
             expected: None,
             warmed: None,
+            warm_s: None,
             warm_reads: 0,
             played: Played::default(),
             disk_reads: reads,

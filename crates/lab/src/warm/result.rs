@@ -38,7 +38,9 @@ pub struct Case {
     pub expected: Option<u64>,
     /// What its warming ran; none where nothing was run.
     pub warmed: Option<super::playback::Played>,
-    /// Pages read from disk while it was warmed.
+    /// How long the warming took, s; none where nothing was done.
+    pub warm_s: Option<f64>,
+    /// Pages that a statement waited for while it was warmed.
     pub warm_reads: u64,
     /// The measurement: chunk 2.
     pub played: super::playback::Played,

@@ -40,9 +40,9 @@ pub fn draw(report: &Report) -> String {
                 case.disk_reads,
                 case.to_control.map_or_else(dash, |ratio| format!("{ratio:.2}")),
                 warmed.map_or_else(dash, |warmed| warmed.statements.to_string()),
-                warmed.map_or_else(dash, |warmed| format!("{:.1}", warmed.took_s)),
+                case.warm_s.map_or_else(dash, |s| format!("{s:.1}")),
                 warmed.map_or_else(dash, |warmed| format!("{:.0}", warmed.statements_per_s)),
-                warmed.map_or_else(dash, |_| case.warm_reads.to_string()),
+                case.warm_s.map_or_else(dash, |_| case.warm_reads.to_string()),
             ),
         );
     }

@@ -25,6 +25,11 @@ pub enum Does {
         /// So many sessions instead of one for each recorded connection.
         pool: Option<u32>,
     },
+    /// The pages that the active node had in memory after chunk 1 are loaded, by their numbers.
+    LoadsPool {
+        /// And then chunk 1 is replayed.
+        then_replays: bool,
+    },
 }
 
 /// One of them.
@@ -45,6 +50,7 @@ pub struct Way {
 /// The pictures of the report.
 const REPLAYED: &str = "Chunk 1 replayed";
 const SAMPLED: &str = "A part of chunk 1 replayed";
+const LOADED: &str = "The active node's buffer pool loaded";
 
 /// The name of the one that all others are compared with.
 pub const CONTROL: &str = "control";
@@ -88,6 +94,20 @@ pub const WAYS: &[Way] = &[
     sampled("sampled-10", "1 in 10", 10, true),
     sampled("sampled-2", "1 in 2", 2, false),
     sampled(PARALLEL, "parallel replay", 1, true),
+    Way {
+        name: "pool",
+        title: "buffer pool dump and load",
+        does: Does::LoadsPool { then_replays: false },
+        group: LOADED,
+        is_quick: false,
+    },
+    Way {
+        name: "pool-and-replay",
+        title: "dump and load, then replay",
+        does: Does::LoadsPool { then_replays: true },
+        group: LOADED,
+        is_quick: false,
+    },
 ];
 
 /// The one of this name.

@@ -183,7 +183,8 @@ impl Stream {
             let server = Server { place: Place::Unix(PathBuf::from(from)), login: login()? };
             return server.snapshot().await.map_err(|e| Failure::Failed(e.to_string()));
         }
-        if !from.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+        if !from.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        {
             return Err(Failure::usage(format!(
                 "--from {from} is neither HOST:PORT of a streamer nor the path of a server's socket"
             )));
@@ -214,8 +215,12 @@ fn tables(snapshot: &Snapshot) -> Vec<(String, u64)> {
 fn page(snapshot: &Snapshot, tables: &[(String, u64)], limit: usize) -> String {
     let mib = |pages: u64| format!("{:.1}", pages as f64 * f64::from(snapshot.page_bytes) / 1_048_576.0);
     let all = snapshot.pages.len() as u64;
-    let mut table =
-        Table::new(&[("TABLE", Lean::Left), ("PAGES", Lean::Right), ("MIB", Lean::Right), ("%", Lean::Right)]);
+    let mut table = Table::new(&[
+        ("TABLE", Lean::Left),
+        ("PAGES", Lean::Right),
+        ("MIB", Lean::Right),
+        ("%", Lean::Right),
+    ]);
     for (name, pages) in tables.iter().take(limit) {
         let share = *pages as f64 * 100.0 / all.max(1) as f64;
         table.row([name.clone(), pages.to_string(), mib(*pages), format!("{share:.1}")]);
@@ -231,7 +236,9 @@ fn page(snapshot: &Snapshot, tables: &[(String, u64)], limit: usize) -> String {
 fn at_most(snapshot: &Snapshot) -> String {
     match snapshot.dump_percent {
         100 => String::new(),
-        percent => format!("; of its pool the server names {percent} % at most (innodb_buffer_pool_dump_pct)"),
+        percent => {
+            format!("; of its pool the server names {percent} % at most (innodb_buffer_pool_dump_pct)")
+        }
     }
 }
 

@@ -93,9 +93,9 @@ impl Serve {
         foreground::log();
         let key = self.key_file.as_deref().map(ApiKey::read).transpose().map_err(Failure::usage)?;
         let pair = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| Pair { certificate, key });
-        let tls =
-            pair.as_ref().map(certificate::server_config).transpose().map_err(Failure::usage)?;
-        if key.is_none() && !self.open
+        let tls = pair.as_ref().map(certificate::server_config).transpose().map_err(Failure::usage)?;
+        if key.is_none()
+            && !self.open
             && let Some(address) = self.listen.iter().find(|address| !is_this_machine(address))
         {
             return Err(Failure::usage(format!(
@@ -114,7 +114,9 @@ impl Serve {
 
 /// Only this machine's own programs reach it. A name that cannot be resolved is told when it is listened on.
 fn is_this_machine(address: &str) -> bool {
-    address.to_socket_addrs().is_ok_and(|mut all| all.all(|address| address.ip().to_canonical().is_loopback()))
+    address
+        .to_socket_addrs()
+        .is_ok_and(|mut all| all.all(|address| address.ip().to_canonical().is_loopback()))
 }
 
 /// Serves a log until a signal comes. `ready` is told the addresses once they are listened on.
@@ -136,8 +138,7 @@ pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) 
         let (plain, secure) = if is_secure { (Vec::new(), door.listen) } else { (door.listen, Vec::new()) };
         let server = web::server::serve(router, &plain, &secure, door.tls)
             .map_err(|e| Failure::Failed(e.to_string()))?;
-        let (scheme, addresses) =
-            if is_secure { ("https", server.https()) } else { ("http", server.http()) };
+        let (scheme, addresses) = if is_secure { ("https", server.https()) } else { ("http", server.http()) };
         for address in addresses {
             tracing::info!("{file} is streamed at {scheme}://{address}/slow");
         }

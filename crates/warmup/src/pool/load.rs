@@ -169,7 +169,8 @@ impl Session<'_> {
         loop {
             let status = self.status(STATUS).await?;
             let rows = self.query("SELECT DATE_FORMAT(SYSDATE(), '%s')").await?;
-            let same = rows.text(0, 0).is_some_and(|second| status.trim_end().ends_with(&format!(":{second}")));
+            let same =
+                rows.text(0, 0).is_some_and(|second| status.trim_end().ends_with(&format!(":{second}")));
             if !same {
                 return Ok(status);
             }

@@ -115,7 +115,9 @@ pub enum PoolError {
         at: String,
     },
     /// A load runs already.
-    #[error("{at} is loading its buffer pool already ({status}); wait for it, or end it: SET GLOBAL innodb_buffer_pool_load_abort = ON")]
+    #[error(
+        "{at} is loading its buffer pool already ({status}); wait for it, or end it: SET GLOBAL innodb_buffer_pool_load_abort = ON"
+    )]
     Busy {
         /// Which server.
         at: String,
@@ -123,7 +125,9 @@ pub enum PoolError {
         status: String,
     },
     /// Page numbers mean other places.
-    #[error("{at} has pages of {to} bytes, and the pages are from a server with pages of {from} bytes (innodb_page_size)")]
+    #[error(
+        "{at} has pages of {to} bytes, and the pages are from a server with pages of {from} bytes (innodb_page_size)"
+    )]
     PageSize {
         /// Which server.
         at: String,
@@ -242,8 +246,7 @@ impl Session<'_> {
         let home = rows.value_of("innodb_data_home_dir").filter(|home| !home.is_empty());
         let home = home.map_or_else(|| datadir.to_owned(), |home| datadir.join(home));
         let uid = rows.value_of("server_uid").or_else(|| rows.value_of("server_uuid")).unwrap_or_default();
-        let whole =
-            [uid, of("hostname")?, of("port")?, of("socket")?, of("datadir")?].join("\0");
+        let whole = [uid, of("hostname")?, of("port")?, of("socket")?, of("datadir")?].join("\0");
         Ok(Facts {
             // A hash: a reader of the stream has no need of the server's paths.
             identity: format!("{:016x}", fnv1a(whole.as_bytes())),
@@ -259,7 +262,8 @@ impl Session<'_> {
     /// All tablespaces with their names and sizes.
     pub(super) async fn spaces(&mut self, facts: &Facts) -> Result<Spaces, PoolError> {
         let table = if facts.is_mariadb { "INNODB_SYS_TABLESPACES" } else { "INNODB_TABLESPACES" };
-        let zip = if facts.is_mariadb { "PAGE_SIZE" } else { "IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE)" };
+        let zip =
+            if facts.is_mariadb { "PAGE_SIZE" } else { "IF(ZIP_PAGE_SIZE > 0, ZIP_PAGE_SIZE, PAGE_SIZE)" };
         let mut spaces = Spaces::default();
         let mut after: i64 = -1;
         loop {

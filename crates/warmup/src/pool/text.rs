@@ -211,11 +211,20 @@ mod tests {
         let head = "understudy buffer pool 1\nserver 1\npage_bytes 16384\n";
         for (text, said) in [
             ("<html>\n".to_owned(), "line 1 is not `understudy buffer pool 1`: \"<html>\""),
-            (format!("{head}tablespace 5 x y\n"), "line 4 is not tablespace NUMBER PAGES NAME: \"tablespace 5 x y\""),
+            (
+                format!("{head}tablespace 5 x y\n"),
+                "line 4 is not tablespace NUMBER PAGES NAME: \"tablespace 5 x y\"",
+            ),
             (format!("{head}pages\n5;3\n"), "line 5 is not TABLESPACE,PAGE: \"5;3\""),
-            (format!("{head}pages\n5,3\nend 2\n"), "line 6 is not the number of pages that came before: \"end 2\""),
+            (
+                format!("{head}pages\n5,3\nend 2\n"),
+                "line 6 is not the number of pages that came before: \"end 2\"",
+            ),
             (format!("{head}pages\nend 0\nx\n"), "line 6 is not the end: \"x\""),
-            ("understudy buffer pool 1\npages\n".to_owned(), "line 2 is not `server` or `page_bytes`, one of which is missing: \"pages\""),
+            (
+                "understudy buffer pool 1\npages\n".to_owned(),
+                "line 2 is not `server` or `page_bytes`, one of which is missing: \"pages\"",
+            ),
         ] {
             assert_eq!(read(text.as_bytes(), 9).unwrap_err().to_string(), said);
         }

@@ -53,7 +53,9 @@ pub fn translate(snapshot: &Snapshot, to: &Spaces, pages_max: u64) -> Translated
             Fate::FullText => left_out.full_text += 1,
             Fate::Nameless => left_out.nameless += 1,
             Fate::Missing => left_out.missing += 1,
-            Fate::To { pages: Some(pages), .. } if u64::from(page.number) >= pages => left_out.beyond_end += 1,
+            Fate::To { pages: Some(pages), .. } if u64::from(page.number) >= pages => {
+                left_out.beyond_end += 1
+            }
             Fate::To { .. } if translated.pages.len() as u64 >= pages_max => left_out.too_many += 1,
             Fate::To { space, .. } => translated.pages.push(Page { space, number: page.number }),
         }
@@ -119,8 +121,7 @@ mod tests {
         let dumped = snapshot(&[(0, 1), (6, 1), (99, 1), (8, 1), (5, 10), (5, 9)]);
         let translated = translate(&dumped, &to, 10);
         assert_eq!(translated.pages, pages(&[(12, 9)]));
-        let one_each =
-            LeftOut { own: 1, full_text: 1, nameless: 1, missing: 1, beyond_end: 1, too_many: 0 };
+        let one_each = LeftOut { own: 1, full_text: 1, nameless: 1, missing: 1, beyond_end: 1, too_many: 0 };
         assert_eq!(translated.left_out, one_each);
     }
 

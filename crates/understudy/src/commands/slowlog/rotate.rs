@@ -67,10 +67,16 @@ fn sentences(rotated: &Rotated, settings: &Settings) -> String {
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
     let mut text = match &rotated.renamed {
         Some((to, bytes)) => {
-            format!("{log} is {} now ({:.1} MiB); the server began a new one in {ms:.1} ms\n", to.display(), mib(*bytes))
+            format!(
+                "{log} is {} now ({:.1} MiB); the server began a new one in {ms:.1} ms\n",
+                to.display(),
+                mib(*bytes)
+            )
         }
         None if rotated.flushed_in > Duration::ZERO => {
-            format!("{log} had been renamed by a run that was ended; the server began a new one in {ms:.1} ms\n")
+            format!(
+                "{log} had been renamed by a run that was ended; the server began a new one in {ms:.1} ms\n"
+            )
         }
         None => format!("{log} is empty, or not there: nothing to rotate\n"),
     };
