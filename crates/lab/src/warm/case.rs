@@ -22,6 +22,8 @@ use crate::stage::process::Keeper;
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Between two looks at the counters, at the least.
 const SAMPLE_EVERY_MIN: Duration = Duration::from_millis(100);
+/// Looks at the counters, where those are not too close.
+const SAMPLES_MIN: f64 = 40.0;
 
 /// What each case needs.
 pub struct Bench<'a> {
@@ -141,7 +143,9 @@ impl Bench<'_> {
     /// Asks what chunk 2 asked, at its times, and counts the reads from disk meanwhile.
     async fn ask(&self) -> anyhow::Result<(Played, Vec<Sample>)> {
         let speed = self.plan.speed;
-        let every = Duration::from_secs_f64(1.0 / speed).max(SAMPLE_EVERY_MIN);
+        // Each second of recorded traffic, and more often where there are few.
+        let every_s = (f64::from(self.plan.chunk_s) / SAMPLES_MIN).min(1.0);
+        let every = Duration::from_secs_f64(every_s / speed).max(SAMPLE_EVERY_MIN);
         let playback = self.playback(STANDBY, &self.recording.second.path, None, Some(speed))?;
         let before = self.ground.reads(STANDBY).await?;
         let mut playing = playback.start(self.keeper, self.file("measured.out"))?;

@@ -88,12 +88,12 @@ pub const WAYS: &[Way] = &[
         group: REPLAYED,
         is_quick: false,
     },
+    sampled(PARALLEL, "parallel replay", 1, true),
     sampled("sampled-100", "1 in 100", 100, false),
     sampled("sampled-45", "1 in 45", 45, false),
     sampled("sampled-36", "1 in 36", 36, false),
     sampled("sampled-10", "1 in 10", 10, true),
     sampled("sampled-2", "1 in 2", 2, false),
-    sampled(PARALLEL, "parallel replay", 1, true),
     Way {
         name: "pool",
         title: "buffer pool dump and load",
