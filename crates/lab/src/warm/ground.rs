@@ -37,6 +37,7 @@ pub struct Reads {
 
 impl Reads {
     /// How many more than `before`.
+    #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self { pool: self.pool.saturating_sub(before.pool), data: self.data.saturating_sub(before.data) }
     }
