@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::WarmPlan;
-use super::chunk;
 use super::ground::{ACTIVE, Ground, Reads, STANDBY};
 use super::playback::{Playback, Played};
 use super::record::{self, Recording};
 use super::result::{Case, Sample};
 use super::way::{Chunk, Does, Way};
 use super::workload::TABLE;
+use super::{chunk, mirror};
 use crate::failover::understudy::program;
 use crate::stage::account::{APP_SCHEMA, APP_USER};
 use crate::stage::process::Keeper;
@@ -78,6 +78,13 @@ impl Bench<'_> {
         let (chunk, one_in, pool) = match way.does {
             Does::Nothing | Does::Follows => return Ok(Warming::default()),
             Does::LoadsPool { then_replays } => return self.load_pool(then_replays).await,
+            Does::Mirrors => {
+                let before = self.ground.reads(STANDBY).await?;
+                let played = mirror::mirror(self.ground, self.plan).await?;
+                let reads = self.ground.reads(STANDBY).await?.since(before).pool;
+                let took_s = Some(played.took_s);
+                return Ok(Warming { played: Some(played), expected: None, took_s, reads });
+            }
             Does::Replays { chunk, one_in, pool } => (chunk, one_in, pool),
         };
         let part = match chunk {

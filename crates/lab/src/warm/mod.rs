@@ -17,6 +17,7 @@ pub mod failover;
 pub mod ground;
 pub mod keepup;
 pub mod load;
+pub mod mirror;
 pub mod page;
 pub mod playback;
 pub mod plot;

@@ -18,7 +18,7 @@ const HOT_PART: f64 = 0.22;
 const DRIFT_PART: f64 = 0.04;
 
 /// The part of statements that is of each sort; the rest are points by primary key in the hot set.
-const TAIL: f64 = 0.04;
+const TAIL: f64 = 0.06;
 const WRITES: f64 = 0.02;
 const BY_CODE: f64 = 0.20;
 const RANGES: f64 = 0.15;
