@@ -69,7 +69,12 @@ impl Link {
     /// the future is dropped before it ends, the rest of the answer may still be on its way: the link refuses further
     /// statements.
     pub async fn query(&mut self, sql: &str, deadline: Duration) -> Result<Rows, LinkError> {
-        let payload = self.query_payload(sql.as_bytes());
+        self.query_bytes(sql.as_bytes(), deadline).await
+    }
+
+    /// As [`Link::query`], with a text that is sent byte for byte, in whatever character set it is.
+    pub async fn query_bytes(&mut self, sql: &[u8], deadline: Duration) -> Result<Rows, LinkError> {
+        let payload = self.query_payload(sql);
         let mut collected = Collected::new(self.caps);
         self.run(Command::QUERY, &payload, &mut collected, deadline).await?;
         Ok(collected.rows)

@@ -488,7 +488,7 @@ impl Cycle {
 }
 
 /// Logs a sentence, and has it written in the journal.
-fn say(store: &Store, term: Term, Sentence { level, text }: Sentence) {
+pub(crate) fn say(store: &Store, term: Term, Sentence { level, text }: Sentence) {
     match level {
         Level::Info => tracing::info!(term = term.0, "{text}"),
         Level::Warn => tracing::warn!(term = term.0, "{text}"),

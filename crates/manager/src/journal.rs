@@ -1,16 +1,24 @@
 //! What was decided, when and why; kept in the store, the last 10,000 rows.
 
 use tokio::sync::oneshot;
+use topology::Term;
+use topology::action::Sentence;
 
+use crate::cycle;
 use crate::store::{JournalRow, Store, StoreError, Work};
 
-/// Reads the journal.
+/// Reads the journal, and adds to it.
 #[derive(Clone)]
 pub struct Journal {
     pub(crate) store: Store,
 }
 
 impl Journal {
+    /// Notes what another part of the program did under this term; it goes to the log as well.
+    pub fn note(&self, term: Term, sentence: Sentence) {
+        cycle::say(&self.store, term, sentence);
+    }
+
     /// The last `rows_max` rows, newest last.
     pub async fn last(&self, rows_max: u32) -> Result<Vec<JournalRow>, StoreError> {
         let (reply, rows) = oneshot::channel();

@@ -44,6 +44,8 @@ pub struct Wish<'a> {
     pub immovable: &'a [Immovable],
     /// Sessions that clients have on the writer through Understudy.
     pub sessions: u32,
+    /// How warm the standbys are; `None` where none is warmed.
+    pub warm: Option<&'a preflight::warm::Warm>,
     /// How long the nodes may take to answer.
     pub within: Duration,
 }
@@ -58,7 +60,7 @@ impl Preflight {
 
     /// Asks, and judges.
     pub async fn look(&self, wish: Wish<'_>) -> Report {
-        let Wish { view, to, budget, immovable, sessions, within } = wish;
+        let Wish { view, to, budget, immovable, sessions, warm, within } = wish;
         let to_name = to.and_then(|to| view.nodes.get(usize::from(to.0))).map(|node| node.name.as_str());
         let to_name = to_name.or(view.candidate.as_deref());
         let mut tasks = JoinSet::new();
@@ -82,7 +84,16 @@ impl Preflight {
                 *slot = answer;
             }
         }
-        preflight::judge(&Inputs { view, kind: self.kind, to, budget, said: &said, immovable, sessions })
+        preflight::judge(&Inputs {
+            view,
+            kind: self.kind,
+            to,
+            budget,
+            said: &said,
+            immovable,
+            sessions,
+            warm,
+        })
     }
 }
 

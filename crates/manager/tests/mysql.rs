@@ -194,6 +194,7 @@ async fn nothing_that_is_asked_before_a_switchover_refuses_it() {
             budget: WITHIN,
             immovable: &[],
             sessions: 0,
+            warm: None,
             within: WITHIN,
         };
         let report = site.manager().preflight.look(wish).await;

@@ -12,5 +12,6 @@ pub mod handshake;
 pub mod native;
 pub mod ok;
 pub mod packet;
+pub mod parameter;
 pub mod response;
 pub mod statement;

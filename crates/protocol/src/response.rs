@@ -152,6 +152,7 @@ pub struct Answer {
     /// Behind the last packet stands an EOF in the older form, which is not sent here.
     leaves_out_eof: bool,
     prepared: End,
+    rows: u64,
 }
 
 /// A packet that is not what had to come: the answer cannot be followed any further, and nobody knows where it ends. For a log:
@@ -219,6 +220,7 @@ impl Answer {
             is_cursor: false,
             leaves_out_eof: false,
             prepared,
+            rows: 0,
         }
     }
 
@@ -253,6 +255,12 @@ impl Answer {
         let first_len = payload.len().min(FIRST_BYTES_MAX);
         first[..first_len].copy_from_slice(&payload[..first_len]);
         Unfollowed { command: self.command, awaited: self.awaits(), why, packet_bytes: len, first, first_len }
+    }
+
+    /// How many rows have been seen, of all results of the answer.
+    #[inline]
+    pub fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Whether a row or a column has been seen. An ERR may still follow.
@@ -323,6 +331,7 @@ impl Answer {
                 Some(ERR) => {}
                 _ => {
                     self.started = true;
+                    self.rows += 1;
                     return Ok(Step::More);
                 }
             }

@@ -12,6 +12,7 @@
 //! ```
 
 mod side;
+mod told;
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -47,6 +48,7 @@ use crate::reads::{self, READ_ONLY};
 use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
+use crate::tap::Ear;
 use crate::voice::{self, Voice};
 use side::{Elsewhere, Side};
 
@@ -100,6 +102,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         has_history: false,
         has_spoken: false,
         lost_statement: None,
+        ear: None,
         shared,
     };
     driver.serve().await;
@@ -164,6 +167,8 @@ struct Driver {
     has_spoken: bool,
     /// The statement that ran when the link broke, until it is known whether its node was lost.
     lost_statement: Option<(Arc<Lane>, Vec<u8>)>,
+    /// What is told of the session's reads, since somebody listened first.
+    ear: Option<Box<Ear>>,
     /// Sequence number of the packet that ends a login.
     seq: u8,
 }
@@ -489,6 +494,9 @@ impl Driver {
         {
             return Event::NotPrepared(error);
         }
+        if self.shared.tap.is_heard() {
+            self.will_send(exchange.flight(), *command);
+        }
         let Some(backend) = self.at.backend.as_mut() else { return Event::Lost(Loss::unsent()) };
         let at_hand = command.len.min(self.client.buffer.len());
         let packet = &mut self.client.buffer.bytes_mut()[..at_hand];
@@ -547,9 +555,13 @@ impl Driver {
             card: &self.card,
             retained,
             keeps_errors: false,
+            rows: 0,
         };
         let relayed = relay.run().await;
-        let retained = relay.retained;
+        let (retained, rows) = (relay.retained, relay.rows);
+        if self.shared.tap.is_heard() {
+            self.tell(&relayed, exchange.flight(), retained, rows);
+        }
         self.relayed(relayed, exchange, option, retained, command).await
     }
 
@@ -791,6 +803,9 @@ impl Driver {
                 lost = backend.send(&out).await.is_err();
             }
             self.session.closed(self.at.standing(), id);
+            if let Some(ear) = &mut self.ear {
+                ear.closed(id);
+            }
             if lost {
                 self.lost_idle();
             }
@@ -827,6 +842,7 @@ impl Driver {
         self.client.caps.0 &= !OF_LOGIN.0;
         self.client.untold.clear();
         self.session.reset();
+        self.tell_as_new();
         if let (Some(status), Some(backend)) = (status, self.at.backend.as_mut()) {
             backend.standing = self.session.standing(false);
             self.session.attached(status);
@@ -878,6 +894,7 @@ impl Driver {
                 self.session = new_session(&self.shared, &who);
                 self.card.set_user(&who.user);
                 self.who = who;
+                self.tell_as_new();
                 self.has_run = false;
                 self.note_pins(true);
                 self.finish_login().await

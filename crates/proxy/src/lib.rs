@@ -31,6 +31,7 @@ mod send;
 mod shared;
 mod split;
 mod stats;
+mod tap;
 mod unread;
 pub mod voice;
 
@@ -48,6 +49,7 @@ pub use activity::{Busy, Tied};
 pub use reads::Reads;
 pub use split::{Split, SplitStats};
 pub use stats::Stats;
+pub use tap::{Tap, Wish};
 
 /// How the proxy behaves; every value comes from the program's table of settings.
 #[derive(Clone, Debug)]
@@ -204,6 +206,11 @@ impl Handle {
         self.shared.snapshot().await
     }
 
+    /// Where to listen to the reads that end.
+    pub fn tap(&self) -> Tap {
+        self.shared.tap.clone()
+    }
+
     /// A cheap way to ask for [`Handle::stats`] from elsewhere.
     pub fn stats_reader(&self) -> StatsReader {
         StatsReader(self.shared.clone())
@@ -261,6 +268,11 @@ impl StatsReader {
     /// What happened so far.
     pub async fn stats(&self) -> Stats {
         self.0.snapshot().await
+    }
+
+    /// Where to listen to the reads that end.
+    pub fn tap(&self) -> Tap {
+        self.0.tap.clone()
     }
 
     /// The sessions that cannot move, all of them.

@@ -83,6 +83,8 @@ pub struct Relay<'a> {
     pub retained: usize,
     /// Any error that comes first is kept from the client, not only one that speaks of the node.
     pub keeps_errors: bool,
+    /// How many rows the answer had.
+    pub rows: u64,
 }
 
 /// Where the relay stands.
@@ -138,6 +140,7 @@ impl Relay<'_> {
         let made = std::mem::take(&mut self.client.made);
         let mut at = At { answer, delivered: Delivered::Nothing, made, ready: 0, older };
         let relayed = self.pass(&mut at).await.map_or_else(|ended| ended, Relayed::Ended);
+        self.rows = at.answer.rows();
         if at.made.capacity() <= MADE_KEPT_MAX {
             at.made.clear();
             self.client.made = at.made;

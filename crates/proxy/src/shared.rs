@@ -23,6 +23,7 @@ use crate::registry::{FIRST_ID, Registry};
 use crate::seldom::Seldom;
 use crate::split::Replicas;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
+use crate::tap::Tap;
 
 /// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
 /// refused in the end for just, this long. An unknown name and a wrong password take the same time.
@@ -50,6 +51,8 @@ pub struct Shared {
     emptied: Notify,
     /// Where each session is.
     pub registry: Registry,
+    /// Who is told of reads that have ended.
+    pub tap: Tap,
     /// Of the port for reads.
     pub reads: Option<Reads>,
     /// Where reads outside transactions may go, if they are split off.
@@ -117,6 +120,7 @@ impl Shared {
             places: AtomicU32::new(0),
             emptied: Notify::new(),
             registry: Registry::default(),
+            tap: Tap::default(),
             reads: None,
             replicas: None,
             began: Instant::now(),

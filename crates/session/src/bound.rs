@@ -85,6 +85,11 @@ impl Bound {
         }
     }
 
+    /// Whether a text means the same under `other`, but for the names that stand without a schema.
+    pub fn reads_as(&self, other: &Bound) -> bool {
+        self.values == other.values && self.charsets == other.charsets
+    }
+
     /// What makes a link that stands under `now` prepare under this, and stand under `now` again. `None` when that cannot be said: the
     /// link's values at its login are not known, or one of the two has no schema, which no statement takes away.
     pub fn around(&self, now: &Bound, baseline: Option<&Baseline>) -> Option<Around> {

@@ -78,6 +78,11 @@ impl InFlight {
         self.what.kind
     }
 
+    /// What the scanner says of its text; nothing for a command without one of its own.
+    pub fn scanned(&self) -> Option<&Statement> {
+        self.scanned.as_ref()
+    }
+
     /// It asks what an earlier statement left on the node (FOUND_ROWS(), SHOW WARNINGS, ...) and no other node knows.
     pub fn recalls(&self) -> Recalls {
         self.recalls

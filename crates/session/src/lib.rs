@@ -12,12 +12,15 @@
 //!                      └──────────> standing (what this one link has, and no other)
 //!   a fresh link <── wanted::restore, bound (what a prepared statement was prepared under)
 //!   a link that is left in good order ──> saving (what it alone knows is read from it first)
+//!   a read that has ended ──> finished, as_text (told to whoever warms another server)
 //!   no node ──> gate ──> wait, in order, within limits
 //! ```
 
+pub mod as_text;
 pub mod bound;
 pub mod command;
 pub mod exchange;
+pub mod finished;
 pub mod gate;
 pub mod login;
 pub mod names;

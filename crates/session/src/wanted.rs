@@ -7,6 +7,8 @@
 //! Invariant: a session whose link has no pins, set up anew by [`Wanted::restore`] and by preparing its statements under what they were
 //! bound to, cannot be told from the one before by any statement the proxy's documentation promises.
 
+mod read_state;
+
 use std::collections::BTreeMap;
 use std::fmt::Write; // into a String it cannot fail
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use crate::bound::{BOUND, Bound, CHARSETS};
 use crate::standing::{Doubt, Standing};
 use crate::user_variables::UserVariables;
 use crate::value::put_value;
+
+pub use read_state::Tokens;
 
 /// Of texts that set what the server reports: as many are kept, and each so long. Beyond this the session is pinned instead.
 const SET_TEXTS_MAX: usize = 8;
@@ -92,6 +96,7 @@ pub struct Wanted {
     /// By name: the value, and when it was last reported. One that stands for another (an alias, a character set and its collation) is
     /// overruled by the later one.
     variables: BTreeMap<String, (u64, Box<[u8]>)>,
+    /// Counts on with each report, and with each change of what [`Wanted::read_state`] says.
     reports: u64,
     /// SET NAMES and its like, as the client said it, and when. Only so does an answer's metadata get the collation, too.
     names: Option<(u64, String)>,
@@ -177,6 +182,7 @@ impl Wanted {
     /// The values of all user variables, as the node said, in statements that set them.
     pub fn learned_user_variables(&mut self, texts: Vec<String>) {
         self.user_variables = UserVariables::read(texts);
+        self.reports += 1;
     }
 
     /// The value of a variable, as the node said when it was asked.
@@ -238,6 +244,7 @@ impl Wanted {
             let is_kept = means_the_same_anywhere(text)
                 && std::str::from_utf8(text).is_ok_and(|text| self.user_variables.keep(text));
             if is_kept {
+                self.reports += 1;
                 pins = pins.without(Pins::USER_VARIABLE);
             }
         }
@@ -498,8 +505,12 @@ impl Wanted {
     /// COM_RESET_CONNECTION: all is as after the login but the schema. The role, too, which MariaDB leaves to whoever has the connection next.
     pub fn reset(&mut self) {
         let schema = self.schema.take().map(Vec::from);
-        *self =
-            Self { last_statement: self.last_statement, keeps_gtid: self.keeps_gtid, ..Self::new(schema) };
+        *self = Self {
+            last_statement: self.last_statement,
+            keeps_gtid: self.keeps_gtid,
+            reports: self.reports + 1,
+            ..Self::new(schema)
+        };
     }
 
     /// The id the client is told for the statement it prepares next.

@@ -63,6 +63,13 @@ impl Server {
         Self { config, api: None, key_file: None, certificate_file: None, cluster: "1".to_owned() }
     }
 
+    /// The addresses of the nodes in the configuration.
+    pub fn nodes(&self) -> Result<Vec<String>, Failure> {
+        let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
+        let settings = Settings::load(&file).map_err(Failure::usage)?;
+        Ok(settings.nodes.into_iter().map(|node| node.address).collect())
+    }
+
     /// Makes ready to speak; nothing is sent yet.
     pub fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.api {

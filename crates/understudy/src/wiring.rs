@@ -11,14 +11,17 @@
 //!   manager ── reads, reached ─> a second proxy: the port for reads ── facts, as such ─> manager
 //!   manager ── reads ─> the first proxy, too, where reads are split off (listen.split)
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
+//!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> Desk
 //! ```
 //!
-//! Four runtimes: the manager and health bring their own, the proxy has the threads, and web has one thread of its own, so that
-//! neither a probe nor an order nor a health question waits behind client traffic.
+//! Five runtimes: the manager and health bring their own, the proxy has the threads, and web and warm have one thread of their own each, so
+//! that neither a probe nor an order nor a health question waits behind client traffic, and nothing behind a replay.
 
 mod desk;
 mod health;
 mod metrics;
+pub mod warm;
+mod warmth;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -30,8 +33,10 @@ use tokio::sync::watch;
 use topology::kind::Kind;
 use topology::settings::NodeSettings;
 use topology::view::ClusterView;
+use warmup::warmer::board::Board;
 
 use self::health::Doors;
+use self::warmth::Warmth;
 use crate::settings::Settings;
 use desk::Desk;
 
@@ -53,6 +58,8 @@ pub struct House {
     /// Answers until the very end.
     health: Doors,
     web: web::server::Server,
+    /// Warms the standbys.
+    warming: Option<warm::Warming>,
     /// Carries the clients.
     hot: Runtime,
     /// Carries web, and whatever waits for signals.
@@ -66,6 +73,8 @@ pub struct Passwords {
     pub monitor: String,
     /// The account that replicas log in with at the primary.
     pub replication: Option<manager::Account>,
+    /// What is shown to standbys, and to whoever tells what the active node was asked.
+    pub warm: Option<warm::Secrets>,
 }
 
 /// What web needs that may have to be made at first start.
@@ -77,12 +86,17 @@ pub struct Credentials {
 }
 
 /// Builds and starts every part. When one fails, those before it are stopped and the error says what to do.
-pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials) -> anyhow::Result<House> {
+pub fn start(
+    settings: &Settings,
+    mut passwords: Passwords,
+    credentials: Credentials,
+) -> anyhow::Result<House> {
     let hot = Builder::new_multi_thread().thread_name("proxy").enable_all().build();
     let hot = hot.context("cannot start the proxy's threads")?;
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
     let calm = calm.context("cannot start the API's thread")?;
 
+    let warm_secrets = passwords.warm.take();
     let manager = manager::start(manager_settings(settings, passwords))?;
 
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
@@ -103,8 +117,21 @@ pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials
 
     let health = Doors::open(settings, &manager, proxy.listening())?;
 
+    let (warming, warmth) = match (&settings.warm, warm_secrets) {
+        (Some(warm), Some(secrets)) => {
+            let board = Board::default();
+            let warmth = Warmth {
+                board: board.clone(),
+                require_percent: warm.require_percent,
+                source: if warm.from_proxy { "proxy" } else { "slow-log" },
+            };
+            (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), board)?), Some(warmth))
+        }
+        _ => (None, None),
+    };
+
     let readers = reads.as_ref().map(proxy::Handle::stats_reader);
-    let desk = Desk::new(settings, &manager, (proxy.stats_reader(), readers), health.answerer());
+    let desk = Desk::new(settings, &manager, (proxy.stats_reader(), readers), health.answerer(), warmth);
     let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
@@ -117,6 +144,7 @@ pub fn start(settings: &Settings, passwords: Passwords, credentials: Credentials
         reads,
         health,
         web,
+        warming,
         hot,
         calm,
         shutdown_grace: settings.proxy.shutdown_grace,
@@ -184,7 +212,11 @@ impl House {
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { manager, view: _, proxy, reads, health, web, hot, calm, shutdown_grace } = self;
+        let Self { manager, view: _, proxy, reads, health, web, warming, hot, calm, shutdown_grace } = self;
+        // First: nobody waits for it, and it must not disturb the end of the others.
+        if let Some(warming) = warming {
+            warming.stop();
+        }
         calm.block_on(async {
             tokio::select! {
                 done = hot.spawn(both(proxy, reads, shutdown_grace)) => {

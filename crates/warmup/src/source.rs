@@ -57,13 +57,38 @@ pub enum SourceError {
     },
 }
 
+/// Which events are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// One in so many; 1 is all.
+    pub one_in: u32,
+    /// One recorded connection in so many, with all its events, instead of one event in so many.
+    pub by_session: bool,
+}
+
+impl Default for Sample {
+    fn default() -> Sample {
+        Sample { one_in: 1, by_session: true }
+    }
+}
+
 /// Opens the stream of `address` (`host:port`), from the log's end on, or behind `place`.
 pub async fn open(
     access: &Access,
     address: &str,
     place: Option<&str>,
+    sample: Sample,
 ) -> Result<impl AsyncRead + Unpin + use<>, SourceError> {
-    let path = place.map_or_else(|| "/slow".to_owned(), |place| format!("/slow?resume={place}"));
+    let mut path = "/slow?".to_owned();
+    if let Some(place) = place {
+        path += &format!("resume={place}&");
+    }
+    if sample.one_in > 1 {
+        let by = if sample.by_session { "session" } else { "event" };
+        path += &format!("rate_limit={}&by={by}&", sample.one_in);
+    }
+    // Without what only parts the parameters.
+    path.pop();
     let response = ask(access, address, &path, OPEN_MAX).await?;
     Ok(StreamReader::new(Box::pin(BodyDataStream::new(response.into_body()).map_err(io::Error::other))))
 }

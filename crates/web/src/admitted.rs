@@ -32,8 +32,9 @@ async fn names(parts: &mut Parts) -> Result<HashMap<String, String>, Reply> {
     Ok(names)
 }
 
-fn cluster(names: &HashMap<String, String>) -> &str {
-    names.get("id").map_or("", String::as_str)
+/// Nothing for a path that names no cluster, where there is only one.
+fn cluster(names: &HashMap<String, String>) -> Option<&str> {
+    names.get("id").map(String::as_str)
 }
 
 impl<C: Control> FromRequestParts<Arc<Api<C>>> for Admitted {
@@ -57,7 +58,7 @@ impl<C: Control> FromRequest<Arc<Api<C>>> for Ordered {
     }
 }
 
-fn admit<C: Control>(api: &Api<C>, key: Option<&str>, id: &str) -> Result<(), Reply> {
+fn admit<C: Control>(api: &Api<C>, key: Option<&str>, id: Option<&str>) -> Result<(), Reply> {
     let refused = |message| Err(Reply::refused(StatusCode::UNAUTHORIZED, "bad_key", message));
     match key {
         None => return refused("no API key: send it as \"apikey\" in the body, or as X-Api-Key header"),
@@ -65,6 +66,7 @@ fn admit<C: Control>(api: &Api<C>, key: Option<&str>, id: &str) -> Result<(), Re
         Some(_) => {}
     }
     let cluster = api.control.cluster();
+    let Some(id) = id else { return Ok(()) };
     if id == cluster.name || id.parse() == Ok(cluster.id) {
         return Ok(());
     }

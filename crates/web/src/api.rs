@@ -16,6 +16,7 @@ use crate::key::ApiKey;
 use crate::repeat::{Repeat, Turn};
 use crate::reply::Reply;
 use crate::request::{MoveWish, Said, preflight_wish};
+use crate::slow::slow;
 use crate::{Cluster, Control};
 
 /// What the handlers share.
@@ -26,7 +27,7 @@ pub struct Api<C> {
     failover: Arc<Repeat>,
 }
 
-type Shared<C> = State<Arc<Api<C>>>;
+pub(crate) type Shared<C> = State<Arc<Api<C>>>;
 
 /// All routes. `budget` is for orders that name none.
 pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Router {
@@ -40,6 +41,8 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
         .route("/api/cluster/{id}/node/{name}/drain", put(drain::<C>))
         .route("/api/cluster/{id}/node/{name}/undrain", put(undrain::<C>))
         .route("/api/cluster/{id}/node/{name}/max_connections", put(max_connections::<C>))
+        .route("/api/cluster/{id}/slow", get(slow::<C>))
+        .route("/slow", get(slow::<C>))
         .route("/metrics", get(metrics::<C>))
         .route("/healthz", get(healthz))
         .route("/health", any(health::<C>))
@@ -151,8 +154,7 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
 // ---- what is nobody's
 
 async fn no_such_path() -> Reply {
-    let message =
-        "no such path; the API is under /api/cluster/ID/, and there are /metrics, /healthz and /health/NODE";
+    let message = "no such path; the API is under /api/cluster/ID/, and there are /slow, /metrics, /healthz and /health/NODE";
     Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
 }
 
@@ -172,7 +174,7 @@ impl<C: Control> Api<C> {
     ) -> Reply {
         let Ordered { said, node } = order;
         match understand(said, self.control.cluster(), node.as_deref().unwrap_or_default(), self.budget) {
-            Ok(order) => answer(self.control.order(order).await, self.control.cluster()),
+            Ok(order) => answer(self.control.order(order, false).await, self.control.cluster()),
             Err(reply) => reply,
         }
     }
@@ -187,7 +189,7 @@ impl<C: Control> Api<C> {
             let message = format!("{from} is not the writer any more, {writer} is: nothing had to be moved");
             return Reply::done(message, json!({ "writer": writer }));
         }
-        answer(self.control.order(wish.order).await, cluster)
+        answer(self.control.order(wish.order, wish.allow_cold).await, cluster)
     }
 }
 

@@ -22,10 +22,12 @@ mod private_file;
 mod repeat;
 mod reply;
 mod request;
+mod slow;
 
 use std::future::Future;
 use std::time::Duration;
 
+pub use axum::body::{Body, Bytes};
 use serde_json::Value;
 use topology::order::{Order, OrderReply};
 use topology::preflight::Report;
@@ -68,8 +70,8 @@ pub struct Standing {
 pub trait Control: Send + Sync + 'static {
     /// The cluster's names.
     fn cluster(&self) -> &Cluster;
-    /// Gives an order and waits for what comes of it.
-    fn order(&self, order: Order) -> impl Future<Output = OrderReply> + Send;
+    /// Gives an order and waits for what comes of it. `allow_cold`: a switchover may go to a standby that is not as warm as the settings want.
+    fn order(&self, order: Order, allow_cold: bool) -> impl Future<Output = OrderReply> + Send;
     /// What could make a switchover fail, or slow: the table. Nothing is changed.
     fn preflight(&self, to: Option<NodeId>, budget: Duration) -> impl Future<Output = Report> + Send;
     /// The writer decision in force.
@@ -80,8 +82,19 @@ pub trait Control: Send + Sync + 'static {
     fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
     /// The figures in Prometheus' text format.
     fn metrics(&self) -> impl Future<Output = String> + Send;
+    /// The reads of clients as a slow log, from now on and until whoever reads it leaves; an `Err` is a sentence for the caller.
+    fn slow(&self, wish: SlowWish) -> Result<Body, String>;
     /// The health endpoint's answer to `/health...`; `target` is path and query. From memory.
     fn health(&self, target: &str) -> Health;
+}
+
+/// Which reads a caller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowWish {
+    /// One in so many, by chance; 1: all.
+    pub rate_limit: u32,
+    /// Of sessions, all whose reads are told, and not of single reads.
+    pub by_session: bool,
 }
 
 /// What the health endpoint answers.

@@ -29,7 +29,7 @@ pub struct Said {
     fields: Map<String, Value>,
 }
 
-/// `manual_failover`, and `switchover` without its `force`.
+/// `manual_failover`, and `switchover` without its `force` and `cold`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Move {
@@ -58,6 +58,8 @@ pub struct MoveWish {
     pub from: Option<topology::NodeId>,
     /// Whether the caller named the new writer.
     pub named: bool,
+    /// It may go to a standby that is not as warm as the settings want.
+    pub allow_cold: bool,
 }
 
 impl Said {
@@ -95,14 +97,16 @@ impl Said {
         Ok(Self { key, fields })
     }
 
-    /// The wish of a `switchover`: that of a `manual_failover`, and it may be forced.
+    /// The wish of a `switchover`: that of a `manual_failover`, and it may be forced, or go to a cold standby.
     pub fn into_switchover(mut self, cluster: &Cluster, budget: Duration) -> Result<MoveWish, Reply> {
-        let forced = match self.fields.remove("force") {
-            None => false,
-            Some(Value::Bool(forced)) => forced,
-            Some(_) => return Err(Reply::bad_request("force must be true or false")),
+        let mut switch = |name: &str| match self.fields.remove(name) {
+            None => Ok(false),
+            Some(Value::Bool(is_on)) => Ok(is_on),
+            Some(_) => Err(Reply::bad_request(format!("{name} must be true or false"))),
         };
+        let (forced, cold) = (switch("force")?, switch("cold")?);
         let mut wish = self.into_move(cluster, budget)?;
+        wish.allow_cold = cold;
         if let Order::Switchover { force, .. } = &mut wish.order {
             *force = forced;
         }
@@ -116,7 +120,7 @@ impl Said {
         let to = to.map(|name| node(cluster, &name)).transpose()?;
         let from = from.map(|name| node(cluster, &name)).transpose()?;
         let budget = within(budget_ms, budget)?;
-        Ok(MoveWish { order: Order::Switchover { to, budget, force: false }, from, named })
+        Ok(MoveWish { order: Order::Switchover { to, budget, force: false }, from, named, allow_cold: false })
     }
 
     /// The order of a `drain`.

@@ -16,7 +16,7 @@ use topology::preflight::{Report, Row, Verdict};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
-use web::{Cluster, Control, Health, Standing};
+use web::{Body, Cluster, Control, Health, SlowWish, Standing};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 
@@ -32,7 +32,7 @@ impl Control for Fake {
     fn cluster(&self) -> &Cluster {
         &self.cluster
     }
-    async fn order(&self, order: Order) -> OrderReply {
+    async fn order(&self, order: Order, _allow_cold: bool) -> OrderReply {
         self.given.lock().unwrap().push(order);
         if let Some(gate) = &self.gate {
             gate.notified().await;
@@ -69,6 +69,12 @@ impl Control for Fake {
     }
     async fn metrics(&self) -> String {
         "understudy_term 8\n".into()
+    }
+    fn slow(&self, wish: SlowWish) -> Result<Body, String> {
+        if wish.rate_limit == 7 {
+            return Err("nothing is read here".into());
+        }
+        Ok(Body::from(format!("{wish:?}")))
     }
     fn health(&self, target: &str) -> Health {
         let status = if target.starts_with("/health/db2") { 503 } else { 200 };
@@ -191,7 +197,14 @@ async fn nothing_is_told_or_done_without_the_key() {
             assert_eq!(said["success"], false);
         }
     }
-    for path in ["/api/cluster/5/status", "/api/cluster/99/status", "/api/cluster/5/journal"] {
+    let reading = [
+        "/api/cluster/5/status",
+        "/api/cluster/99/status",
+        "/api/cluster/5/journal",
+        "/slow",
+        "/api/cluster/5/slow",
+    ];
+    for path in reading {
         assert_eq!(stand.get(path, "").await.0, 401, "{path}");
         assert_eq!(stand.get(path, "X-Api-Key: wrong\r\n").await.0, 401, "{path}");
     }
@@ -215,6 +228,22 @@ async fn the_key_may_come_as_a_header() {
         }
         assert_eq!(stand.ask("HEAD", target, "", "").await, (status, String::new()));
     }
+}
+
+#[tokio::test]
+async fn reads_are_told_to_who_has_the_key() {
+    let stand = Stand::new();
+    let key = format!("X-Api-Key: {KEY}\r\n");
+    let all = (200, "SlowWish { rate_limit: 1, by_session: false }".to_owned());
+    for path in ["/slow", "/api/cluster/5/slow", "/api/cluster/shop/slow?by=event"] {
+        assert_eq!(stand.ask("GET", path, &key, "").await, all, "{path}");
+    }
+    let some = (200, "SlowWish { rate_limit: 10, by_session: true }".to_owned());
+    assert_eq!(stand.ask("GET", "/slow?rate_limit=10&by=session", &key, "").await, some);
+    assert_eq!(stand.get("/slow?from=start", &key).await.0, 400);
+    assert_eq!(stand.get("/api/cluster/99/slow", &key).await.0, 404);
+    let (status, said) = stand.get("/slow?rate_limit=7", &key).await;
+    assert_eq!((status, &said["message"]), (503, &json!("nothing is read here")));
 }
 
 #[tokio::test]

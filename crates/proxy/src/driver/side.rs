@@ -611,6 +611,7 @@ impl Driver {
             card: &self.card,
             retained: command.len,
             keeps_errors: true,
+            rows: 0,
         };
         let relayed = relay.run().await;
         side.backend.rests();

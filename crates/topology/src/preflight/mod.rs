@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   sql ──(the shell asks)──> said ──┐
-//!   what the brain holds true (view) ┼──> sight ──> rules of both kinds, of replication, of Galera ──> rows ──> report
+//!   what the brain holds true (view) ┼──> sight ──> rules of both kinds, of replication, of Galera, of warmth ──> rows ──> report
 //!   sessions that cannot move ───────┘
 //! ```
 //!
@@ -16,6 +16,7 @@ mod replication;
 pub mod said;
 mod sight;
 pub mod sql;
+pub mod warm;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -84,6 +85,8 @@ pub struct Inputs<'a> {
     pub immovable: &'a [Immovable],
     /// Sessions that clients have on the writer through Understudy.
     pub sessions: u32,
+    /// How warm the standbys are; `None` where none is warmed.
+    pub warm: Option<&'a warm::Warm>,
 }
 
 /// The table.
@@ -114,6 +117,9 @@ pub fn judge(inputs: &Inputs) -> Report {
                     apply(replication::RULES, &sight, &mut rows);
                 }
                 Kind::Galera => apply(galera::RULES, &sight, &mut rows),
+            }
+            if sight.warm.is_some() {
+                apply(warm::RULES, &sight, &mut rows);
             }
         }
         Err(row) => rows.push(row),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::said::{Said, Server};
+use super::warm::Warm;
 use super::{Immovable, Inputs, Row, Verdict};
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
@@ -32,6 +33,8 @@ pub(super) struct Sight<'a> {
     pub immovable: Vec<&'a Immovable>,
     /// Sessions through Understudy on the writer.
     pub sessions: u32,
+    /// How warm the standbys are; `None` where none is warmed.
+    pub warm: Option<&'a Warm>,
 }
 
 /// What speaks against it.
@@ -97,6 +100,7 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
         budget: inputs.budget,
         immovable: inputs.immovable.iter().filter(|session| session.node == from.view.name).collect(),
         sessions: inputs.sessions,
+        warm: inputs.warm,
     })
 }
 

@@ -19,6 +19,7 @@ struct World {
     immovable: Vec<Immovable>,
     budget: Duration,
     to: Option<NodeId>,
+    warm: Option<warm::Warm>,
 }
 
 fn node(place: u8, facts: Status) -> NodeView {
@@ -118,6 +119,7 @@ fn world(kind: Kind) -> World {
         immovable: vec![],
         budget: Duration::from_secs(5),
         to: None,
+        warm: None,
     }
 }
 
@@ -131,6 +133,7 @@ impl World {
             said: &self.said,
             immovable: &self.immovable,
             sessions: 7,
+            warm: self.warm.as_ref(),
         })
     }
 
@@ -452,4 +455,37 @@ fn a_galera_cluster_has_rows_of_its_own() {
         world.server(1).sessions.push(session(state, "update t", 90, None));
     };
     assert_eq!(galera(stuck), one("isolation", "db2", Slow));
+}
+
+#[test]
+fn a_standby_that_is_too_cold_is_refused_where_warmth_is_required() {
+    let row = |require_percent, score_percent| {
+        let mut world = world(Kind::Galera);
+        let standby = warm::Standby {
+            name: "db2".into(),
+            score_percent,
+            sentence: "is warmed with what db1 is asked".into(),
+        };
+        world.warm = Some(warm::Warm { require_percent, standbys: vec![standby] });
+        let report = world.judge();
+        let row = report.rows.iter().find(|row| row.check == "warm").unwrap().clone();
+        assert_eq!(report.refusal().is_some(), row.verdict == Verdict::Fails);
+        (row.verdict, row.sentence)
+    };
+    assert_eq!(row(Some(80), Some(80.0)).0, Verdict::Ok);
+    assert_eq!(
+        row(Some(80), Some(79.96)),
+        (
+            Verdict::Fails,
+            "would serve 79.9 % of what db1 reads from memory, and warm.require_percent is 80".into()
+        )
+    );
+    let (verdict, sentence) = row(Some(80), None);
+    assert_eq!(verdict, Verdict::Fails);
+    assert!(
+        sentence.starts_with("is warmed with what db1 is asked; how warm it is is not known"),
+        "{sentence}"
+    );
+    assert_eq!((row(None, None).0, row(None, Some(3.0)).0), (Verdict::Note, Verdict::Ok));
+    assert!(world(Kind::Galera).judge().rows.iter().all(|row| row.check != "warm"));
 }

@@ -18,6 +18,7 @@ mod status;
 mod switchover;
 mod vip;
 mod warm;
+mod warmth;
 
 use clap::Subcommand;
 
@@ -65,6 +66,8 @@ pub enum Command {
     /// The pages that a server has in memory: show them, load them on a standby
     #[command(subcommand)]
     Pool(pool::Pool),
+    /// Show how warm a standby is, and what a failover to it would cost
+    Warmth(Box<warmth::WarmthCommand>),
     /// Start real clusters on this machine, load them, break them, measure
     #[command(subcommand)]
     Lab(lab::command::Lab),
@@ -76,7 +79,12 @@ impl Command {
     fn only_prints(&self) -> bool {
         use lab::command::Lab;
         match self {
-            Self::Serve(_) | Self::Check(_) | Self::Slowlog(_) | Self::Replay(_) | Self::Warm(_) => false,
+            Self::Serve(_)
+            | Self::Check(_)
+            | Self::Slowlog(_)
+            | Self::Replay(_)
+            | Self::Warm(_)
+            | Self::Warmth(_) => false,
             // In the middle of a change nothing must end it.
             Self::Pool(pool) => pool.only_prints(),
             Self::Errant(errant) => errant.only_prints(),
@@ -109,6 +117,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Replay(replay) => replay.run(),
         Command::Warm(warm) => warm.run(),
         Command::Pool(pool) => pool.run(),
+        Command::Warmth(warmth) => warmth.run(),
         Command::Lab(lab) => {
             let runtime = crate::runtime::start()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))

@@ -50,6 +50,7 @@ fn screen(status: &Value) -> String {
     screen.push('\n');
     proxy(&mut screen, &status["proxy"]);
     read_port(&mut screen, status);
+    warm(&mut screen, &status["warm"]);
     busy(&mut screen, &status["proxy"]["busy"]);
     decisions(&mut screen, status);
     screen
@@ -302,6 +303,32 @@ fn read_port(screen: &mut String, status: &Value) {
     );
 }
 
+/// How warm the standbys are kept.
+fn warm(screen: &mut String, warm: &Value) {
+    for standby in list(&warm["standbys"]) {
+        let name = text(&standby["node"]);
+        if text(&standby["state"]) != "warmed" {
+            let _ = writeln!(screen, "warm    {name} is not warmed: {}", text(&standby["why"]));
+            continue;
+        }
+        let errors: u64 =
+            standby["errors"].as_object().into_iter().flat_map(|all| all.values().map(number)).sum();
+        let _ = writeln!(
+            screen,
+            "warm    {name} with what {} is asked: {} run, {} too late, {errors} failed; lag {}, waiting {}, sessions {}",
+            text(&standby["by"]),
+            number(&standby["executed"]),
+            number(&standby["late"]),
+            span(number(&standby["lag_ms"])),
+            number(&standby["waiting"]),
+            number(&standby["sessions"]),
+        );
+        if let Some(sentence) = standby["warmth"]["sentence"].as_str() {
+            let _ = writeln!(screen, "        {name}: {sentence}");
+        }
+    }
+}
+
 fn decisions(screen: &mut String, status: &Value) {
     let all = list(&status["decisions"]);
     let last = &all[all.len().saturating_sub(DECISIONS)..];
@@ -426,6 +453,22 @@ db3   10.77.0.3:3306  replica  refused  5.0 s  shut         -        -      -   
 db4   10.77.0.4:3306  replica  silent   5.0 s  shut         -        -      -  unknown  did not answer 3 probes in 0.600 s; last answered 61.0 s ago
 ";
         assert!(screen.starts_with(expect), "{screen}");
+    }
+
+    #[test]
+    fn standbys_that_are_warmed_are_shown_and_why_others_are_not() {
+        let status = serde_json::json!({ "warm": { "source": "slow-log", "standbys": [
+            { "node": "db2", "state": "warmed", "by": "db1", "executed": 500, "late": 2, "errors": { "error 1792": 1, "error 1146": 2 },
+              "lag_ms": 1_500, "waiting": 4, "sessions": 9, "warmth": { "sentence": "93.0 % of page accesses" } },
+            { "node": "db3", "state": "off", "why": "it is drained by an operator" },
+        ] } });
+        let screen = screen(&status);
+        for line in [
+            "warm    db2 with what db1 is asked: 500 run, 2 too late, 3 failed; lag 1.5 s, waiting 4, sessions 9\n        db2: 93.0 % of page accesses\n",
+            "warm    db3 is not warmed: it is drained by an operator\n",
+        ] {
+            assert!(screen.contains(line), "{screen}");
+        }
     }
 
     #[test]

@@ -25,8 +25,11 @@ pub struct Switchover {
     /// unknown outcome
     #[arg(long)]
     force: bool,
+    /// Move it to a standby that is not as warm as warm.require_percent wants, too
+    #[arg(long)]
+    cold: bool,
     /// Say what could make it fail, or slow, and change nothing; exit code 1 when something would
-    #[arg(long, conflicts_with = "force")]
+    #[arg(long, conflicts_with_all = ["force", "cold"])]
     check: bool,
     /// With --check: write that as JSON, too; `-` for standard output instead
     #[arg(long, value_name = "FILE", requires = "check")]
@@ -45,6 +48,7 @@ impl Switchover {
             ("to", self.to.map(Value::from)),
             ("budget_ms", self.budget_ms.map(Value::from)),
             ("force", self.force.then(|| Value::from(true))),
+            ("cold", self.cold.then(|| Value::from(true))),
         ]);
         let budget = self.budget_ms.map(Duration::from_millis);
         let answer = self.server.client()?.put("switchover", &body, budget)?;

@@ -23,7 +23,7 @@ pub enum Value {
     Text(String),
     /// Numbers of all units.
     Number(u64),
-    /// Addresses.
+    /// Addresses, and other lists.
     List(Vec<String>),
     /// Yes or no.
     Switch(bool),
@@ -199,6 +199,15 @@ fn check(kind: Kind, found: &DeValue<'_>) -> Option<Value> {
         Kind::Switch => found.as_bool().map(Value::Switch),
         Kind::Choice(words) => text(&|found| words.contains(&found)),
         Kind::Count { min, max } | Kind::Millis { min, max } | Kind::Bytes { min, max } => number(min, max),
+        Kind::Texts => match found {
+            DeValue::Array(many) => {
+                let one = |item: &Spanned<DeValue<'_>>| {
+                    item.get_ref().as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
+                };
+                many.iter().map(one).collect::<Option<Vec<_>>>().map(Value::List)
+            }
+            _ => None,
+        },
         Kind::Address => text(&is_address),
         Kind::Addresses => match found {
             DeValue::String(one) => is_address(one).then(|| Value::List(vec![one.to_string()])),

@@ -10,6 +10,7 @@ pub mod page;
 pub mod password;
 pub mod problem;
 pub mod table;
+pub mod warm;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use table as t;
 use topology::kind::Kind;
 use topology::replication::{FailoverPolicy, Manager};
 use topology::settings::{EvictPolicy, SilencePolicy, Writers};
+use warmup::access::Access;
 
 /// Where the configuration is looked for when nobody says.
 pub const PLACES: [&str; 2] = ["understudy.toml", "/etc/understudy/understudy.toml"];
@@ -61,6 +63,8 @@ pub struct Settings {
     pub proxy: Proxy,
     /// The API's files.
     pub api: Api,
+    /// How standbys are warmed; `None`: they are not.
+    pub warm: Option<warm::Warm>,
     /// Where state is kept.
     pub state_dir: PathBuf,
     lines: BTreeMap<&'static str, usize>,
@@ -232,6 +236,19 @@ impl Settings {
         password::MONITOR.read(self, &self.monitor.password)
     }
 
+    /// The password of the account that replays on standbys; `None` when none is warmed.
+    pub fn warm_password(&self) -> Result<Option<String>, Problem> {
+        let Some(warm) = &self.warm else { return Ok(None) };
+        password::WARM.read(self, &warm.password).map(Some)
+    }
+
+    /// How the streamers are asked: by the files that `[warm]` names.
+    pub fn stream_access(&self, warm: &warm::Warm) -> Result<Access, Problem> {
+        let access = Access::of_files(warm.stream_key_file.as_deref(), warm.stream_ca_file.as_deref());
+        let row = if warm.stream_key_file.is_some() { &t::WARM_STREAM_KEY_FILE } else { &t::WARM_STREAM_CA };
+        access.map_err(|error| self.problem(row, error.to_string()))
+    }
+
     /// The account that replicas log in with, and its password, from wherever it is.
     pub fn replication_account(&self) -> Result<Option<manager::Account>, Problem> {
         let Some(replication) = &self.replication else { return Ok(None) };
@@ -253,6 +270,7 @@ fn together(document: &mut Document) {
     unique(document, &t::NODE_ADDRESS);
 
     password::MONITOR.check(document);
+    warm::check(document);
     fits_kind(document);
     match (document.has(&t::API_CERTIFICATE), document.has(&t::API_CERTIFICATE_KEY)) {
         (true, false) => document.problem(
@@ -468,6 +486,7 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             key_file: key_file.unwrap_or_else(|| state_dir.join("api.key")),
             certificate,
         },
+        warm: warm::build(document, base)?,
         state_dir,
         lines: t::TABLE.iter().filter_map(|row| Some((row.path, document.line(row.path)?))).collect(),
     })

@@ -52,6 +52,14 @@ pub const REPLICATION: PasswordRows = PasswordRows {
     env: &t::REPLICATION_PASSWORD_ENV,
 };
 
+/// That of the account that replays reads on the standbys.
+pub const WARM: PasswordRows = PasswordRows {
+    user: &t::WARM_USER,
+    given: &t::WARM_PASSWORD,
+    file: &t::WARM_PASSWORD_FILE,
+    env: &t::WARM_PASSWORD_ENV,
+};
+
 impl PasswordRows {
     /// The three keys.
     pub fn all(&self) -> [&'static t::Row; 3] {

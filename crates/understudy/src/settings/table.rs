@@ -39,6 +39,8 @@ pub enum Kind {
     Address,
     /// One `host:port`, or a list of them.
     Addresses,
+    /// A list of texts that are not empty.
+    Texts,
     /// A file or directory; a relative one is taken from the directory of the configuration file.
     Path,
 }
@@ -63,7 +65,7 @@ macro_rules! settings {
 }
 
 use self::Default::{Required, Toml, Unset};
-use self::Kind::{Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text};
+use self::Kind::{Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text, Texts};
 
 const HOUR_MS: u64 = 3_600_000;
 const GIB: u64 = 1 << 30;
@@ -188,6 +190,39 @@ settings! {
     READ_SPLIT_WAIT = "read.split_wait_ms", Millis { min: 1, max: 60_000 }, Toml("1000"),
         "With listen.split: how long a read waits on a replica for what its session has written; then the primary answers it, and the replica is left alone for as long.";
 
+    WARM_USER = "warm.user", Text, Unset("no standby is warmed; must be set with any other setting of [warm]"),
+        "The account that replays on the standbys what the active node was asked, the same on all nodes: CREATE USER ...; GRANT SELECT ON shop.* TO ..., and nothing else. With it, standbys are warmed. See docs/warm-standby.md.";
+    WARM_PASSWORD = "warm.password", Secret, Unset("one of password, password_file and password_env must be set with user"),
+        "Its password.";
+    WARM_PASSWORD_FILE = "warm.password_file", Path, Unset("see password"),
+        "A file with its password; white space at the end does not count.";
+    WARM_PASSWORD_ENV = "warm.password_env", Text, Unset("see password"),
+        "The name of an environment variable with its password.";
+    WARM_SOURCE = "warm.source", Choice(&["slow-log", "proxy"]), Toml("\"slow-log\""),
+        "Where it is learned what the active node was asked. \"slow-log\": from its slow log, which `understudy slowlog serve` streams on each node. \"proxy\": from the clients of listen.mysql themselves; no slow log is needed, and the active node has no work with it.";
+    WARM_STREAM_PORT = "warm.stream_port", Count { min: 1, max: 65_535 }, Toml("3307"),
+        "The port at which each node's slow log is streamed, at the host of its cluster.node.address.";
+    WARM_STREAM_KEY_FILE = "warm.stream_key_file", Path, Unset("no key is shown"),
+        "A file with the key that the streamers want (`understudy slowlog serve --key-file`).";
+    WARM_STREAM_CA = "warm.stream_ca_file", Path, Unset("the streamers are asked without TLS"),
+        "The streamers are asked over TLS, and this certificate is trusted (PEM): theirs, or that of the authority that signed it.";
+    WARM_SAMPLE = "warm.sample_one_in", Count { min: 1, max: 10_000 }, Toml("1"),
+        "Only one in so many is replayed; 1 for all.";
+    WARM_SAMPLE_BY = "warm.sample_by", Choice(&["session", "event"]), Toml("\"session\""),
+        "With sample_one_in: \"session\": one recorded connection in so many, with all its statements. \"event\": one statement in so many.";
+    WARM_SESSIONS = "warm.sessions_max", Count { min: 0, max: 10_000 }, Toml("0"),
+        "How many sessions a standby is given at most, over which the recorded connections are spread. 0: one for each recorded connection, ended when it ran nothing for a minute.";
+    WARM_LAG_MAX = "warm.lag_max_ms", Millis { min: 1000, max: 24 * HOUR_MS }, Toml("60000"),
+        "Statements that were recorded so much earlier than the newest are left out: a standby that is slower than the active node is warmed with what is new.";
+    WARM_WAITING = "warm.waiting_bytes_max", Bytes { min: 1 << 20, max: GIB }, Toml("67108864"),
+        "How many bytes of statements may wait for one standby; then no more is read until some have run, and the streamer leaves out what it can keep no longer.";
+    WARM_SKIP = "warm.skip_users", Texts, Toml("[]"),
+        "What these accounts ran is not replayed, as little as what cluster.monitor.user and warm.user ran.";
+    WARM_WRITABLE = "warm.writable_account", Switch, Toml("false"),
+        "true: warm.user is used even though it may do more than read. Statements are filtered, and sessions are read only, all the same.";
+    WARM_REQUIRE = "warm.require_percent", Count { min: 0, max: 100 }, Toml("0"),
+        "A planned switchover to a standby is refused, unless it is forced, while less than so much of what the active node reads would be in that standby's memory, or while that is not known. 0: however cold. A failover never waits for it.";
+
     STATE_DIR = "state.dir", Path, Toml("\"/var/lib/understudy\""),
         "Where term, writer, drains and journal are kept across restarts; also the API key and certificate made at first start.";
 }
@@ -223,6 +258,7 @@ impl Kind {
             Kind::Addresses => {
                 "\"host:port\" or a list of them, for example [\"0.0.0.0:6033\", \"[::]:6033\"]".into()
             }
+            Kind::Texts => "a list of texts in quotes, for example [\"backup\", \"report\"]".into(),
             Kind::Path => "a path in quotes".into(),
         }
     }

@@ -127,6 +127,41 @@ fn relative_paths_are_taken_from_the_files_directory() {
     assert_eq!((s.api.key_file.as_path(), s.api.key_is_ours), (Path::new("/run/key"), false));
 }
 
+#[test]
+fn standbys_are_warmed_when_there_is_an_account_for_it() {
+    assert!(parse(GOOD).unwrap().warm.is_none());
+    let warm = |more: &str| format!("{GOOD}[warm]\n{more}");
+    let s = parse(&warm("user = \"warm\"\npassword = \"hidden word\"\n")).unwrap();
+    assert_eq!(s.warm_password().unwrap().as_deref(), Some("hidden word"));
+    assert!(!format!("{s:?}").contains("hidden word"));
+    let w = s.warm.unwrap();
+    assert_eq!((w.user.as_str(), w.stream_port, w.sample), ("warm", 3307, warmup::source::Sample::default()));
+    assert_eq!((w.sessions_max, w.require_percent, w.lag_max), (None, None, Duration::from_secs(60)));
+    let s = parse(&warm(
+        "user = \"w\"\npassword_env = \"X\"\nskip_users = [\"backup\"]\nrequire_percent = 80\nsample_one_in = 5\nsessions_max = 7\n",
+    ));
+    let w = s.unwrap().warm.unwrap();
+    assert_eq!((w.skip_users, w.require_percent, w.sample.one_in), (vec!["backup".to_owned()], Some(80), 5));
+    assert_eq!(w.sessions_max, Some(7));
+
+    let told = said(&warm("require_percent = 80\n"));
+    assert!(told.contains(":22: warm.require_percent is set without warm.user"), "{told}");
+    let told = said(&warm("user = \"w\"\n"));
+    assert!(
+        told.contains(":22: warm has no password: set password, password_file or password_env"),
+        "{told}"
+    );
+    let told = said(&warm("user = \"w\"\npassword = \"\"\nskip_users = \"backup\"\n"));
+    assert!(told.contains(":24: warm.skip_users must be a list of texts"), "{told}");
+    let told = said(&warm("user = \"w\"\npassword = \"\"\nsource = \"proxy\"\nstream_port = 5\n"));
+    assert!(
+        told.contains(":25: warm.stream_port means something with warm.source = \"slow-log\" only"),
+        "{told}"
+    );
+    let all = warm("user = \"w\"\npassword = \"\"\n").replace("id = 5", "writers = \"all\"");
+    assert!(said(&all).contains(":22: warm.user is set and cluster.writers is \"all\""), "{}", said(&all));
+}
+
 /// Each case: what is appended to or replaced in the good file, and what must be said, with its line.
 #[test]
 fn each_mistake_names_key_line_and_what_is_allowed() {

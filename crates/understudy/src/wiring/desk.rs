@@ -11,11 +11,12 @@ use tokio::sync::watch;
 use topology::NodeId;
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
-use topology::preflight::{Immovable, Report};
+use topology::preflight::{Immovable, Report, warm};
 use topology::view::ClusterView;
-use web::{Cluster, Control, Health, Standing};
+use web::{Body, Cluster, Control, Health, SlowWish, Standing};
 
 use super::metrics;
+use super::warmth::Warmth;
 use crate::settings::Settings;
 
 /// While an order runs, so often it is looked at what it waits for.
@@ -37,6 +38,8 @@ pub struct Desk {
     reads: Option<proxy::StatsReader>,
     health: Answerer,
     preflight: Preflight,
+    /// Where standbys are warmed.
+    warmth: Option<Warmth>,
     /// Another program moves the writer: an order only tells of it.
     is_informed: bool,
 }
@@ -48,6 +51,7 @@ impl Desk {
         manager: &Handles,
         (proxy, reads): (proxy::StatsReader, Option<proxy::StatsReader>),
         health: Answerer,
+        warmth: Option<Warmth>,
     ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
         Self {
@@ -60,6 +64,7 @@ impl Desk {
             reads,
             health,
             preflight: manager.preflight.clone(),
+            warmth,
             is_informed: settings.manager == topology::replication::Manager::External,
         }
     }
@@ -86,21 +91,33 @@ impl Desk {
         let stats = self.proxy.stats().await;
         let on_writer = stats.lanes.iter().find(|lane| view.writer.as_ref() == Some(&lane.node));
         let sessions = on_writer.map_or(0, |lane| lane.sessions);
-        let wish = PreflightWish { view: &view, to, budget, immovable: &immovable, sessions, within };
+        let warm = self.warmth.as_ref().map(Warmth::before_switchover);
+        let wish = PreflightWish {
+            view: &view,
+            to,
+            budget,
+            immovable: &immovable,
+            sessions,
+            warm: warm.as_ref(),
+            within,
+        };
         self.preflight.look(wish).await
     }
 
     /// Why a switchover is refused before it is begun. The brain refuses by itself what it knows.
-    async fn refusal(&self, order: &Order) -> Option<OrderRefused> {
+    async fn refusal(&self, order: &Order, allow_cold: bool) -> Option<OrderRefused> {
         let Order::Switchover { to, budget, force: false } = order else { return None };
         // While there is no healthy writer, an order says who is to follow it: there is nothing to hand over.
         let view = self.view();
         let is_handed_over = view.nodes.iter().any(|node| node.writer && node.problem.is_none());
-        let report = match is_handed_over {
+        let mut report = match is_handed_over {
             _ if self.is_informed => return None,
             true => self.look_before(*to, *budget, DEADLINE_ORDERED).await,
             false => return None,
         };
+        if allow_cold {
+            report.rows.retain(|row| row.check != warm::CHECK);
+        }
         Some(OrderRefused { code: "preflight", sentence: report.refusal()? })
     }
 
@@ -142,9 +159,9 @@ impl Control for Desk {
         &self.cluster
     }
 
-    async fn order(&self, order: Order) -> OrderReply {
+    async fn order(&self, order: Order, allow_cold: bool) -> OrderReply {
         let force = matches!(order, Order::Switchover { force: true, .. } | Order::Drain { force: true, .. });
-        if let Some(refused) = self.refusal(&order).await {
+        if let Some(refused) = self.refusal(&order, allow_cold).await {
             return Err(refused);
         }
         let (reply, busy) = self.order_and_watch(order).await;
@@ -183,6 +200,9 @@ impl Control for Desk {
         if let Some(reads) = &self.reads {
             status["read_port"] = json!(reads.stats().await);
         }
+        if let Some(warmth) = &self.warmth {
+            status["warm"] = warmth.status();
+        }
         status
     }
 
@@ -197,7 +217,16 @@ impl Control for Desk {
             Some(reads) => Some(reads.stats().await),
             None => None,
         };
-        metrics::text(self.cluster.id, &self.view(), &self.proxy.stats().await, reads.as_ref())
+        let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
+        let (view, proxy) = (self.view(), self.proxy.stats().await);
+        metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref())
+    }
+
+    fn slow(&self, wish: SlowWish) -> Result<Body, String> {
+        let share = 1.0 / f64::from(wish.rate_limit.max(1));
+        let wish = proxy::Wish { share, by_session: wish.by_session, ..proxy::Wish::default() };
+        let (reads, counts) = self.proxy.tap().listen(wish);
+        Ok(Body::from_stream(warmup::tap::log::parts(reads, counts)))
     }
 
     fn health(&self, target: &str) -> Health {

@@ -1,5 +1,7 @@
 //! The figures in Prometheus' text format. Names end in their unit, counters in `_total`.
 
+mod warm;
+
 use std::fmt::Write;
 
 use proxy::{SplitStats, Stats};
@@ -7,11 +9,18 @@ use topology::health::Question;
 use topology::routes::LaneState;
 use topology::status::Status;
 use topology::view::{ClusterView, Gate};
+use warmup::warmer::board::Seen;
 
 use super::health::RULES;
 
 /// All families, for one cluster.
-pub fn text(id: u32, view: &ClusterView, proxy: &Stats, reads: Option<&Stats>) -> String {
+pub fn text(
+    id: u32,
+    view: &ClusterView,
+    proxy: &Stats,
+    reads: Option<&Stats>,
+    warm: Option<&[Seen]>,
+) -> String {
     let mut page =
         Page { text: String::new(), cluster: format!("cluster=\"{}\",id=\"{id}\"", escape(&view.cluster)) };
 
@@ -31,6 +40,9 @@ pub fn text(id: u32, view: &ClusterView, proxy: &Stats, reads: Option<&Stats>) -
     }
     if let Some(reads) = reads {
         read_port(&mut page, view, reads);
+    }
+    if let Some(seen) = warm {
+        warm::families(&mut page, seen);
     }
     page.text
 }
@@ -264,6 +276,15 @@ impl Page {
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        self.line(name, labels, &value.to_string());
+    }
+
+    /// With a number of four places.
+    fn fraction(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.line(name, labels, &format!("{value:.4}"));
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: &str) {
         let _ = write!(self.text, "{name}{{{}", self.cluster);
         for (label, text) in labels {
             let _ = write!(self.text, ",{label}=\"{}\"", escape(text));

@@ -1,78 +1,23 @@
-//! `understudy warm` beside a running cluster: the standbys are warmed, the active node never is, also behind a switchover.
+//! `understudy warm` beside a running cluster: the standbys are warmed, the active node never is, also behind a switchover, and without an
+//! `understudy serve` that says who is active.
 
-use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
-use lab::stage::{Form, Kind, StagePlan};
-use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
+use lab::stage::account::APP_USER;
 
+use super::cluster::{NODES, application, cluster, has_once, read, read_and_replay, streamers};
 use super::program::Serving;
 use super::scene::{Scene, is_well, status_when, writer};
 use super::{Ends, Streamer, called, until};
 
-const NODES: [&str; 3] = ["db1", "db2", "db3"];
-
-/// What a node was asked, by its general log.
-fn heard(scene: &Scene, node: &str) -> Vec<u64> {
-    let log = std::fs::read(data(scene, node).join("general.log")).unwrap();
-    let text = String::from_utf8_lossy(&log);
-    text.lines()
-        .filter_map(|line| line.split_once("SELECT ")?.1.strip_suffix(" AS n FROM w LIMIT 1")?.parse().ok())
-        .collect()
-}
-
-fn data(scene: &Scene, node: &str) -> PathBuf {
-    scene.stage.directory().join(node).join("data")
-}
-
-/// So many reads of an application, each with a number of its own.
-async fn read(scene: &Scene, numbers: std::ops::Range<u64>) {
-    let to = scene.through();
-    let options = OptsBuilder::default()
-        .ip_or_hostname(to.ip().to_string())
-        .tcp_port(to.port())
-        .user(Some(APP_USER))
-        .pass(Some(APP_PASSWORD))
-        .db_name(Some(APP_SCHEMA));
-    let mut conn = Conn::new(options).await.unwrap();
-    for number in numbers {
-        conn.query_drop(format!("SELECT {number} AS n FROM w LIMIT 1")).await.unwrap();
-    }
-    conn.disconnect().await.unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn standbys_are_warmed_and_the_active_node_never_is() {
-    let options = [
-        "slow_query_log=1",
-        "long_query_time=0",
-        "slow_query_log_file=slow.log",
-        "general_log=1",
-        "general_log_file=general.log",
-    ];
-    let scene = Scene::on(StagePlan {
-        kind: Kind::Replication { semi_sync: false },
-        name: format!("t{}-warm", std::process::id()),
-        form: Form::Loopback,
-        server_options: options.map(str::to_owned).to_vec(),
-        ..StagePlan::default()
-    })
-    .await;
-    for sql in [
-        "CREATE USER warm@'%' IDENTIFIED BY 'secret'".to_owned(),
-        format!("GRANT SELECT ON {APP_SCHEMA}.* TO warm@'%'"),
-    ] {
-        scene.stage.run_in("db1", &sql).await.unwrap();
-    }
+    let scene = cluster("warm").await;
     let house = scene.house("");
     let serving = Serving::start(house.path());
     status_when(&serving, "all are well", is_well);
-    let streamers = NODES.map(|node| {
-        let host = scene.stage.node(node).unwrap().address.ip();
-        Streamer::start(data(&scene, node).join("slow.log").to_str().unwrap(), &format!("{host}:3307"))
-    });
+    let streamers = streamers(&scene);
     let told = house.path().join("warm.log");
     let warming = called("understudy")
         .args(["warm", "--user", "warm", "--skip-user", "understudy", "--config"])
@@ -82,31 +27,10 @@ async fn standbys_are_warmed_and_the_active_node_never_is() {
         .stderr(std::fs::File::create(&told).unwrap())
         .spawn()
         .unwrap();
-    let _warming = Ends(warming);
+    let warming = Ends(warming);
     let both_read = |streamer: &Streamer| streamer.metric("readers") == 2;
     until("both standbys are warmed", || both_read(&streamers[0]));
-    read(&scene, 0..200).await;
-    let expected: Vec<u64> = (0..200).collect();
-    let has = |node: &str, expected: &[u64]| {
-        let mut numbers = heard(&scene, node);
-        numbers.retain(|number| expected.contains(number));
-        numbers.sort_unstable();
-        numbers == expected
-    };
-    for node in ["db2", "db3"] {
-        let begin = std::time::Instant::now();
-        while !has(node, &expected) {
-            let said = std::fs::read_to_string(&told).unwrap();
-            assert!(
-                begin.elapsed() < super::DEADLINE,
-                "{node} heard {:?}; {said}; {} events",
-                heard(&scene, node),
-                streamers[0].metric("events_total")
-            );
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    }
-    assert!(has("db1", &expected), "{:?}", heard(&scene, "db1"));
+    read_and_replay(&scene, 0..200, ("db1", &["db2", "db3"])).await;
 
     serving.ask(&["switchover", "--to", "db2"]).said();
     let status =
@@ -115,10 +39,58 @@ async fn standbys_are_warmed_and_the_active_node_never_is() {
     until("the others are warmed from it", || {
         both_read(&streamers[1]) && streamers[0].metric("readers") == 0
     });
-    read(&scene, 1000..1200).await;
-    let expected: Vec<u64> = (1000..1200).collect();
-    for node in ["db1", "db3"] {
-        until("a standby ran what the new primary was asked", || has(node, &expected));
+    read_and_replay(&scene, 1000..1200, ("db2", &["db1", "db3"])).await;
+    drop(warming);
+    // It has links of its own to the nodes, of the application's account.
+    drop(serving);
+    by_where_the_application_is(&scene, &streamers).await;
+}
+
+/// Without `understudy serve`.
+async fn by_where_the_application_is(scene: &Scene, streamers: &[Streamer; 3]) {
+    let mut args = vec!["warm", "--user", "warm", "--application-user", APP_USER];
+    let addresses = NODES.map(|node| scene.address(node));
+    for address in &addresses {
+        args.extend(["--node", address]);
     }
-    assert!(has("db2", &expected), "{:?}", heard(&scene, "db2"));
+    let run = |stderr: Stdio| {
+        let mut command = called("understudy");
+        command.args(&args).env("UNDERSTUDY_PASSWORD", "secret").stdout(Stdio::null()).stderr(stderr);
+        command
+    };
+    let refused = run(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("GRANT PROCESS ON *.* TO 'warm'@'%'"), "{said}");
+
+    scene.stage.run_in("db2", "GRANT PROCESS ON *.* TO warm@'%'").await.unwrap();
+    let mut first = application(&addresses[2]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let told = directory.path().join("log");
+    let log = || std::fs::read_to_string(&told).unwrap();
+    let _warming = Ends(run(std::fs::File::create(&told).unwrap().into()).spawn().unwrap());
+    let begin = Instant::now();
+    while streamers[2].metric("readers") != 2 {
+        assert!(begin.elapsed() < super::DEADLINE, "the others are not warmed from db3: {}", log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    read(&mut first, 2000..2100).await;
+    for standby in ["db1", "db2"] {
+        until("a standby ran what db3 was asked", || has_once(scene, standby, 2000..2100));
+    }
+
+    let mut second = application(&addresses[0]).await;
+    let begin = Instant::now();
+    until("nobody is warmed while it is on two nodes", || streamers[2].metric("readers") == 0);
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    read(&mut first, 2100..2200).await;
+    first.disconnect().await.unwrap();
+    until("the others are warmed from db1", || streamers[0].metric("readers") == 2);
+    read(&mut second, 2200..2300).await;
+    for standby in ["db2", "db3"] {
+        until("a standby ran what db1 was asked", || has_once(scene, standby, 2200..2300));
+    }
+    assert!(has_once(scene, "db1", 2200..2300) && has_once(scene, "db3", 2100..2200), "{}", log());
+    assert!(log().contains(&format!("{APP_USER} is connected to several nodes")), "{}", log());
+    second.disconnect().await.unwrap();
 }

@@ -11,8 +11,10 @@ mod scene;
 #[path = "../replication/writers.rs"]
 mod writers;
 
+mod cluster;
 mod harness;
 mod replay;
+mod served;
 mod stream;
 
 use std::io::{BufRead, BufReader};

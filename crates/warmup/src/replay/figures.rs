@@ -10,6 +10,7 @@ use link::LinkError;
 use slowlog::{Counts, Event};
 
 use super::guard::Verdict;
+use super::running::Running;
 
 /// The figures; all counts are since the replay began.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub struct Figures {
     pub waiting: AtomicI64,
     /// Sessions there are.
     pub sessions: AtomicI64,
+    /// Which they are on the server.
+    pub running: Running,
     /// Sessions that were begun for recorded connections.
     pub sessions_begun: AtomicU64,
     /// Bytes that the streamer did not give us, as it says.
@@ -87,6 +90,16 @@ impl Figures {
             other => other.to_string(),
         };
         *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(class).or_default() += 1;
+    }
+
+    pub(super) fn opened(&self, connection_id: u32) {
+        self.sessions.fetch_add(1, Relaxed);
+        self.running.opened(connection_id);
+    }
+
+    pub(super) fn closed(&self, connection_id: u32) {
+        self.sessions.fetch_sub(1, Relaxed);
+        self.running.closed(connection_id);
     }
 
     pub(super) fn done(&self, order_us: u64) {

@@ -3,7 +3,7 @@
 //! A statement is replayed when the proxy's own look at it says that it surely changes nothing, it stands alone in its text, it waits for
 //! nobody, and it reads: that look knows the functions that lock, sleep, write or export, and takes whatever it does not know for a write.
 
-use protocol::statement::{Kind, Pins, Statement, queries_without_locking};
+use protocol::statement::{Kind, Pins, Statement, queries_without_locking, sets_read_state};
 use slowlog::{Command, Event};
 
 /// What becomes of an event.
@@ -15,7 +15,9 @@ pub enum Verdict {
     NoSql,
     /// It was cut off, or may end elsewhere: it is not certain what was run.
     Uncertain,
-    /// It only sets something in its session, or begins or ends a transaction.
+    /// It sets in its session what decides how reads are meant, to constants: sent before the reads that follow on it.
+    State,
+    /// It only sets something else in its session, or begins or ends a transaction.
     SessionOnly,
     /// Its account is one that is left out.
     SkippedUser,
@@ -30,6 +32,7 @@ impl Verdict {
             Verdict::Replayed => "replayed",
             Verdict::NoSql => "without SQL",
             Verdict::Uncertain => "cut off or doubtful",
+            Verdict::State => "for how reads are meant",
             Verdict::SessionOnly => "session only",
             Verdict::SkippedUser => "of accounts that are left out",
             Verdict::Writing => "writing, locking or not understood",
@@ -42,10 +45,11 @@ impl Verdict {
     }
 
     /// All of them.
-    pub const ALL: [Verdict; 6] = [
+    pub const ALL: [Verdict; 7] = [
         Verdict::Replayed,
         Verdict::NoSql,
         Verdict::Uncertain,
+        Verdict::State,
         Verdict::SessionOnly,
         Verdict::SkippedUser,
         Verdict::Writing,
@@ -77,6 +81,7 @@ pub fn judge_sql(sql: &[u8]) -> Verdict {
         {
             Verdict::Replayed
         }
+        Kind::SessionOnly if sets_read_state(sql) => Verdict::State,
         Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint
             if statement.alone =>
         {
@@ -108,8 +113,38 @@ mod tests {
 
     #[test]
     fn what_sets_or_ends_something_in_its_session_is_left_out() {
-        for sql in ["SET NAMES utf8mb4", "USE shop", "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a"] {
+        for sql in [
+            "USE shop",
+            "BEGIN",
+            "COMMIT",
+            "ROLLBACK",
+            "SAVEPOINT a",
+            "SET autocommit=0",
+            "SET SESSION TRANSACTION READ WRITE",
+            "SET tx_read_only=0",
+            "SET sql_mode='NO_BACKSLASH_ESCAPES'",
+        ] {
             assert_eq!(judge_sql(sql.as_bytes()), Verdict::SessionOnly, "{sql}");
+        }
+    }
+
+    #[test]
+    fn how_reads_are_meant_is_let_through() {
+        for sql in [
+            "SET NAMES latin1",
+            "SET time_zone='+05:00'",
+            "SET SESSION sql_mode='STRICT_TRANS_TABLES'",
+            "SET @a = 5",
+        ] {
+            assert_eq!(judge_sql(sql.as_bytes()), Verdict::State, "{sql}");
+        }
+        for sql in [
+            "SET @a = (SELECT 1)",
+            "SET GLOBAL time_zone='+05:00'",
+            "SET @a = f()",
+            "SET NAMES utf8; DROP TABLE t",
+        ] {
+            assert_ne!(judge_sql(sql.as_bytes()), Verdict::State, "{sql}");
         }
     }
 

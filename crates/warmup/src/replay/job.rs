@@ -3,6 +3,8 @@
 use slowlog::Event;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::state::Texts;
+
 /// A statement of the log.
 pub(super) struct Job {
     /// The connection it was recorded on; 0 where the log does not tell (MySQL 5.5).
@@ -10,6 +12,8 @@ pub(super) struct Job {
     /// Its default schema; None where it had none, or it is not known.
     pub(super) schema: Option<Box<[u8]>>,
     pub(super) sql: Box<[u8]>,
+    /// What its connection had set.
+    pub(super) state: Texts,
     /// When it was begun, as it is ordered.
     pub(super) order_us: u64,
     pub(super) query_time_us: u64,
@@ -20,11 +24,12 @@ pub(super) struct Job {
 
 impl Job {
     /// Nothing for an event without SQL.
-    pub(super) fn of(event: &Event<'_>) -> Option<Job> {
+    pub(super) fn of(event: &Event<'_>, state: impl FnOnce() -> Texts) -> Option<Job> {
         Some(Job {
             connection: event.connection.unwrap_or(0),
             schema: event.schema.name().map(Into::into),
             sql: event.sql()?.into(),
+            state: state(),
             order_us: event.order_us(),
             query_time_us: event.query_time_us,
             rows_sent: event.rows.sent,

@@ -19,7 +19,9 @@ pub mod figures;
 pub mod guard;
 mod job;
 mod pace;
+pub mod running;
 mod session;
+pub(crate) mod state;
 pub mod target;
 
 use std::collections::HashMap;
@@ -39,6 +41,7 @@ use figures::Figures;
 use guard::Verdict;
 use job::Job;
 use pace::Pace;
+use state::States;
 use target::Target;
 
 /// Which recorded connections share a session.
@@ -155,6 +158,7 @@ struct Replay {
     fed: Instant,
     pace: Pace,
     sessions: HashMap<u64, Sender<Job>>,
+    states: States,
     tasks: tokio::task::JoinSet<()>,
     waiting: Arc<Semaphore>,
     target: Arc<Target>,
@@ -176,6 +180,7 @@ impl Replay {
             fed: Instant::now(),
             pace: Pace::new(settings.speed),
             sessions: HashMap::new(),
+            states: States::new(),
             tasks: tokio::task::JoinSet::new(),
             waiting: Arc::new(Semaphore::new(settings.waiting_bytes_max.max(1))),
             target,
@@ -191,7 +196,15 @@ impl Replay {
             self.figures.saw(&event);
             let verdict = guard::judge(&event, &self.settings.skipped_users);
             self.figures.judged(verdict);
-            let job = if verdict == Verdict::Replayed { Job::of(&event) } else { None };
+            let connection = event.connection.unwrap_or(0);
+            let job = match (verdict, event.sql()) {
+                (Verdict::Replayed, _) => Job::of(&event, || self.states.of(connection)),
+                (Verdict::State, Some(sql)) => {
+                    self.states.said(connection, sql);
+                    None
+                }
+                _ => None,
+            };
             self.order.push(&event, job);
         }
         self.figures.read(self.reader.counts());

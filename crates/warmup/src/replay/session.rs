@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::figures::Figures;
 use super::job::Job;
+use super::state::{self, Texts};
 use super::target::Target;
 use super::{Sessions, Settings};
 
@@ -35,6 +36,8 @@ pub(super) struct Session {
 struct Open {
     link: Link,
     schema: Option<Box<[u8]>>,
+    /// What was said to it of how reads are meant.
+    state: Texts,
 }
 
 impl Session {
@@ -64,7 +67,7 @@ impl Session {
         }
         if let Some(open) = self.open.take() {
             open.link.quit();
-            self.figures.sessions.fetch_sub(1, Relaxed);
+            self.figures.closed(open.link.greeting.connection_id);
         }
     }
 
@@ -79,9 +82,9 @@ impl Session {
         let ended = self.attempt(&job).await;
         if let Err(error) = &ended
             && !matches!(error, LinkError::Rejected { .. })
-            && self.open.take().is_some()
+            && let Some(open) = self.open.take()
         {
-            self.figures.sessions.fetch_sub(1, Relaxed);
+            self.figures.closed(open.link.greeting.connection_id);
         }
         let expected = Duration::from_micros(job.query_time_us);
         match ended {
@@ -95,7 +98,13 @@ impl Session {
     /// Runs it once. It reads, so nothing is lost when it fails.
     async fn attempt(&mut self, job: &Job) -> Result<u64, LinkError> {
         let limit = self.settings.statement_max;
+        let figures = Arc::clone(&self.figures);
         let open = self.connected().await?;
+        if !Arc::ptr_eq(&open.state, &job.state) && open.state != job.state {
+            state::apply(&mut open.link, &open.state, &job.state, limit, |error| figures.failed(error))
+                .await?;
+        }
+        open.state = Arc::clone(&job.state);
         if let Some(schema) = &job.schema
             && open.schema.as_ref() != Some(schema)
         {
@@ -131,8 +140,8 @@ impl Session {
                 }
             };
             self.is_cut_off = false;
-            self.figures.sessions.fetch_add(1, Relaxed);
-            self.open = Some(Open { link, schema: None });
+            self.figures.opened(link.greeting.connection_id);
+            self.open = Some(Open { link, schema: None, state: Texts::default() });
         }
         self.open.as_mut().ok_or(LinkError::Closed)
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use topology::kind::Kind;
 
-use super::{first_start, ports, servers};
+use super::{first_start, ports, servers, warm};
 use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
 use crate::settings::{Settings, table as t};
@@ -46,6 +46,7 @@ pub fn run(settings: &Settings) -> Outcome {
         }
         Err(problem) => tried.wrong_file(&problem.to_string()),
     }
+    standbys(settings, &mut tried)?;
     Ok(match (tried.file_wrong, tried.world_wrong) {
         (true, _) => ExitCode::from(2),
         (_, true) => ExitCode::FAILURE,
@@ -130,6 +131,38 @@ fn servers(
                 for wrong in server.wrong {
                     tried.wrong_world(&format!("{place}: {wrong}"));
                 }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What `[warm]` names: the account on each node, and each node's stream.
+fn standbys(settings: &Settings, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
+    let password = match settings.warm_password() {
+        Ok(Some(password)) => password,
+        Ok(None) => return Ok(()),
+        Err(problem) => {
+            tried.wrong_file(&problem.to_string());
+            return Ok(());
+        }
+    };
+    let Some(warm) = &settings.warm else { return Ok(()) };
+    let access = match settings.stream_access(warm) {
+        Ok(access) => access,
+        Err(problem) => {
+            tried.wrong_file(&problem.to_string());
+            return Ok(());
+        }
+    };
+    ok("the password of the account that warms standbys can be read");
+    let all = crate::runtime::start()?.block_on(warm::all(settings, warm, &password, &access));
+    for (node, found) in settings.nodes.iter().zip(all) {
+        let place = format!("{}:{}: node {}", settings.file.display(), node.line, node.name);
+        for found in found {
+            match found {
+                Ok(well) => ok(&format!("node {}: {well}", node.name)),
+                Err(why) => tried.wrong_world(&format!("{place}: {why}")),
             }
         }
     }

@@ -4,6 +4,7 @@ mod check;
 mod first_start;
 mod ports;
 pub mod servers;
+mod warm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use clap::Args;
 use crate::commands::foreground::{Signals, log};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Settings};
+use crate::wiring::warm::Secrets;
 use crate::wiring::{self, House, Passwords};
 use crate::{descriptors, notify};
 
@@ -40,15 +42,25 @@ impl Serve {
         descriptors::raise(settings.proxy.client_connections_max);
         let monitor = settings.password().map_err(Failure::usage)?;
         let replication = settings.replication_account().map_err(Failure::usage)?;
+        let warm = warm_secrets(&settings)?;
         let _claim = first_start::claim(&settings).map_err(|e| Failure::failed(&e))?;
         if let Some(problem) = ports::first_problem(&settings) {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
-        let house = wiring::start(&settings, Passwords { monitor, replication }, credentials)
+        let house = wiring::start(&settings, Passwords { monitor, replication, warm }, credentials)
             .map_err(|e| Failure::failed(&e))?;
         serve(house)
     }
+}
+
+fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
+    let (Some(warm), Some(password)) = (&settings.warm, settings.warm_password().map_err(Failure::usage)?)
+    else {
+        return Ok(None);
+    };
+    let access = settings.stream_access(warm).map_err(Failure::usage)?;
+    Ok(Some(Secrets { password: manager::Password(password), access }))
 }
 
 fn serve(house: House) -> Outcome {

@@ -59,7 +59,7 @@ impl Own {
         let settings = Settings::parse(&conf.file, &moved::configuration(conf)).map_err(|e| e.to_string())?;
         let password = settings.password().map_err(|e| e.to_string())?;
         let replication = settings.replication_account().map_err(|e| e.to_string())?;
-        let passwords = Passwords { monitor: password, replication };
+        let passwords = Passwords { monitor: password, replication, warm: None };
         let mut given = wiring::manager_settings(&settings, passwords);
         given.cluster.replication.failover = FailoverPolicy::Manual;
         given.cluster.probe_interval = INTERVAL;

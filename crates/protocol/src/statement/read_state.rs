@@ -1,0 +1,211 @@
+//! Whether a SET changes nothing but how the reads of its session are meant.
+//!
+//! A replay of somebody else's reads may run such a text. Values are constants only; scopes other than the session's, and modes under which
+//! a text's tokens are others, are refused: what was judged by the usual reading must not be run under another.
+
+use super::Statement;
+use super::lexer::{Lexer, Token};
+use super::word::is;
+
+/// The variables, in lower case.
+pub const READ_VARIABLES: [&str; 7] = [
+    "character_set_client",
+    "character_set_results",
+    "character_set_connection",
+    "collation_connection",
+    "sql_mode",
+    "time_zone",
+    "sql_select_limit",
+];
+
+/// Modes of `sql_mode` under which a text has the tokens that it has under none.
+const MODES: [&str; 20] = [
+    "ALLOW_INVALID_DATES",
+    "EMPTY_STRING_IS_NULL",
+    "ERROR_FOR_DIVISION_BY_ZERO",
+    "HIGH_NOT_PRECEDENCE",
+    "IGNORE_BAD_TABLE_OPTIONS",
+    "IGNORE_SPACE",
+    "NO_AUTO_CREATE_USER",
+    "NO_AUTO_VALUE_ON_ZERO",
+    "NO_DIR_IN_CREATE",
+    "NO_ENGINE_SUBSTITUTION",
+    "NO_UNSIGNED_SUBTRACTION",
+    "NO_ZERO_DATE",
+    "NO_ZERO_IN_DATE",
+    "ONLY_FULL_GROUP_BY",
+    "PAD_CHAR_TO_FULL_LENGTH",
+    "PIPES_AS_CONCAT",
+    "REAL_AS_FLOAT",
+    "STRICT_ALL_TABLES",
+    "STRICT_TRANS_TABLES",
+    "TIME_ROUND_FRACTIONAL",
+];
+
+/// Whether a text has the tokens that it usually has under this mode of `sql_mode` (one word of it).
+pub fn keeps_tokens(mode: &str) -> bool {
+    mode.is_empty() || MODES.iter().any(|known| known.eq_ignore_ascii_case(mode))
+}
+
+/// Whether `sql` is one SET of constants, and changes only how the session's reads are meant: [`READ_VARIABLES`], NAMES, CHARACTER SET, user
+/// variables.
+pub fn sets_read_state(sql: &[u8]) -> bool {
+    let statement = Statement::of(sql);
+    if !statement.alone {
+        return false;
+    }
+    if statement.literal_user_variables {
+        return true;
+    }
+    let mut lexer = Lexer::new(sql, 0);
+    let is_set = is(lexer.next(), "SET") && assignments(&mut lexer) == Some(());
+    is_set && !lexer.is_doubtful
+}
+
+fn assignments(lexer: &mut Lexer<'_>) -> Option<()> {
+    loop {
+        let end = assignment(lexer)?;
+        match end {
+            Some(Token::Punct(b',')) => {}
+            Some(Token::Punct(b';')) => return lexer.next().is_none().then_some(()),
+            None => return Some(()),
+            Some(_) => return None,
+        }
+    }
+}
+
+/// One assignment; gives the token behind it.
+fn assignment<'a>(lexer: &mut Lexer<'a>) -> Option<Option<Token<'a>>> {
+    let mut target = lexer.next()?;
+    if is(Some(target), "NAMES") || is(Some(target), "CHARSET") || is(Some(target), "CHARACTER") {
+        if is(Some(target), "CHARACTER") && !is(lexer.next(), "SET") {
+            return None;
+        }
+        name(lexer.next()?)?;
+        let behind = lexer.next();
+        if !is(behind, "COLLATE") {
+            return Some(behind);
+        }
+        name(lexer.next()?)?;
+        return Some(lexer.next());
+    }
+    if target == Token::UserVariable {
+        return None; // mixed with others: not worth its rules
+    }
+    if is(Some(target), "SESSION") || is(Some(target), "LOCAL") {
+        target = lexer.next()?;
+    }
+    let variable = match target {
+        Token::SystemVariable(scope)
+            if scope.eq_ignore_ascii_case(b"SESSION") || scope.eq_ignore_ascii_case(b"LOCAL") =>
+        {
+            if lexer.next()? != Token::Punct(b'.') {
+                return None;
+            }
+            match lexer.next()? {
+                Token::Word(name) | Token::Quoted(name) => name,
+                _ => return None,
+            }
+        }
+        Token::Word(name) | Token::Quoted(name) | Token::SystemVariable(name) => name,
+        _ => return None,
+    };
+    let variable = READ_VARIABLES.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(variable))?;
+    if !matches!(lexer.next()?, Token::Punct(b'=') | Token::Assign) {
+        return None;
+    }
+    let value = lexer.next()?;
+    let is_sound = match value {
+        Token::Text(text) if *variable == "sql_mode" => has_usual_modes(text),
+        Token::Word(word) if *variable == "sql_mode" => {
+            word.eq_ignore_ascii_case(b"DEFAULT") || std::str::from_utf8(word).is_ok_and(keeps_tokens)
+        }
+        Token::Number(_) => *variable != "sql_mode",
+        Token::Text(_) | Token::Word(_) => true,
+        _ => false,
+    };
+    is_sound.then(|| lexer.next())
+}
+
+/// A character set's or a collation's name.
+fn name(token: Token<'_>) -> Option<()> {
+    matches!(token, Token::Word(_) | Token::Text(_) | Token::Number(_)).then_some(())
+}
+
+/// The value of a `sql_mode`, with its quotes.
+fn has_usual_modes(text: &[u8]) -> bool {
+    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    std::str::from_utf8(inner).is_ok_and(|modes| modes.split(',').all(|mode| keeps_tokens(mode.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sets_read_state;
+
+    #[test]
+    fn what_only_says_how_reads_are_meant_passes() {
+        for sql in [
+            "SET NAMES utf8mb4",
+            "set names 'latin1' collate latin1_german1_ci;",
+            "SET CHARACTER SET utf8",
+            "SET CHARSET DEFAULT",
+            "SET character_set_client=45,character_set_results=NULL, collation_connection='utf8mb4_bin'",
+            "SET SESSION time_zone = '+05:00'",
+            "SET @@session.time_zone := 'SYSTEM', @@sql_select_limit=5",
+            "SET LOCAL sql_select_limit=DEFAULT",
+            "/* a driver's */ SET sql_mode='STRICT_TRANS_TABLES,NO_ZERO_DATE'",
+            "SET sql_mode=''",
+            "SET sql_mode=DEFAULT",
+            "SET @a = 1, @b = 'x', @c = NULL",
+            "SET NAMES utf8, time_zone='+00:00'",
+        ] {
+            assert!(sets_read_state(sql.as_bytes()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn whatever_does_more_does_not() {
+        for sql in [
+            "",
+            "SET",
+            "SELECT 1",
+            "SET GLOBAL time_zone='+00:00'",
+            "SET @@global.time_zone='+00:00'",
+            "SET PERSIST time_zone='+00:00'",
+            "SET SESSION GLOBAL time_zone='+00:00'",
+            "SET time_zone='+00:00', GLOBAL sql_mode=''",
+            "SET tx_read_only=0",
+            "SET SESSION TRANSACTION READ WRITE",
+            "SET TRANSACTION READ WRITE",
+            "SET NAMES utf8, tx_read_only=0",
+            "SET NAMES",
+            "SET NAMES utf8 tx_read_only",
+            "SET autocommit=0",
+            "SET slow_query_log=1",
+            "SET PASSWORD = 'x'",
+            "SET ROLE admin",
+            "SET STATEMENT time_zone='+00:00' FOR DELETE FROM t",
+            "SET time_zone=f()",
+            "SET time_zone=CONCAT('+', '00:00')",
+            "SET time_zone=(SELECT 1)",
+            "SET time_zone=@@global.time_zone",
+            "SET time_zone=@a",
+            "SET time_zone='+00:00'; DELETE FROM t",
+            "SET @a = f()",
+            "SET @a = (SELECT 1)",
+            "SET @a = 1, time_zone='+00:00'",
+            "SET @a := NEXTVAL(s)",
+            "SET sql_mode='ANSI_QUOTES'",
+            "SET sql_mode='STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES'",
+            "SET sql_mode=ORACLE",
+            "SET sql_mode=1048576",
+            "SET sql_mode=CONCAT(@@sql_mode, ',ANSI')",
+            "SET sql_mode='ANSI\\_QUOTES'",
+            "SET /*!50000 GLOBAL */ time_zone='+00:00'",
+            "SET time_zone='+00:00",
+            "SET time_zone",
+        ] {
+            assert!(!sets_read_state(sql.as_bytes()), "{sql}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Reads that clients have their answers of, given to whoever listens: to warm another server with them.
+//!
+//! ```text
+//!   driver: an answer is with the client ──> is anybody there? (one relaxed load) ──no──> done
+//!                                                  │ yes
+//!                                                  v
+//!             ear: one session's share of the work: a read? wanted, by its share? room in the queue? ──> copied, offered
+//! ```
+//!
+//! Invariant: no client waits for a listener. What is not wanted, or has no room, is never copied.
+
+mod ear;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use session::finished::{Counts, Offered, Room};
+use tokio::sync::mpsc;
+
+pub(crate) use ear::{Ear, Heard, Teller};
+
+/// What a listener wants of the reads that end from now on, and how much may wait for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wish {
+    /// The share of all reads, over 0 and up to 1. Chosen by chance.
+    pub share: f64,
+    /// The share is of sessions: all reads of one that is chosen, none of the others.
+    pub by_session: bool,
+    /// Reads that may wait in the queue.
+    pub reads_max: usize,
+    /// Bytes of SQL that may wait in the queue, and with whoever took them out and has not dropped their room yet.
+    pub bytes_max: usize,
+    /// A text larger than this is left out.
+    pub sql_bytes_max: usize,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self {
+            share: 1.0,
+            by_session: false,
+            reads_max: 16 << 10,
+            bytes_max: 32 << 20,
+            sql_bytes_max: 64 << 10,
+        }
+    }
+}
+
+/// Where to listen. Cheap to clone; all clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Tap(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Grows with each change of `listeners`, and is 0 while there are none.
+    edition: AtomicU64,
+    listeners: Mutex<Listeners>,
+}
+
+#[derive(Debug, Default)]
+struct Listeners {
+    edition: u64,
+    all: Arc<[Arc<Listener>]>,
+}
+
+/// One that listens.
+#[derive(Debug)]
+struct Listener {
+    wish: Wish,
+    /// Of 2^32 numbers so many are wanted.
+    chance: u64,
+    one_in: u64,
+    queue: mpsc::Sender<Offered>,
+    used_bytes: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
+}
+
+impl Listener {
+    /// A place for a text of so many bytes.
+    fn room(&self, bytes: usize) -> Option<Room> {
+        Room::take(&self.used_bytes, bytes, self.wish.bytes_max)
+    }
+
+    /// There is none.
+    fn drops(&self, bytes: usize) {
+        self.counts.dropped.fetch_add(1, Relaxed);
+        self.counts.dropped_bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+impl Tap {
+    /// Begins to listen. Dropping the receiver ends it.
+    pub fn listen(&self, wish: Wish) -> (mpsc::Receiver<Offered>, Arc<Counts>) {
+        let (queue, receiver) = mpsc::channel(wish.reads_max.max(1));
+        let counts = Arc::new(Counts::default());
+        let share = wish.share.clamp(f64::MIN_POSITIVE, 1.0);
+        let listener = Listener {
+            wish,
+            chance: (share * 2f64.powi(32)) as u64,
+            one_in: (1.0 / share).round() as u64,
+            queue,
+            used_bytes: Arc::default(),
+            counts: Arc::clone(&counts),
+        };
+        self.change(|all| all.push(Arc::new(listener)));
+        (receiver, counts)
+    }
+
+    /// Whether anybody listens.
+    #[inline]
+    pub fn is_heard(&self) -> bool {
+        self.edition() != 0
+    }
+
+    /// Grows with each change of who listens; 0: nobody does.
+    #[inline]
+    fn edition(&self) -> u64 {
+        self.0.edition.load(Relaxed)
+    }
+
+    fn listeners(&self) -> (u64, Arc<[Arc<Listener>]>) {
+        let listeners = self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.edition(), Arc::clone(&listeners.all))
+    }
+
+    /// Those that went away are forgotten.
+    fn forget_gone(&self) {
+        self.change(|all| all.retain(|listener| !listener.queue.is_closed()));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Listener>>)) {
+        let mut listeners = self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = listeners.all.to_vec();
+        change(&mut all);
+        listeners.edition += 1;
+        listeners.all = all.into();
+        let edition = if listeners.all.is_empty() { 0 } else { listeners.edition };
+        self.0.edition.store(edition, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_heard_before_and_after() {
+        let tap = Tap::default();
+        assert!(!tap.is_heard());
+        let (first, _) = tap.listen(Wish::default());
+        let before = tap.edition();
+        let (second, _) = tap.clone().listen(Wish::default());
+        assert!(tap.is_heard() && tap.edition() > before);
+        assert_eq!(tap.listeners().1.len(), 2);
+        drop(first);
+        tap.forget_gone();
+        assert_eq!(tap.listeners().1.len(), 1);
+        drop(second);
+        tap.forget_gone();
+        assert!(!tap.is_heard());
+    }
+}

@@ -1,0 +1,247 @@
+//! A prepared statement with its parameters as one text: what a slow log would have, so that it can be run elsewhere without them.
+//!
+//! Enters: the statement, the command that runs it, what was sent for it before. Leaves: its text, each parameter a literal of the same type
+//! and value; or nothing, where none is known that surely is.
+
+use std::fmt::Write; // into a String it cannot fail
+
+use protocol::parameter::{Parameter, parameters};
+use protocol::statement::markers;
+
+use crate::value::is_number;
+use crate::wanted::Prepared;
+
+/// Why there is no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoText {
+    /// It would be larger than the bound.
+    TooLarge,
+    /// No literal, or no place for it, is known.
+    NotExpressible,
+}
+
+/// The text of `statement` as `payload` (a COM_STMT_EXECUTE) runs it. `long`: what was sent for a parameter by COM_STMT_SEND_LONG_DATA.
+/// `charset`: the session's `character_set_client`, where it is known; `status`: the flags of its last answer.
+pub fn as_text<'a>(
+    statement: &'a Prepared,
+    payload: &'a [u8],
+    long: impl Fn(u16) -> Option<&'a [u8]>,
+    charset: Option<&str>,
+    status: u16,
+    bytes_max: usize,
+) -> Result<Vec<u8>, NoText> {
+    if statement.sql.len() > bytes_max {
+        return Err(NoText::TooLarge);
+    }
+    if statement.sql.is_empty() || statement.types_unseen {
+        return Err(NoText::NotExpressible);
+    }
+    let values = parameters(payload, statement.params, &statement.types, long);
+    let values = values.map_err(|_| NoText::NotExpressible)?;
+    let places = markers(&statement.sql, status).ok_or(NoText::NotExpressible)?;
+    if places.len() != values.len() {
+        return Err(NoText::NotExpressible);
+    }
+    let mut text = Vec::with_capacity(statement.sql.len() + values.len() * 16);
+    let mut from = 0;
+    for (place, value) in places.iter().zip(&values) {
+        text.extend_from_slice(&statement.sql[from..place.at]);
+        from = place.at + 1;
+        if !text.last().is_none_or(|byte| matches!(byte, b' ' | b'(' | b',' | b'=' | b'\n')) {
+            text.push(b' ');
+        }
+        put(&mut text, value, place.is_limit, charset)?;
+        if statement.sql.get(from).is_some_and(|byte| !matches!(byte, b' ' | b')' | b',' | b'\n')) {
+            text.push(b' ');
+        }
+        if text.len() > bytes_max {
+            return Err(NoText::TooLarge);
+        }
+    }
+    text.extend_from_slice(&statement.sql[from..]);
+    if text.len() > bytes_max { Err(NoText::TooLarge) } else { Ok(text) }
+}
+
+fn put(
+    out: &mut Vec<u8>,
+    value: &Parameter<'_>,
+    is_limit: bool,
+    charset: Option<&str>,
+) -> Result<(), NoText> {
+    let mut text = String::new();
+    let _ = match *value {
+        Parameter::Null => write!(text, "NULL"),
+        Parameter::Signed(number) => write!(text, "{number}"),
+        Parameter::Unsigned(number) => write!(text, "{number}"),
+        // With an exponent, or it would be a decimal number.
+        Parameter::Double(number) => write!(text, "{number:e}"),
+        Parameter::Decimal(number) if is_number(number) => {
+            out.extend_from_slice(number);
+            return Ok(());
+        }
+        Parameter::Text(digits) | Parameter::Binary(digits)
+            if is_limit && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) =>
+        {
+            out.extend_from_slice(digits);
+            return Ok(());
+        }
+        // A moment with a zero in it is no literal of its type under every sql_mode, and compares the same as a text.
+        Parameter::Date { year, month, day } => {
+            let word = if month == 0 || day == 0 { "" } else { "DATE" };
+            write!(text, "{word}'{year:04}-{month:02}-{day:02}'")
+        }
+        Parameter::DateTime { year, month, day, hour, minute, second, micros } => {
+            let word = if month == 0 || day == 0 { "" } else { "TIMESTAMP" };
+            let fraction = Fraction(micros);
+            write!(text, "{word}'{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{fraction}'")
+        }
+        Parameter::Time { is_negative, hours, minute, second, micros } => {
+            let (sign, fraction) = (if is_negative { "-" } else { "" }, Fraction(micros));
+            write!(text, "TIME'{sign}{hours:02}:{minute:02}:{second:02}{fraction}'")
+        }
+        Parameter::Text(value) => return put_string(out, value, charset),
+        Parameter::Binary(value) => {
+            put_hex(out, "binary", value);
+            return Ok(());
+        }
+        Parameter::Decimal(_) => return Err(NoText::NotExpressible),
+    };
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
+/// Microseconds behind a point; nothing when there are none.
+struct Fraction(u32);
+
+impl std::fmt::Display for Fraction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 == 0 { Ok(()) } else { write!(f, ".{:06}", self.0) }
+    }
+}
+
+/// A string of the session's character set. One that any lexer reads alike stands in quotes; any other as hexadecimal digits, for which the
+/// character set has to be known.
+fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Option<&str>) -> Result<(), NoText> {
+    let is_utf8 = charset.is_some_and(|name| name.starts_with("utf8"));
+    let is_plain = value.iter().all(|&c| (c == b' ' || c.is_ascii_graphic() || !c.is_ascii()) && c != b'\\');
+    let is_letters = value.is_ascii() || (is_utf8 && std::str::from_utf8(value).is_ok());
+    if is_plain && is_letters {
+        out.push(b'\'');
+        for &byte in value {
+            if byte == b'\'' {
+                out.push(b'\'');
+            }
+            out.push(byte);
+        }
+        out.push(b'\'');
+        return Ok(());
+    }
+    put_hex(out, charset.ok_or(NoText::NotExpressible)?, value);
+    Ok(())
+}
+
+fn put_hex(out: &mut Vec<u8>, charset: &str, value: &[u8]) {
+    let mut text = String::new();
+    crate::value::put_text(&mut text, charset, value);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// The name of a character set by its number at a login, of those that clients mostly have.
+pub fn charset_of_login(number: u16) -> Option<&'static str> {
+    Some(match number {
+        5 | 8 | 15 | 31 | 47..=49 | 94 => "latin1",
+        11 | 65 => "ascii",
+        26 | 66 => "cp1250",
+        33 | 76 | 83 | 192..=215 | 223 => "utf8mb3",
+        45 | 46 | 224..=247 | 255..=323 => "utf8mb4",
+        63 => "binary",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use protocol::statement::Statement;
+
+    use super::*;
+
+    fn prepared(sql: &str, types: &[u16]) -> Prepared {
+        Prepared {
+            sql: sql.as_bytes().into(),
+            scanned: Statement::of(sql.as_bytes()),
+            params: types.len() as u16,
+            bound: Arc::default(),
+            types: types.iter().flat_map(|kind| kind.to_le_bytes()).collect(),
+            types_unseen: false,
+        }
+    }
+
+    fn text(sql: &str, types: &[u16], values: &[u8], charset: Option<&str>) -> Result<String, NoText> {
+        let statement = prepared(sql, types);
+        let mut payload = vec![0x17, 1, 0, 0, 0, 0, 1, 0, 0, 0];
+        payload.extend(std::iter::repeat_n(0, types.len().div_ceil(8)));
+        payload.push(0);
+        payload.extend_from_slice(values);
+        let text = as_text(&statement, &payload, |_| None, charset, 0, 200)?;
+        Ok(String::from_utf8(text).unwrap())
+    }
+
+    #[test]
+    fn each_type_has_its_literal() {
+        let sql = "SELECT ?";
+        let of = |kind, values: &[u8]| text(sql, &[kind], values, Some("utf8mb4"));
+        assert_eq!(of(1, &[0x80]).unwrap(), "SELECT -128");
+        assert_eq!(of(0x8008, &u64::MAX.to_le_bytes()).unwrap(), "SELECT 18446744073709551615");
+        assert_eq!(of(5, &0.1f64.to_le_bytes()).unwrap(), "SELECT 1e-1");
+        assert_eq!(of(4, &1.5f32.to_le_bytes()).unwrap(), "SELECT 1.5e0");
+        assert_eq!(of(0xF6, b"\x05-1.50").unwrap(), "SELECT -1.50");
+        assert_eq!(of(0xF6, b"\x031e5"), Err(NoText::NotExpressible));
+        assert_eq!(of(0xFD, b"\x04it's").unwrap(), "SELECT 'it''s'");
+        assert_eq!(of(0xFD, b"\x02a\\").unwrap(), "SELECT _utf8mb4 0x615C");
+        assert_eq!(of(0xFD, b"\x02\xC3\xA4").unwrap(), "SELECT 'ä'");
+        assert_eq!(of(0xFD, b"\x01\xE4").unwrap(), "SELECT _utf8mb4 0xE4");
+        assert_eq!(of(0xFD, b"\x00").unwrap(), "SELECT ''");
+        assert_eq!(of(0xFC, b"\x02\x00'").unwrap(), "SELECT _binary 0x0027");
+        assert_eq!(of(10, &[4, 0xE8, 7, 2, 29]).unwrap(), "SELECT DATE'2024-02-29'");
+        assert_eq!(of(10, &[0]).unwrap(), "SELECT '0000-00-00'");
+        let moment = [11, 0xE8, 7, 2, 29, 1, 2, 3, 64, 226, 1, 0];
+        assert_eq!(of(12, &moment).unwrap(), "SELECT TIMESTAMP'2024-02-29 01:02:03.123456'");
+        assert_eq!(of(11, &[8, 1, 1, 0, 0, 0, 2, 3, 4]).unwrap(), "SELECT TIME'-26:03:04'");
+        assert_eq!(of(0xFF, b"\x00"), Err(NoText::NotExpressible));
+    }
+
+    #[test]
+    fn what_needs_the_character_set_is_left_out_without_it() {
+        assert_eq!(text("SELECT ?", &[0xFD], b"\x01\xE4", None), Err(NoText::NotExpressible));
+        assert_eq!(text("SELECT ?", &[0xFD], b"\x01\xE4", Some("latin1")).unwrap(), "SELECT _latin1 0xE4");
+        assert_eq!(text("SELECT ?", &[0xFD], b"\x01a", None).unwrap(), "SELECT 'a'");
+    }
+
+    #[test]
+    fn literals_stand_apart_from_what_is_beside_them() {
+        let one = &[1][..];
+        assert_eq!(
+            text("SELECT a FROM t WHERE b=?AND 1", &[1], one, None).unwrap(),
+            "SELECT a FROM t WHERE b=1 AND 1"
+        );
+        assert_eq!(text("SELECT 5-?", &[1], &[0xFF], None).unwrap(), "SELECT 5- -1");
+        assert_eq!(
+            text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x025a", None).unwrap(),
+            "SELECT a FROM t LIMIT '5a'"
+        );
+        assert_eq!(
+            text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x0215", None).unwrap(),
+            "SELECT a FROM t LIMIT 15"
+        );
+    }
+
+    #[test]
+    fn too_much_is_left_out() {
+        let mut long = vec![200];
+        long.extend([b'a'; 200]);
+        assert_eq!(text("SELECT ?", &[0xFD], &long, None), Err(NoText::TooLarge));
+        assert_eq!(text("SELECT ?, '?'", &[1, 1], &[1, 1], None), Err(NoText::NotExpressible));
+    }
+}

@@ -1,0 +1,61 @@
+//! What is looked at where standbys are warmed: whether the new writer would find in memory what the applications read.
+
+use super::Verdict::{Fails, Note};
+use super::sight::{Look, Rule, Sight, look};
+
+/// The name of the one row that there is.
+pub const CHECK: &str = "warm";
+
+pub(super) const RULES: &[Rule] = &[Rule { check: CHECK, look: warm }];
+
+/// How warm the standbys are, and how warm one has to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warm {
+    /// A new writer needs this score at least, in percent; `None`: none.
+    pub require_percent: Option<u8>,
+    /// The standbys.
+    pub standbys: Vec<Standby>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standby {
+    /// Its name.
+    pub name: String,
+    /// The share of the writer's page accesses that it would serve from memory, in percent; `None` while it is not known.
+    pub score_percent: Option<f64>,
+    /// Whether and how it is warmed, to follow its name.
+    pub sentence: String,
+}
+
+fn warm<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
+    let warm = sight.warm?;
+    let (to, from) = (sight.to, sight.from);
+    let standby = warm.standbys.iter().find(|standby| standby.name == to.name());
+    let how = standby.map_or("is not warmed", |standby| standby.sentence.as_str());
+    let score = standby.and_then(|standby| standby.score_percent);
+    // Rounded down: what is shown as enough is enough.
+    let serves = |score: f64| {
+        format!(
+            "would serve {:.1} % of what {} reads from memory",
+            (score * 10.0).floor() / 10.0,
+            from.name()
+        )
+    };
+    let remedy = "wait until it has been replayed more, or pass over this with --cold";
+    let found = match (warm.require_percent, score) {
+        (Some(least), Some(score)) if score < f64::from(least) => {
+            let text = format!("{}, and warm.require_percent is {least}", serves(score));
+            Some(to.found(Fails, text, remedy))
+        }
+        (Some(least), None) => {
+            let text = format!("{how}; how warm it is is not known, and warm.require_percent is {least}");
+            Some(to.found(Fails, text, remedy))
+        }
+        (None, None) => {
+            Some(to.found(Note, format!("{how}; how warm it is is not known"), "see `understudy status`"))
+        }
+        (_, Some(_)) => None,
+    };
+    look(found.into_iter().collect(), to, score.map_or_else(String::new, serves))
+}

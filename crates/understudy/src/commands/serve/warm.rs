@@ -1,0 +1,42 @@
+//! What `[warm]` needs of each node when `understudy serve --check` asks it: an account that can log in and cannot write, and a stream of
+//! its slow log. Any node may be the active one tomorrow, and any a standby.
+
+use warmup::access::Access;
+use warmup::replay::target::Target;
+use warmup::source;
+
+use crate::settings::{Settings, warm::Warm};
+use crate::wiring::warm::{streamer, target};
+
+/// One thing that was tried: what is well, or what is not, as a sentence.
+type Tried = Result<String, String>;
+
+/// Of each node, in the configuration's order; all are asked at the same time.
+pub async fn all(settings: &Settings, warm: &Warm, password: &str, access: &Access) -> Vec<Vec<Tried>> {
+    let asked: Vec<_> = settings
+        .nodes
+        .iter()
+        .map(|node| {
+            let target = target(warm, password)(&node.address);
+            tokio::spawn(each(warm.clone(), target, streamer(warm, &node.address), access.clone()))
+        })
+        .collect();
+    let mut all = Vec::new();
+    for answer in asked {
+        all.push(answer.await.unwrap_or_else(|error| vec![Err(format!("could not be asked: {error}"))]));
+    }
+    all
+}
+
+async fn each(warm: Warm, target: Target, streamer: String, access: Access) -> Vec<Tried> {
+    let account = target.check(warm.writable_account).await;
+    let account = account.map(|()| format!("{} can log in to warm it", warm.user)).map_err(|e| e.to_string());
+    if warm.from_proxy {
+        return vec![account];
+    }
+    let stream = source::open(&access, &streamer, None, warm.sample).await;
+    vec![
+        account,
+        stream.map(|_| format!("its slow log is streamed at {streamer}")).map_err(|e| e.to_string()),
+    ]
+}

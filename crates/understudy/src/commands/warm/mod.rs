@@ -1,0 +1,159 @@
+//! `understudy warm`: every standby of a cluster is replayed what the active node is asked.
+//!
+//! Who is active says a running `understudy serve` ([`served`]), or where the application is connected ([`connected`]). No answer, a hold, or
+//! several writers mean that nobody is warmed. With `[warm]` in its configuration `understudy serve` does all this by itself.
+
+mod connected;
+mod served;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use link::{Login, Place, Secret};
+use tokio::sync::watch;
+use warmup::access::Access;
+use warmup::replay::target::Target;
+use warmup::replay::{Sessions, Settings};
+use warmup::source::Sample;
+use warmup::warmer::board::Board;
+use warmup::warmer::{Roles, Said, Source, Warmer};
+
+use super::foreground::{self, Signals};
+use crate::client::Server;
+use crate::exit::{Failure, Outcome};
+
+/// Between two looks at who is what.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// The password of the account that reads.
+const PASSWORD_ENV: &str = "UNDERSTUDY_PASSWORD";
+
+/// For `--help`.
+const MORE: &str = "\
+Each node runs `understudy slowlog serve`, so that whichever is active can be streamed from. Stays in the foreground until SIGTERM or SIGINT.
+A running `understudy serve` needs none of this: [warm] in its configuration does the same.";
+
+/// Keeps the standbys of a cluster warm: replays on each what the active node's slow log says it was asked to read.
+///
+/// Who is active says a running `understudy serve`; with --application-user, where that account is connected: each node is asked four times a
+/// second, and unless it is on exactly one, nobody is warmed.
+#[derive(Args)]
+#[command(after_help = MORE)]
+pub struct Warm {
+    #[command(flatten)]
+    server: Server,
+    /// The active node is the one where this account is connected; no `understudy serve` is asked. --user needs PROCESS
+    #[arg(long, value_name = "NAME")]
+    application_user: Option<String>,
+    /// With --application-user: a node; at least two of them [default: those of the configuration]
+    #[arg(long, value_name = "HOST:PORT", requires = "application_user", conflicts_with_all = ["config", "api"])]
+    node: Vec<String>,
+    /// The port at which each node's slow log is streamed
+    #[arg(long, value_name = "N", default_value_t = 3307, value_parser = clap::value_parser!(u16).range(1..))]
+    stream_port: u16,
+    /// The key that the streamers want, in a file
+    #[arg(long, value_name = "FILE")]
+    stream_key_file: Option<PathBuf>,
+    /// Ask the streamers over TLS, and trust this certificate (PEM): theirs, or that of the authority that signed it
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The account that reads, the same on all nodes; its password is in UNDERSTUDY_PASSWORD
+    #[arg(long, value_name = "NAME")]
+    user: String,
+    /// A pool of so many sessions instead of one for each recorded connection
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pool: Option<u32>,
+    /// Replay only one recorded connection in so many
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    sample_one_in: u32,
+    /// With --sample-one-in: one statement in so many instead
+    #[arg(long)]
+    sample_by_event: bool,
+    /// Leave out statements that are so far behind what is read
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    lag_max_s: u64,
+    /// Leave out what this account ran, besides --user; may be given several times
+    #[arg(long, value_name = "NAME")]
+    skip_user: Vec<String>,
+    /// Use an account that may write
+    #[arg(long)]
+    writable_account: bool,
+}
+
+impl Warm {
+    /// Warms until told to stop.
+    pub fn run(self) -> Outcome {
+        foreground::log();
+        let secret = std::env::var(PASSWORD_ENV).ok().filter(|text| !text.is_empty());
+        let mut skipped_users = self.skip_user;
+        skipped_users.push(self.user.clone());
+        let login = Login::new(self.user.clone(), secret.map_or(Secret::None, Secret::Password));
+        let settings = Settings {
+            sessions: match self.pool {
+                Some(sessions) => Sessions::Pool(sessions as usize),
+                None => Settings::default().sessions,
+            },
+            lag_max: Some(Duration::from_secs(self.lag_max_s)),
+            skipped_users,
+            ..Settings::default()
+        };
+        let sample = Sample { one_in: self.sample_one_in, by_session: !self.sample_by_event };
+        let access = Access::of_files(self.stream_key_file.as_deref(), self.tls_ca.as_deref());
+        let access = access.map_err(Failure::usage)?;
+        let target_login = login.clone();
+        let warmer = Warmer {
+            source: Source::SlowLog { port: self.stream_port, sample, access },
+            target: Box::new(move |address| Target {
+                place: Place::Tcp(address.to_owned()),
+                login: target_login.clone(),
+                session_init: Vec::new(),
+            }),
+            settings,
+            may_be_writable: self.writable_account,
+            board: Board::default(),
+            tell: Box::new(|Said { is_bad, text }| {
+                if is_bad {
+                    tracing::warn!("{text}");
+                } else {
+                    tracing::info!("{text}");
+                }
+            }),
+        };
+        let runtime = crate::runtime::start()?;
+        let roles = match &self.application_user {
+            None => served::follow(self.server.client()?, &runtime)?,
+            Some(user) if *user == self.user => {
+                return Err(Failure::usage(
+                    "--application-user and --user are the same account: the replay's own connections would make every standby look active; \
+                     replay with an account of its own",
+                ));
+            }
+            Some(user) => {
+                let nodes = if self.node.is_empty() { self.server.nodes()? } else { self.node };
+                runtime.block_on(connected::follow(nodes, login, user))?
+            }
+        };
+        runtime.block_on(until_signal(warmer, roles))
+    }
+}
+
+async fn until_signal(warmer: Warmer, roles: watch::Receiver<Roles>) -> Outcome {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        () = warmer.run(roles) => Err(Failure::Failed("nobody says any more who is active".into())),
+        signal = signals.next() => {
+            tracing::info!("{signal}: stopping");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Tells when they are others.
+fn tell(sender: &watch::Sender<Roles>, now: Roles) {
+    sender.send_if_modified(|before| {
+        let differs = *before != now;
+        *before = now;
+        differs
+    });
+}

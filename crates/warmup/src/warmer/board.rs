@@ -1,0 +1,210 @@
+//! What is known of each standby that is, or might be, warmed: read by status, metrics and whoever asks before a switchover.
+//!
+//! Enters: what the warmer does. Leaves: [`Seen`], a copy of it at one moment. Counts go on over the replays of one process: each replay has
+//! figures of its own, which are added to those of the earlier ones when it ends.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::replay::figures::Figures;
+use crate::replay::guard::Verdict;
+use crate::warmth::Warmth;
+
+/// Whether a standby is warmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// With what this node is asked.
+    Warmed {
+        /// The active node.
+        by: String,
+    },
+    /// It should be, and cannot be at present; tried again.
+    Failing {
+        /// Why, as a sentence.
+        why: String,
+    },
+    /// It should not be.
+    Off {
+        /// Why, as a sentence.
+        why: String,
+    },
+}
+
+/// Counts, since this process began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Statements that were run and ended well.
+    pub executed: u64,
+    /// Statements left out, since they waited longer than the lag allowed.
+    pub late: u64,
+    /// Events left out for what they are, by the reason in words.
+    pub left_out: BTreeMap<&'static str, u64>,
+    /// Statements that failed, by class.
+    pub errors: BTreeMap<String, u64>,
+    /// Bytes of the log that the streamer did not give, since this reader was too far behind.
+    pub dropped_bytes: u64,
+    /// Bytes that are no event.
+    pub unparsed_bytes: u64,
+}
+
+/// One standby, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Its name.
+    pub standby: String,
+    /// Whether it is warmed.
+    pub state: State,
+    /// Counts.
+    pub totals: Totals,
+    /// How far the replay is behind what was read, in recorded time.
+    pub lag: Duration,
+    /// Statements that wait.
+    pub waiting: u64,
+    /// Sessions on the standby.
+    pub sessions: u64,
+    /// How warm it is; `None` while it is not replayed anything, since then nobody measures.
+    pub warmth: Option<Warmth>,
+}
+
+/// The board; clones show the same.
+#[derive(Clone, Debug, Default)]
+pub struct Board(Arc<Mutex<BTreeMap<String, Line>>>);
+
+#[derive(Debug)]
+struct Line {
+    state: State,
+    past: Totals,
+    now: Arc<Figures>,
+    warmth: Option<watch::Receiver<Warmth>>,
+}
+
+impl Totals {
+    fn of(figures: &Figures) -> Totals {
+        let left_out = Verdict::ALL
+            .into_iter()
+            .filter(|verdict| *verdict != Verdict::Replayed)
+            .map(|verdict| (verdict.words(), figures.of(verdict)))
+            .filter(|(_, count)| *count > 0);
+        Totals {
+            executed: figures.executed.load(Relaxed),
+            late: figures.late.load(Relaxed),
+            left_out: left_out.collect(),
+            errors: figures.errors(),
+            dropped_bytes: figures.dropped_bytes.load(Relaxed),
+            unparsed_bytes: figures.unparsed_bytes.load(Relaxed),
+        }
+    }
+
+    fn add(&mut self, other: Totals) {
+        self.executed += other.executed;
+        self.late += other.late;
+        self.dropped_bytes += other.dropped_bytes;
+        self.unparsed_bytes += other.unparsed_bytes;
+        for (words, count) in other.left_out {
+            *self.left_out.entry(words).or_default() += count;
+        }
+        for (class, count) in other.errors {
+            *self.errors.entry(class).or_default() += count;
+        }
+    }
+
+    /// Statements that failed, of all classes.
+    pub fn errors_all(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+impl Board {
+    /// All standbys by name.
+    pub fn seen(&self) -> Vec<Seen> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lines.iter().map(|(standby, line)| {
+            let mut totals = line.past.clone();
+            totals.add(Totals::of(&line.now));
+            Seen {
+                standby: standby.clone(),
+                state: line.state.clone(),
+                totals,
+                lag: line.now.lag(),
+                waiting: u64::try_from(line.now.waiting.load(Relaxed)).unwrap_or(0),
+                sessions: u64::try_from(line.now.sessions.load(Relaxed)).unwrap_or(0),
+                warmth: line.warmth.as_ref().map(|told| told.borrow().clone()),
+            }
+        });
+        seen.collect()
+    }
+
+    pub(super) fn is_warmed(&self, standby: &str) -> bool {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(lines.get(standby), Some(Line { state: State::Warmed { .. }, .. }))
+    }
+
+    /// What a standby is now. A new replay begins with figures of its own.
+    pub(super) fn state(&self, standby: &str, state: State) {
+        self.line(standby, |line| line.state = state);
+    }
+
+    /// The figures of a new replay; those of the last one are added up.
+    pub(super) fn figures(&self, standby: &str) -> Arc<Figures> {
+        let figures = Arc::new(Figures::default());
+        self.line(standby, |line| {
+            let before = std::mem::replace(&mut line.now, Arc::clone(&figures));
+            line.past.add(Totals::of(&before));
+        });
+        figures
+    }
+
+    /// Where it is told how warm it is.
+    pub(super) fn measured(&self, standby: &str, told: Option<watch::Receiver<Warmth>>) {
+        self.line(standby, |line| line.warmth = told);
+    }
+
+    /// A replay was broken off: what waits in it will never be run.
+    pub(super) fn ended(&self, standby: &str) {
+        self.figures(standby);
+        self.measured(standby, None);
+    }
+
+    /// Standbys that there are no more are forgotten.
+    pub(super) fn keep(&self, is_there: impl Fn(&str) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|standby, _| is_there(standby));
+    }
+
+    fn line(&self, standby: &str, change: impl FnOnce(&mut Line)) {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = lines.entry(standby.to_owned()).or_insert_with(|| Line {
+            state: State::Off { why: "it has not been looked at yet".into() },
+            past: Totals::default(),
+            now: Arc::default(),
+            warmth: None,
+        });
+        change(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_go_on_from_one_replay_to_the_next_and_what_waited_is_gone() {
+        let board = Board::default();
+        for _ in 0..2 {
+            let figures = board.figures("db2");
+            figures.executed.fetch_add(5, Relaxed);
+            figures.waiting.fetch_add(3, Relaxed);
+        }
+        board.state("db2", State::Warmed { by: "db1".into() });
+        let seen = board.seen();
+        assert_eq!((seen[0].totals.executed, seen[0].waiting), (10, 3));
+        board.ended("db2");
+        let seen = board.seen();
+        assert_eq!((seen[0].totals.executed, seen[0].waiting, seen[0].sessions), (10, 0, 0));
+        board.keep(|standby| standby != "db2");
+        assert_eq!(board.seen(), []);
+    }
+}

@@ -1,0 +1,54 @@
+//! Ends on a server what a replay that was broken off still runs there. A client that goes away ends no SELECT: one that takes minutes would
+//! go on, on a server that takes the traffic by now.
+
+use std::time::Duration;
+
+use link::LinkError;
+
+use crate::replay::figures::Figures;
+use crate::replay::target::Target;
+
+/// Everything together may take so long; then the server has other worries.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Ends what the connections of a replay that was told to end are running, and says how many were.
+pub(super) async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError> {
+    let work = async {
+        let mut link = target.connect().await?;
+        // Only now: meanwhile its sessions have noticed that they are to end, and begin nothing any more.
+        let (connections, oldest) = figures.running.take();
+        if connections.is_empty() {
+            link.quit();
+            return Ok(0);
+        }
+        let uptime = link.query("SHOW GLOBAL STATUS LIKE 'Uptime'", WITHIN).await?;
+        let uptime_s: u64 = uptime.text(0, 1).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut ended = 0;
+        // A server that was started since gives their numbers to others.
+        if uptime_s >= oldest.as_secs() {
+            let numbers: Vec<String> = connections.iter().map(u32::to_string).collect();
+            // Whoever has no PROCESS privilege sees its own; whoever has it must not end another's.
+            let running = link.query(&running(&numbers.join(",")), WITHIN).await?;
+            for id in (0..running.len()).filter_map(|row| running.text(row, 0)?.parse::<u64>().ok()) {
+                match link.query(&format!("KILL {id}"), WITHIN).await {
+                    // It has ended by itself.
+                    Err(LinkError::Rejected { .. }) => {}
+                    killed => {
+                        killed?;
+                        ended += 1;
+                    }
+                }
+            }
+        }
+        link.quit();
+        Ok(ended)
+    };
+    tokio::time::timeout(WITHIN, work).await.unwrap_or(Err(LinkError::TimedOut { after: WITHIN }))
+}
+
+fn running(numbers: &str) -> String {
+    format!(
+        "SELECT id FROM information_schema.processlist \
+         WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND command <> 'Sleep' AND id IN ({numbers})"
+    )
+}

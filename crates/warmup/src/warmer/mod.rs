@@ -1,0 +1,286 @@
+//! Keeps the standbys of one cluster warm: who is active says somebody else; each standby is replayed what the active node was asked.
+//!
+//! ```text
+//!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> board: how it goes
+//!      └────> anything else: the replays concerned are broken off, at once, and what they run on the server is ended
+//! ```
+//!
+//! Invariant: a replay lives no longer than the roles under which it was begun. It is not ended but dropped: what waited in it is not run.
+
+pub mod board;
+mod ending;
+mod one;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use session::finished::{Counts, Offered};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use self::board::{Board, State};
+use self::one::One;
+use crate::access::Access;
+use crate::replay::figures::Figures;
+use crate::replay::target::Target;
+use crate::replay::{self};
+use crate::source::Sample;
+use crate::warmth::{self, Replayed};
+
+/// Who is what, now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// The node that takes the traffic: its name, and its address (`host:port`). Otherwise why nobody is known to, as a sentence.
+    pub active: Result<(String, String), String>,
+    /// All other nodes by name: the address (`host:port`) of one that is to be warmed, or why it is not to be, as a sentence.
+    pub standbys: BTreeMap<String, Result<String, String>>,
+}
+
+/// Something that is to be told: begins and ends, with their reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Somebody has to do something about it.
+    pub is_bad: bool,
+    /// One sentence.
+    pub text: String,
+}
+
+impl Said {
+    fn good(text: String) -> Said {
+        Said { is_bad: false, text }
+    }
+
+    fn bad(text: String) -> Said {
+        Said { is_bad: true, text }
+    }
+}
+
+/// Where what the active node was asked comes from.
+#[derive(Clone)]
+pub enum Source {
+    /// Its slow log, which `understudy slowlog serve` streams there.
+    SlowLog {
+        /// At this port.
+        port: u16,
+        /// So much of it.
+        sample: Sample,
+        /// With this key, or over TLS.
+        access: Access,
+    },
+    /// The proxy that its clients go through; it listens anew for each replay.
+    Proxy(Listen),
+}
+
+/// Begins to listen to the reads of a proxy's clients; dropping the receiver ends it.
+pub type Listen = Arc<dyn Fn() -> (Receiver<Offered>, Arc<Counts>) + Send + Sync>;
+
+/// The source of one active node.
+#[derive(Clone)]
+enum Feed {
+    SlowLog { streamer: String, sample: Sample, access: Access },
+    Proxy(Listen),
+}
+
+impl fmt::Display for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Feed::SlowLog { streamer, sample: Sample { one_in: 1, .. }, .. } => {
+                write!(f, "the slow log streamed at {streamer}")
+            }
+            Feed::Proxy(_) => f.write_str("the reads that go through Understudy"),
+            Feed::SlowLog { streamer, sample, .. } => {
+                let what = if sample.by_session { "connections" } else { "statements" };
+                write!(f, "one in {} {what} of the slow log streamed at {streamer}", sample.one_in)
+            }
+        }
+    }
+}
+
+impl Source {
+    fn of(&self, address: &str) -> Feed {
+        match self {
+            Source::Proxy(listen) => Feed::Proxy(Arc::clone(listen)),
+            Source::SlowLog { port, sample, access } => {
+                let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+                Feed::SlowLog { streamer: format!("{host}:{port}"), sample: *sample, access: access.clone() }
+            }
+        }
+    }
+}
+
+/// How standbys are warmed.
+pub struct Warmer {
+    /// Where what the active node was asked comes from.
+    pub source: Source,
+    /// A login out of a standby's address.
+    pub target: Box<dyn Fn(&str) -> Target + Send + Sync>,
+    /// How it is replayed.
+    pub settings: replay::Settings,
+    /// An account that may write is used all the same.
+    pub may_be_writable: bool,
+    /// Where it is shown how it goes.
+    pub board: Board,
+    /// Who is told of begins and ends.
+    pub tell: Box<dyn Fn(Said) + Send + Sync>,
+}
+
+/// What all standbys share.
+struct House {
+    source: Source,
+    target: Box<dyn Fn(&str) -> Target + Send + Sync>,
+    settings: replay::Settings,
+    may_be_writable: bool,
+    board: Board,
+    tell: Box<dyn Fn(Said) + Send + Sync>,
+}
+
+impl House {
+    /// How a standby's warmth is measured. What is replayed is all that comes; what does not come was left out at the source, which says so.
+    fn measuring(&self) -> warmth::Settings {
+        warmth::Settings {
+            replayed: Replayed::OneIn(1),
+            skipped_users: self.settings.skipped_users.clone(),
+            ..warmth::Settings::default()
+        }
+    }
+
+    fn say(&self, said: Said) {
+        (self.tell)(said);
+    }
+}
+
+impl Warmer {
+    /// Warms, until the roles' sender is gone.
+    pub async fn run(self, mut roles: watch::Receiver<Roles>) {
+        let Warmer { source, target, settings, may_be_writable, board, tell } = self;
+        let house = Arc::new(House { source, target, settings, may_be_writable, board, tell });
+        let mut warming = Warming { house, replays: BTreeMap::new(), endings: JoinSet::new(), said: None };
+        loop {
+            let now = roles.borrow_and_update().clone();
+            warming.follow(&now).await;
+            if roles.changed().await.is_err() {
+                break;
+            }
+        }
+        warming.stop(|_, _| Some("Understudy ends".into())).await;
+        while warming.endings.join_next().await.is_some() {}
+    }
+}
+
+/// The replays there are.
+struct Warming {
+    house: Arc<House>,
+    /// By the standby's name.
+    replays: BTreeMap<String, Replay>,
+    /// What still ran on servers is being ended.
+    endings: JoinSet<()>,
+    /// Why nobody is active, as it was said last.
+    said: Option<String>,
+}
+
+struct Replay {
+    active: (String, String),
+    address: String,
+    figures: Arc<Figures>,
+    target: Arc<Target>,
+    task: JoinHandle<std::convert::Infallible>,
+}
+
+impl Warming {
+    /// Makes it what these roles want.
+    async fn follow(&mut self, roles: &Roles) {
+        let active = roles.active.clone();
+        self.stop(|standby, replay| match (&active, roles.standbys.get(standby)) {
+            (Err(why), _) => Some(why.clone()),
+            (Ok((name, _)), _) if name == standby => Some("it takes the traffic now".into()),
+            (Ok(active), _) if *active != replay.active => {
+                Some(format!("{} takes the traffic now", active.0))
+            }
+            (_, None) => Some("it is no standby any more".into()),
+            (_, Some(Err(why))) => Some(why.clone()),
+            (_, Some(Ok(address))) => (*address != replay.address).then(|| "its address has changed".into()),
+        })
+        .await;
+        self.house.board.keep(|standby| roles.standbys.contains_key(standby));
+        let why = roles.active.as_ref().err();
+        if self.said.as_ref() != why {
+            if let Some(why) = why {
+                self.house.say(Said::good(format!("nobody is warmed: {why}")));
+            }
+            self.said = why.cloned();
+        }
+        for (standby, wanted) in &roles.standbys {
+            match (&roles.active, wanted) {
+                (Err(why), _) | (_, Err(why)) => {
+                    self.house.board.state(standby, State::Off { why: why.clone() });
+                }
+                (Ok((name, _)), _) if name == standby => {}
+                (Ok(active), Ok(address)) => self.begin(standby, active, address),
+            }
+        }
+        // Those that are done are forgotten.
+        while self.endings.try_join_next().is_some() {}
+    }
+
+    fn begin(&mut self, standby: &str, active: &(String, String), address: &str) {
+        if self.replays.contains_key(standby) {
+            return;
+        }
+        let figures = self.house.board.figures(standby);
+        self.house.board.state(standby, State::Failing { why: "it is being begun".into() });
+        let target = Arc::new((self.house.target)(address));
+        let one = One {
+            standby: standby.to_owned(),
+            active: active.0.clone(),
+            feed: self.house.source.of(&active.1),
+            target: Arc::clone(&target),
+            figures: Arc::clone(&figures),
+            house: Arc::clone(&self.house),
+        };
+        let task = tokio::spawn(Arc::new(one).run());
+        let replay = Replay { active: active.clone(), address: address.to_owned(), figures, target, task };
+        self.replays.insert(standby.to_owned(), replay);
+    }
+
+    /// Breaks off the replays for which there is a reason.
+    async fn stop(&mut self, reason: impl Fn(&str, &Replay) -> Option<String>) {
+        let reasons: BTreeMap<String, String> = self
+            .replays
+            .iter()
+            .filter_map(|(standby, replay)| Some((standby.clone(), reason(standby, replay)?)))
+            .collect();
+        // All are told before one is waited for.
+        for standby in reasons.keys() {
+            if let Some(replay) = self.replays.get(standby) {
+                replay.task.abort();
+            }
+        }
+        for (standby, why) in reasons {
+            let Some(replay) = self.replays.remove(&standby) else { continue };
+            // With the task its sessions are gone. That it was aborted is no error.
+            let _ = replay.task.await;
+            self.endings.spawn(end(standby.clone(), replay.target, replay.figures));
+            let board = &self.house.board;
+            let was_warmed = board.is_warmed(&standby);
+            board.ended(&standby);
+            board.state(&standby, State::Off { why: why.clone() });
+            if was_warmed {
+                self.house.say(Said::good(format!("{standby} is not warmed any more: {why}")));
+            }
+        }
+    }
+}
+
+/// Ends what a replay that was broken off still runs on its server.
+async fn end(standby: String, target: Arc<Target>, figures: Arc<Figures>) {
+    match ending::end(&target, &figures).await {
+        Ok(0) => {}
+        Ok(ended) => tracing::info!("{standby}: {ended} statements of the replay were ended"),
+        // A server that is gone runs nothing.
+        Err(error) => {
+            tracing::info!("{standby}: it could not be asked what the replay still runs there: {error}")
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One standby: replayed what the active node's streamer gives, again and again, until it is dropped.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncRead;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::board::State;
+use super::{Feed, House, Said};
+use crate::replay::figures::Figures;
+use crate::replay::target::Target;
+use crate::replay::{self};
+use crate::source::{self, SourceError};
+use crate::tap::log;
+use crate::warmth::Meter;
+
+/// After a stream that could not be had, the next attempt waits: longer each time, unless a replay ran for longer than that.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(10);
+/// So often figures are logged.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// Who is replayed what.
+pub(super) struct One {
+    pub standby: String,
+    pub active: String,
+    pub feed: Feed,
+    pub target: Arc<Target>,
+    pub figures: Arc<Figures>,
+    pub house: Arc<House>,
+}
+
+impl One {
+    /// Goes on until it is dropped, also behind a defect: that costs this standby's warmth, and nothing else.
+    pub(super) async fn run(self: Arc<Self>) -> Infallible {
+        let mut place = None;
+        let mut again = AGAIN_MIN;
+        let mut said = String::new();
+        loop {
+            let begin = Instant::now();
+            let mut attempt = JoinSet::new();
+            attempt.spawn(Arc::clone(&self).attempt(place.take()));
+            let why = tokio::select! {
+                ended = attempt.join_next() => match ended {
+                    Some(Ok((next, why))) => {
+                        place = next;
+                        why
+                    }
+                    _ => "its replay ended with a defect of Understudy, which is in the log above; please report it".to_owned(),
+                },
+                never = self.tell() => match never {},
+            };
+            let was_warmed = self.house.board.is_warmed(&self.standby);
+            // Said once, not at each attempt.
+            if was_warmed || why != said {
+                self.house.say(Said::bad(format!("{} is not warmed now: {why}", self.standby)));
+                said.clone_from(&why);
+            }
+            self.house.board.state(&self.standby, State::Failing { why });
+            if begin.elapsed() > AGAIN_MAX {
+                again = AGAIN_MIN;
+            }
+            sleep(again).await;
+            again = (again * 2).min(AGAIN_MAX);
+        }
+    }
+
+    /// Replays until that ends; gives where to go on, and why it ended.
+    async fn attempt(self: Arc<Self>, place: Option<String>) -> (Option<String>, String) {
+        if let Err(refused) = self.target.check(self.house.may_be_writable).await {
+            return (place, refused.to_string());
+        }
+        let stream: Pin<Box<dyn AsyncRead + Send>> = match &self.feed {
+            Feed::SlowLog { streamer, sample, access } => {
+                match source::open(access, streamer, place.as_deref(), *sample).await {
+                    Ok(stream) => Box::pin(stream),
+                    Err(error) => {
+                        let is_gone = matches!(error, SourceError::Gone(_));
+                        return (place.filter(|_| !is_gone), error.to_string());
+                    }
+                }
+            }
+            Feed::Proxy(listen) => {
+                let (reads, counts) = listen();
+                Box::pin(log::source(reads, counts))
+            }
+        };
+        let Self { standby, active, figures, house, .. } = &*self;
+        house.board.state(standby, State::Warmed { by: active.clone() });
+        house.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
+        let meter = Meter::new(Arc::clone(&self.target), house.measuring(), Arc::clone(figures));
+        let tap = meter.tap();
+        house.board.measured(standby, Some(meter.told()));
+        let replayed = replay::replay(
+            tap.source(stream),
+            Arc::clone(&self.target),
+            house.settings.clone(),
+            Arc::clone(figures),
+            std::future::pending(),
+        );
+        let ended = tokio::select! {
+            ended = replayed => ended,
+            never = meter.run() => match never {},
+        };
+        house.board.measured(standby, None);
+        let why = match ended {
+            Ok(()) => format!("{} ended", self.feed),
+            Err(error) => format!("{} broke: {error}", self.feed),
+        };
+        (figures.place(), why)
+    }
+
+    /// Figures for the log, now and then.
+    async fn tell(&self) -> Infallible {
+        loop {
+            sleep(TELL_EVERY).await;
+            let seen = self.house.board.seen();
+            let Some(seen) = seen.iter().find(|seen| seen.standby == self.standby) else { continue };
+            tracing::info!(
+                "{}: {} statements run, {} left out as too late, lag {:.1} s, {} errors, {} bytes of the log missed",
+                self.standby,
+                seen.totals.executed,
+                seen.totals.late,
+                seen.lag.as_secs_f64(),
+                seen.totals.errors_all(),
+                seen.totals.dropped_bytes,
+            );
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The forecast: what the standby read from disk itself in the window, and what the rest of the window's traffic makes it read.
+//!
+//! ```text
+//!   D = R + U
+//!   R   disk reads of the standby in the window: those of its replay, of sampled statements, and of the writes that it applies
+//!   U   disk reads of the statements which it did not run, when it runs them behind the window, in their order
+//! ```
+//!
+//! Pages that it read itself are in memory when U is counted, so they do not count twice, and D is what it would have read had it run everything. The
+//! figure is for its state at the window's beginning. A replay of everything makes it warmer meanwhile: how the rate of reads fell within the
+//! window, and how long the replay goes on already, says how much of that is left ([`next_window`]). Where there was no room or no time for all
+//! statements, those of the window's beginning were run, and the rate of reads is taken to go on falling as it did ([`go_on`]).
+
+/// Where a forecast comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// The standby ran all reads of the window itself: counted. It knows evictions, too.
+    Replayed,
+    /// It ran some or none of the reads; all others were run behind the window.
+    Completed,
+    /// The same, but of the others only those of the window's beginning.
+    Extrapolated,
+}
+
+impl Method {
+    /// For a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Method::Replayed => "its own disk reads while it was replayed everything",
+            Method::Completed => "its own disk reads, and those of all reads that it did not run before",
+            Method::Extrapolated => {
+                "its own disk reads, and an estimate from a part of the reads that it did not run before"
+            }
+        }
+    }
+
+    /// For programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Replayed => "replayed",
+            Method::Completed => "completed",
+            Method::Extrapolated => "extrapolated",
+        }
+    }
+}
+
+/// Disk reads that a failover would cost, for as long as a window takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    /// Pages.
+    pub disk_reads: u64,
+    /// The lower end of its 95 % interval, as far as chance goes: that the next window is like the last one is taken for granted.
+    pub low: u64,
+    /// The upper end.
+    pub high: u64,
+    /// Where it comes from.
+    pub method: Method,
+    /// Of it, what the standby read itself.
+    pub own_reads: u64,
+    /// The share of the window's reads that it ran.
+    pub run_share: f64,
+    /// Of the reads that it did not run in the window, the share that was run behind it; 1 is all.
+    pub completed_share: f64,
+}
+
+/// What a window came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Disk reads of the standby in the first half of the window.
+    pub own_reads_first: u64,
+    /// In the second half.
+    pub own_reads_second: u64,
+    /// How long a replay of everything went on before the window's end; in windows. 0: it does not run, or not everything.
+    pub replayed_for_windows: f64,
+    /// Reads that the standby should have run and did not: dropped, late, failed.
+    pub dropped: u64,
+    /// Reads of the window.
+    pub reads: u64,
+    /// Of these, those that the standby ran (or dropped).
+    pub run: u64,
+    /// Disk reads of the first half of what was run behind the window.
+    pub missing_first: u64,
+    /// Of the second half.
+    pub missing_second: u64,
+    /// Of the reads that the standby did not run in the window, the share that was run behind it.
+    pub completed_share: f64,
+    /// Statements that were run behind the window.
+    pub completed: u64,
+    /// Of these, those that had errors or took too long.
+    pub failed: u64,
+}
+
+/// Statements of a replay that may be missing and it still counts as one of everything.
+const DROPPED_SHARE_MAX: f64 = 0.02;
+
+/// What it says.
+pub fn forecast(measured: &Measured) -> Forecast {
+    let own = measured.own_reads_first + measured.own_reads_second;
+    let run_share = if measured.reads == 0 { 0.0 } else { measured.run as f64 / measured.reads as f64 };
+    let ran = measured.run.saturating_sub(measured.dropped);
+    let dropped_share = measured.dropped as f64 / measured.run.max(1) as f64;
+    let is_all = measured.run == measured.reads && measured.reads > 0 && dropped_share <= DROPPED_SHARE_MAX;
+    if is_all {
+        let whole = measured.run as f64 / ran.max(1) as f64;
+        let next = next_window(
+            measured.own_reads_first as f64 * whole,
+            measured.own_reads_second as f64 * whole,
+            measured.replayed_for_windows,
+        );
+        let half = by_chance(own as f64);
+        return Forecast {
+            disk_reads: next.round() as u64,
+            low: (next - half).max(0.0) as u64,
+            high: (next + half).ceil() as u64,
+            method: Method::Replayed,
+            own_reads: own,
+            run_share,
+            completed_share: 1.0,
+        };
+    }
+    // Those that failed are taken to be like the others.
+    let whole = measured.completed as f64 / measured.completed.saturating_sub(measured.failed).max(1) as f64;
+    let (first, second) = (measured.missing_first as f64 * whole, measured.missing_second as f64 * whole);
+    let is_whole = measured.completed_share >= 0.999;
+    let (low, missing, high) = if is_whole {
+        (first + second, first + second, first + second)
+    } else {
+        go_on(first, second, measured.completed_share)
+    };
+    let own = own as f64;
+    let total = own + missing;
+    Forecast {
+        disk_reads: total.round() as u64,
+        low: (own + low - by_chance(own + low)).max(0.0) as u64,
+        high: (own + high + by_chance(own + high)).ceil() as u64,
+        method: if is_whole { Method::Completed } else { Method::Extrapolated },
+        own_reads: own as u64,
+        run_share,
+        completed_share: measured.completed_share,
+    }
+}
+
+/// Half of the 95 % interval of a count.
+fn by_chance(count: f64) -> f64 {
+    1.96 * count.max(1.0).sqrt()
+}
+
+/// Reads of the whole when its beginning, this share of it, had so many in its two halves; with a lower and an upper bound. From the beginning of a
+/// run on, distinct pages grow as a power of the time (Heaps' law); evictions add reads that grow as the time itself.
+fn go_on(first: f64, second: f64, share: f64) -> (f64, f64, f64) {
+    let share = share.clamp(1e-6, 1.0);
+    // All until now is to the first half as 2 to the power.
+    let power = ((first + second).max(1.0) / first.max(1.0)).log2().clamp(0.05, 1.0);
+    let whole = |power: f64| (first + second) * share.recip().powf(power);
+    // The power falls, if anything, while hot pages become known; the reads that are left are no fewer than none.
+    (whole((power - 0.15).max(0.0)), whole(power), whole((power + 0.05).min(1.0)))
+}
+
+/// Reads in the window behind one in whose halves so many were read, when the replay went on for `age` windows at its end. A cold standby that is replayed
+/// everything reads less and less: at an age t as t^-g, with g from the two halves. One that was warm before reads as much in both, and g is 0.
+fn next_window(first: f64, second: f64, age: f64) -> f64 {
+    let age = age.max(1.0);
+    if first <= second || second <= 0.0 {
+        return first + second;
+    }
+    // Reads between the ages a and b are in proportion to b^(1-g) - a^(1-g).
+    let between = |a: f64, b: f64, g: f64| b.powf(1.0 - g) - a.max(0.0).powf(1.0 - g);
+    let halves = |g: f64| between(age - 1.0, age - 0.5, g) / between(age - 0.5, age, g);
+    let (mut low, mut high) = (0.0, 0.95);
+    for _ in 0..50 {
+        let middle = f64::midpoint(low, high);
+        if halves(middle) < first / second { low = middle } else { high = middle }
+    }
+    (first + second) * between(age, age + 1.0, low) / between(age - 1.0, age, low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured() -> Measured {
+        Measured {
+            own_reads_first: 0,
+            own_reads_second: 0,
+            replayed_for_windows: 0.0,
+            dropped: 0,
+            reads: 1000,
+            run: 0,
+            missing_first: 0,
+            missing_second: 0,
+            completed_share: 1.0,
+            completed: 1000,
+            failed: 0,
+        }
+    }
+
+    #[test]
+    fn what_it_read_and_what_it_lacks_are_added() {
+        let cold = Measured { own_reads_second: 5, missing_first: 100, missing_second: 20, ..measured() };
+        let told = forecast(&cold);
+        assert_eq!((told.disk_reads, told.method), (125, Method::Completed));
+        assert!(told.low < 125 && told.high > 125);
+        // Statements that failed are taken to be like the others.
+        assert_eq!(forecast(&Measured { failed: 500, ..cold }).disk_reads, 245);
+    }
+
+    #[test]
+    fn a_part_is_extrapolated_as_its_reads_fall() {
+        // Distinct pages as the time to the power of 0.7; a quarter was run.
+        let pages = |share: f64| 10_000.0 * share.powf(0.7);
+        let part = Measured {
+            missing_first: pages(0.125) as u64,
+            missing_second: (pages(0.25) - pages(0.125)) as u64,
+            completed_share: 0.25,
+            ..measured()
+        };
+        let told = forecast(&part);
+        assert_eq!(told.method, Method::Extrapolated);
+        assert!((told.disk_reads as f64 / 10_000.0 - 1.0).abs() < 0.01, "{told:?}");
+        assert!(told.low < 9_000 && told.high > 10_500, "{told:?}");
+        // Evictions only: as many in both halves.
+        let steady = Measured { missing_first: 500, missing_second: 500, ..part };
+        assert_eq!(forecast(&steady).disk_reads, 4000);
+        // Nothing was read: nothing is expected, and nothing divides by it.
+        let none = Measured { missing_first: 0, missing_second: 0, completed_share: 0.0, ..steady };
+        assert_eq!(forecast(&none).disk_reads, 0);
+    }
+
+    #[test]
+    fn a_replay_of_everything_is_counted_and_one_with_drops_is_scaled_or_not_trusted() {
+        let steady = Measured {
+            own_reads_first: 300,
+            own_reads_second: 300,
+            run: 1000,
+            replayed_for_windows: 9.0,
+            ..measured()
+        };
+        let told = forecast(&steady);
+        assert_eq!((told.disk_reads, told.method), (600, Method::Replayed));
+        assert!(told.low < 600 && told.high > 600);
+        let dropped = Measured { dropped: 20, ..steady.clone() };
+        assert_eq!(forecast(&dropped).disk_reads, 612);
+        assert_eq!(forecast(&Measured { dropped: 500, ..steady }).method, Method::Completed);
+    }
+
+    #[test]
+    fn a_standby_that_is_being_warmed_reads_less_in_the_next_window() {
+        // Distinct pages as the square root of time: in windows 3 and 4 of a replay.
+        let reads = |from: f64, to: f64| 1000.0 * (to.sqrt() - from.sqrt());
+        let next = next_window(reads(2.0, 2.5), reads(2.5, 3.0), 3.0);
+        assert!((next / reads(3.0, 4.0) - 1.0).abs() < 0.01, "{next} of {}", reads(3.0, 4.0));
+        // In the very first window.
+        let next = next_window(reads(0.0, 0.5), reads(0.5, 1.0), 1.0);
+        assert!((next / reads(1.0, 2.0) - 1.0).abs() < 0.01, "{next} of {}", reads(1.0, 2.0));
+        // More in the second half is no trend.
+        assert_eq!(next_window(100.0, 120.0, 5.0), 220.0);
+        assert_eq!(next_window(10.0, 0.0, 5.0), 10.0);
+    }
+}

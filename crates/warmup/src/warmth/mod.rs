@@ -1,0 +1,100 @@
+//! How warm a standby is, and how many disk reads a failover to it would cost.
+//!
+//! ```text
+//!   the active node's slow log ──> tap ──────────────────────────> replay (all of it, one in N, or no replay at all)
+//!                                   │
+//!                                   ├─ a random read, up to 20 a second ──> ANALYZE FORMAT=JSON on the standby ──> score
+//!                                   └─ window: the reads of two minutes that the standby is not replayed
+//!                                                       │ at its end
+//!   the standby's own disk reads in the window  ────────┤
+//!   its disk reads when it runs those of the window ────┴──> forecast
+//! ```
+//!
+//! **The score** is the share of page accesses of the active node's reads that the standby would serve from memory: 1 - pages read / pages
+//! accessed, over a random sample of those reads, each run on the standby before the replay runs it there.
+//!
+//! **The forecast** treats the last window of traffic as the next one. Had the standby taken over at the window's beginning, it would have read from
+//! disk what this traffic makes it read. It ran a part of the traffic, as replay; its own counter says what that read. The rest is run
+//! after the window's end, in its order, and its page reads are counted; what would only repeat what is in memory anyway is not run. With a replay of
+//! everything nothing is left to be run. [`forecast`] has the arithmetic.
+//!
+//! Only reads that [`crate::replay::guard`] lets pass are run, in sessions of [`crate::replay::target`], which cannot write.
+
+mod analyze;
+pub mod forecast;
+mod meter;
+mod probe;
+pub mod score;
+mod server;
+mod tap;
+mod window;
+
+use std::time::{Duration, SystemTime};
+
+pub use forecast::{Forecast, Method};
+pub use meter::{Meter, Settings};
+pub use score::Score;
+pub use server::Means;
+pub use tap::{Replayed, Tap, Tapped};
+
+/// What is known of one standby's warmth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warmth {
+    /// The share of page accesses that it would serve from memory; None while it is not known.
+    pub score: Option<Score>,
+    /// The same of the active node, by its own slow log (`log_slow_verbosity = engine`); None where that does not tell.
+    pub active_score: Option<f64>,
+    /// What a failover would have cost at the beginning of the last whole window; None until there is one.
+    pub forecast: Option<Forecast>,
+    /// When this was found out.
+    pub at: SystemTime,
+    /// How long a window is, and so the time for which disk reads are forecast.
+    pub window: Duration,
+    /// Why the score or the forecast is not known, or not as good as it could be: a sentence for a person.
+    pub why_unknown: Option<String>,
+}
+
+impl Warmth {
+    /// Nothing is known yet.
+    fn unknown(window: Duration) -> Warmth {
+        Warmth {
+            score: None,
+            active_score: None,
+            forecast: None,
+            at: SystemTime::now(),
+            window,
+            why_unknown: Some("no read of the active node was seen yet".to_owned()),
+        }
+    }
+
+    /// A sentence for a person.
+    pub fn sentence(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(score) = &self.score {
+            let mut part = format!(
+                "{:.1} % of page accesses would be served from memory ({:.1} to {:.1} %, {} statements sampled{})",
+                score.share * 100.0,
+                score.low * 100.0,
+                score.high * 100.0,
+                score.statements,
+                if score.is_coarse { ", by the server's global counters" } else { "" }
+            );
+            if let Some(active) = self.active_score {
+                part += &format!("; the active node served {:.1} %", active * 100.0);
+            }
+            parts.push(part);
+        }
+        if let Some(forecast) = &self.forecast {
+            parts.push(format!(
+                "a failover would read {} pages from disk in the first {} s ({} to {}; {})",
+                forecast.disk_reads,
+                self.window.as_secs(),
+                forecast.low,
+                forecast.high,
+                forecast.method.words()
+            ));
+        }
+        parts.extend(self.why_unknown.clone());
+        parts.join("; ")
+    }
+}

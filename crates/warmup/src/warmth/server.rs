@@ -1,0 +1,63 @@
+//! What the standby's server tells of pages: by which means, and its own counters.
+
+use std::time::Duration;
+
+use link::{Link, LinkError};
+
+use super::analyze::tells_pages;
+
+/// A question to the server itself may take so long.
+const ASK_MAX: Duration = Duration::from_secs(10);
+
+/// How a statement's pages are learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// ANALYZE FORMAT=JSON tells them for each table.
+    Analyze,
+    /// The statement is run, and the server's global counters are read before and behind it: what else the server does counts, too.
+    Counters,
+}
+
+/// The server's counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Pages that were not in the buffer pool when they were needed (`Innodb_buffer_pool_reads`).
+    pub reads: u64,
+    /// Accesses of pages (`Innodb_buffer_pool_read_requests`).
+    pub requests: u64,
+    /// Pages that the buffer pool has room for (`Innodb_buffer_pool_pages_total`).
+    pub pool_pages: u64,
+    /// Since the server was started.
+    pub uptime_s: u64,
+}
+
+/// Asks for the version, and bounds what a statement of this session may take, on the server itself.
+pub async fn prepare(link: &mut Link, statement_max: Duration) -> Result<Means, LinkError> {
+    let version = link.query("SELECT VERSION()", ASK_MAX).await?;
+    let version = version.text(0, 0).unwrap_or_default().to_owned();
+    let limit = if version.contains("MariaDB") {
+        format!("SET SESSION max_statement_time = {}", statement_max.as_secs_f64())
+    } else {
+        format!("SET SESSION max_execution_time = {}", statement_max.as_millis())
+    };
+    link.query(&limit, ASK_MAX).await?;
+    Ok(if tells_pages(&version) { Means::Analyze } else { Means::Counters })
+}
+
+/// The server's counters, now.
+pub async fn counters(link: &mut Link) -> Result<Counters, LinkError> {
+    const ASK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN \
+        ('Innodb_buffer_pool_reads', 'Innodb_buffer_pool_read_requests', 'Innodb_buffer_pool_pages_total', 'Uptime')";
+    let rows = link.query(ASK, ASK_MAX).await?;
+    let number = |name: &str| {
+        rows.value_of(name)
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| LinkError::Protocol(format!("the server's status has no {name}: InnoDB is off")))
+    };
+    Ok(Counters {
+        reads: number("Innodb_buffer_pool_reads")?,
+        requests: number("Innodb_buffer_pool_read_requests")?,
+        pool_pages: number("Innodb_buffer_pool_pages_total")?,
+        uptime_s: number("Uptime")?,
+    })
+}

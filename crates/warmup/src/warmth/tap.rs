@@ -1,0 +1,274 @@
+//! Looks at a slow log on its way to the replay: which reads there are, which of them are replayed, and one at random for the score.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use slowlog::{Event, Item, RateBy, Reader, Sampling, Start, alone};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::window::{Limits, Window};
+use crate::replay::guard::{self, Verdict};
+
+/// As much is read at once where not everything is passed on.
+const READ_BYTES: usize = 64 << 10;
+/// A source that is quiet for so long has written the last event to its end.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// How much of the log is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replayed {
+    /// Nothing.
+    Nothing,
+    /// One event in so many; 1 is all.
+    OneIn(u64),
+}
+
+/// A statement for the score.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub schema: Option<Box<[u8]>>,
+    pub sql: Box<[u8]>,
+    /// Of how many it was chosen.
+    pub of: u64,
+}
+
+/// Pages of the active node's reads, by its own log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfActive {
+    pub accessed: u64,
+    pub read: u64,
+}
+
+/// What is read of the log; cloned for whoever feeds it.
+#[derive(Clone)]
+pub struct Tap {
+    inside: Arc<Mutex<Inside>>,
+}
+
+struct Inside {
+    reader: Reader,
+    sampling: Option<Sampling>,
+    passes_all: bool,
+    skipped_users: Vec<String>,
+    limits: Limits,
+    window: Window,
+    active: OfActive,
+    candidate: Option<Candidate>,
+    candidates: u64,
+    random: u64,
+    /// The most that the log says that its source left out: one in so many is here.
+    source_one_in: u64,
+    /// The earliest and the latest end of a statement; microseconds since 1970.
+    ends_us: Option<(u64, u64)>,
+    fed: Instant,
+    /// Events that are passed on to the replay.
+    out: Vec<u8>,
+}
+
+/// What a window saw.
+pub(super) struct Seen {
+    pub window: Window,
+    pub active: OfActive,
+    pub source_one_in: u64,
+    /// From the first end of a statement to the last, by the log.
+    pub span: Duration,
+}
+
+impl Tap {
+    pub(super) fn new(replayed: Replayed, skipped_users: Vec<String>, limits: Limits, seed: u64) -> Tap {
+        let (sampling, passes_all) = match replayed {
+            Replayed::Nothing => (None, false),
+            Replayed::OneIn(one_in) => (Some(Sampling::new(RateBy::Event, one_in)), one_in <= 1),
+        };
+        Tap {
+            inside: Arc::new(Mutex::new(Inside {
+                reader: Reader::new(slowlog::Limits::default(), Start::Whole),
+                sampling,
+                passes_all,
+                skipped_users,
+                limits,
+                window: Window::new(limits),
+                active: OfActive::default(),
+                candidate: None,
+                candidates: 0,
+                random: seed,
+                source_one_in: 1,
+                ends_us: None,
+                fed: Instant::now(),
+                out: Vec::new(),
+            })),
+        }
+    }
+
+    /// A source whose bytes are looked at; what it gives is what is to be replayed.
+    pub fn source<R>(&self, source: R) -> Tapped<R> {
+        Tapped { source, tap: self.clone(), buffer: Vec::new(), given: 0 }
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        // What a panic left behind is counts, no half of anything.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at bytes of the log, in their order.
+    pub fn feed(&self, bytes: &[u8]) {
+        let mut inside = self.inside();
+        inside.reader.feed(bytes);
+        inside.fed = Instant::now();
+        inside.take();
+    }
+
+    /// The log has ended.
+    pub(super) fn finish(&self) {
+        let mut inside = self.inside();
+        inside.reader.finish();
+        inside.take();
+    }
+
+    /// Takes the last event of a source that is quiet.
+    pub(super) fn settle(&self) {
+        let mut inside = self.inside();
+        if inside.fed.elapsed() > QUIET && inside.reader.pending_bytes() > 0 {
+            inside.reader.settle();
+            inside.take();
+        }
+    }
+
+    /// One read at random of those since the last call.
+    pub(super) fn candidate(&self) -> Option<Candidate> {
+        let mut inside = self.inside();
+        let of = std::mem::take(&mut inside.candidates);
+        let candidate = inside.candidate.take()?;
+        Some(Candidate { of, ..candidate })
+    }
+
+    /// Reads seen in this window.
+    pub(super) fn reads(&self) -> u64 {
+        self.inside().window.reads()
+    }
+
+    /// Ends the window and begins another one.
+    pub(super) fn window(&self) -> Seen {
+        let mut inside = self.inside();
+        let next = Window::new(inside.limits);
+        let (from_us, to_us) = inside.ends_us.take().unwrap_or_default();
+        Seen {
+            window: std::mem::replace(&mut inside.window, next),
+            active: std::mem::take(&mut inside.active),
+            source_one_in: std::mem::replace(&mut inside.source_one_in, 1),
+            span: Duration::from_micros(to_us - from_us),
+        }
+    }
+}
+
+impl Inside {
+    fn take(&mut self) {
+        while let Some(item) = self.reader.next() {
+            let Item::Event(event) = item else {
+                if !self.passes_all && self.sampling.is_some() {
+                    self.out.extend_from_slice(item.bytes());
+                }
+                continue;
+            };
+            let is_kept = self.sampling.as_mut().is_some_and(|sampling| sampling.keeps(&event));
+            if is_kept && !self.passes_all {
+                alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
+            }
+            if guard::judge(&event, &self.skipped_users) != Verdict::Replayed {
+                continue;
+            }
+            let Some(sql) = event.sql() else { continue };
+            let schema = event.schema.name();
+            self.source_one_in = self.source_one_in.max(event.rate.map_or(1, |rate| rate.one_in));
+            if event.end_us > 0 {
+                let (from_us, to_us) = self.ends_us.unwrap_or((event.end_us, event.end_us));
+                self.ends_us = Some((from_us.min(event.end_us), to_us.max(event.end_us)));
+            }
+            let (accessed, read) = pages(&event);
+            self.active.accessed += accessed;
+            self.active.read += read;
+            self.window.saw(schema, sql, is_kept);
+            self.candidates += 1;
+            // Each of them with the same probability (reservoir sampling).
+            if next(&mut self.random).is_multiple_of(self.candidates) {
+                self.candidate = Some(Candidate { schema: schema.map(Into::into), sql: sql.into(), of: 1 });
+            }
+        }
+    }
+}
+
+fn pages(event: &Event<'_>) -> (u64, u64) {
+    let (mut accessed, mut read) = (0, 0);
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    for (name, value) in event.fields() {
+        match name {
+            b"Pages_accessed" => accessed = number(value),
+            b"Pages_read" => read = number(value),
+            _ => {}
+        }
+    }
+    (accessed, read)
+}
+
+/// The next of a row of numbers without a pattern (splitmix64).
+pub(super) fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A source that is looked at; made by [`Tap::source`].
+pub struct Tapped<R> {
+    source: R,
+    tap: Tap,
+    buffer: Vec<u8>,
+    /// Of the buffer, what was given on.
+    given: usize,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Tapped<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.tap.inside().passes_all {
+            let before = into.filled().len();
+            ready!(Pin::new(&mut this.source).poll_read(context, into))?;
+            match &into.filled()[before..] {
+                [] => this.tap.finish(),
+                bytes => this.tap.feed(bytes),
+            }
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            if this.given < this.buffer.len() {
+                let len = into.remaining().min(this.buffer.len() - this.given);
+                into.put_slice(&this.buffer[this.given..this.given + len]);
+                this.given += len;
+                return Poll::Ready(Ok(()));
+            }
+            let mut room = [0; READ_BYTES];
+            let mut piece = ReadBuf::new(&mut room);
+            ready!(Pin::new(&mut this.source).poll_read(context, &mut piece))?;
+            let has_ended = piece.filled().is_empty();
+            if has_ended {
+                this.tap.finish();
+            } else {
+                this.tap.feed(piece.filled());
+            }
+            this.buffer.clear();
+            this.given = 0;
+            std::mem::swap(&mut this.buffer, &mut this.tap.inside().out);
+            if has_ended && this.buffer.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `GET /slow`: what the proxy's clients read, as a slow log. It shows their data, so the key is asked for, here as everywhere.
+
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::admitted::Admitted;
+use crate::api::Shared;
+use crate::reply::Reply;
+use crate::{Control, SlowWish};
+
+/// The whole answer is the log; it has no end of its own.
+pub async fn slow<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
+    let Some(wish) = wish(query.as_deref().unwrap_or_default()) else {
+        return Reply::bad_request(
+            "slow takes only ?rate_limit=N, with N from 1 on, and &by=event or &by=session",
+        )
+        .into_response();
+    };
+    match api.control.slow(wish) {
+        Ok(body) => ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response(),
+        Err(why) => Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "no_reads", why).into_response(),
+    }
+}
+
+fn wish(query: &str) -> Option<SlowWish> {
+    let mut wish = SlowWish { rate_limit: 1, by_session: false };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=')? {
+            ("rate_limit", number) => wish.rate_limit = number.parse().ok().filter(|number| *number > 0)?,
+            ("by", "event") => wish.by_session = false,
+            ("by", "session") => wish.by_session = true,
+            _ => return None,
+        }
+    }
+    Some(wish)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_read_or_refused() {
+        assert_eq!(wish(""), Some(SlowWish { rate_limit: 1, by_session: false }));
+        assert_eq!(wish("rate_limit=10&by=session"), Some(SlowWish { rate_limit: 10, by_session: true }));
+        for wrong in ["rate_limit=0", "rate_limit=x", "by=chance", "from=start", "rate_limit"] {
+            assert_eq!(wish(wrong), None, "{wrong}");
+        }
+    }
+}
