@@ -14,3 +14,4 @@ pub mod report;
 pub mod stage;
 pub mod trace;
 pub mod vip;
+pub mod warm;

@@ -307,6 +307,7 @@ impl FailoverArgs {
                 silent: self.silent.map(|silent| format!("{silent:?}").to_lowercase()),
                 probe_interval_ms: self.probe_interval_ms,
                 misses_max: self.misses_max,
+                tables: String::new(),
             },
             fresh_cells: self.fresh_cells,
             understudy: !self.baseline_only && self.through.is_none(),

@@ -12,6 +12,7 @@ pub mod status;
 pub mod trace;
 pub mod up;
 pub mod vip;
+pub mod warm;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,8 @@ pub enum Lab {
     RollingRestart(rolling_restart::RollingRestartArgs),
     /// Move an address with three real keepaliveds, and watch that it never has two holders
     Vip(vip::VipArgs),
+    /// Measure how cold a standby is after each way of warming it
+    Warm(warm::WarmArgs),
     /// Drive the seed's load against a database or a proxy
     Load(load::LoadArgs),
     /// Measure one part beside what others use in its place
@@ -72,6 +75,7 @@ async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
         Lab::Demo(args) => failover::demo(&args).await,
         Lab::RollingRestart(args) => rolling_restart::run(&args).await,
         Lab::Vip(args) => vip::run(&args).await,
+        Lab::Warm(args) => warm::run(&args).await,
         Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),
         Lab::Bench(bench) => bench::run(&bench).await,
         Lab::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),

@@ -16,7 +16,7 @@ pub mod http;
 pub mod machine;
 mod mha;
 pub mod progress;
-mod rejoin;
+pub(crate) mod rejoin;
 pub mod result;
 pub mod rolling;
 pub mod run;

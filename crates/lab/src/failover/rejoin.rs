@@ -25,7 +25,7 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// When it is not whole in time; when they cannot be undone.
-pub(super) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow::Result<u64> {
+pub(crate) async fn whole(stage: &Stage, front: &Front, victim: &str) -> anyhow::Result<u64> {
     if front.leaves_the_rest() {
         return mha::rejoin(stage, victim, SETTLED_WITHIN).await.map(|()| 0);
     }

@@ -31,6 +31,9 @@ pub struct Knobs {
     pub probe_interval_ms: Option<u64>,
     /// `monitor.misses_max`.
     pub misses_max: Option<u32>,
+    /// Whole tables of settings, which stand at the file's end.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tables: String,
 }
 
 /// What a configuration needs.
@@ -115,6 +118,7 @@ impl Place<'_> {
             quoted(&self.key_file()),
             quoted(self.dir)
         );
+        text.push_str(&knobs.tables);
         text
     }
 
@@ -301,6 +305,7 @@ mod tests {
             silent: Some("wait".into()),
             probe_interval_ms: Some(1000),
             misses_max: Some(3),
+            tables: String::new(),
         };
         let slow = place(&nodes).config(&slow);
         assert!(slow.contains(

@@ -165,7 +165,17 @@ impl Stage {
 
     /// Runs SQL in a node as root, over its unix socket: a vanished node answers too.
     pub async fn run_in(&self, name: &str, sql: &str) -> anyhow::Result<Vec<Vec<String>>> {
-        sql::run(&self.node(name)?.socket, sql, ANSWER_LIMIT).await.with_context(|| format!("in {name}"))
+        self.run_in_within(name, sql, ANSWER_LIMIT).await
+    }
+
+    /// The same, for what may take longer than an answer should.
+    pub async fn run_in_within(
+        &self,
+        name: &str,
+        sql: &str,
+        within: Duration,
+    ) -> anyhow::Result<Vec<Vec<String>>> {
+        sql::run(&self.node(name)?.socket, sql, within).await.with_context(|| format!("in {name}"))
     }
 
     /// How each node is.

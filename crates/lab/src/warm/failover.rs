@@ -1,0 +1,222 @@
+//! A real failover under load, through Understudy: the primary is killed, and the standby that takes over was warmed, is cold, or is cold and slow.
+//!
+//! What clients feel is compared on both sides of it: the 99th percentile of response times in the seconds before, and in the first seconds in
+//! which the new primary answers. Afterwards the old primary comes back as a replica with a warm cache, and the new one, however slow, must keep
+//! its role: GitHub's failover of 2012 went back to the old server because the new one was cold.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::WarmPlan;
+use super::ground::{ACTIVE, Ground, STANDBY};
+use super::load::{Answer, Load};
+use super::playback::Playback;
+use super::record::Recording;
+use crate::failover::case::Writers;
+use crate::failover::front::Front;
+use crate::failover::rejoin;
+use crate::failover::understudy::Knobs;
+use crate::fault::Fault;
+use crate::figures::{ms, quantile};
+use crate::stage::process::Keeper;
+
+/// Before the kill, and after the takeover.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Between two looks at who is the writer.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A standby that is to be slow has a buffer pool of so much, MiB.
+const TINY_POOL_MB: u32 = 8;
+/// One replay takes at most so long.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How the standby is when it takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standby {
+    Warmed,
+    Cold,
+    Slow,
+}
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failover {
+    /// How the standby was.
+    pub standby: &'static str,
+    /// 99 % of the statements of the 10 s before the kill were answered within this, ms.
+    pub p99_before_ms: f64,
+    /// The same of the first 10 s from the first answer of the new primary on, ms.
+    pub p99_after_ms: f64,
+    /// The second as a multiple of the first.
+    pub p99_ratio: f64,
+    /// From the kill to the first answer of the new primary, ms.
+    pub gap_ms: f64,
+    /// Pages that the new primary read from disk until the load ended.
+    pub disk_reads: u64,
+    /// Statements that failed.
+    pub errors: u64,
+    /// The first of their errors.
+    pub first_error: Option<String>,
+    /// The traffic went back to the old primary by itself, at any time, also after that had come back.
+    pub moved_back: bool,
+}
+
+/// Each of them, one after the other on the same servers.
+pub async fn measure(
+    ground: &Ground,
+    plan: &WarmPlan,
+    recording: &Recording,
+    keeper: &Keeper,
+) -> anyhow::Result<Vec<Failover>> {
+    let mut rows = Vec::new();
+    for standby in [Standby::Warmed, Standby::Cold, Standby::Slow] {
+        rows.push(run(ground, plan, recording, keeper, standby).await?);
+    }
+    Ok(rows)
+}
+
+async fn run(
+    ground: &Ground,
+    plan: &WarmPlan,
+    recording: &Recording,
+    keeper: &Keeper,
+    standby: Standby,
+) -> anyhow::Result<Failover> {
+    let stage = &ground.stage;
+    ground.make_cold().await?;
+    stage.run_in(STANDBY, "START SLAVE").await?;
+    ground.applied().await?;
+    // Chunk 2 was just run, whatever happened to the active node since.
+    replay(ground, recording, keeper, ACTIVE).await?;
+    match standby {
+        Standby::Warmed => replay(ground, recording, keeper, STANDBY).await?,
+        Standby::Cold => {}
+        Standby::Slow => {
+            let sql = format!("SET GLOBAL innodb_buffer_pool_size = {TINY_POOL_MB} * 1024 * 1024");
+            stage.run_in(STANDBY, &sql).await?;
+        }
+    }
+    let dir = stage.directory().join("front");
+    if dir.exists() {
+        std::fs::remove_dir_all(&dir)?;
+    }
+    std::fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let nodes: Vec<_> =
+        stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
+    let front = Front::understudy(stage.kind(), &nodes, Writers::One, &Knobs::default(), &dir).await?;
+    let mut load = Load::connect(&front.target, plan.connections, plan.shape()).await?;
+    let before = ground.reads(STANDBY).await?;
+    let seconds = WINDOW.as_secs() * 2 + 1;
+    let began = Instant::now();
+    let (first, per_s) = (2 * plan.events_per_chunk(), plan.rate);
+    let (ran, killed) = tokio::join!(load.run(first, seconds * u64::from(per_s), per_s), async {
+        tokio::time::sleep_until(began + WINDOW).await;
+        stage.fault(ACTIVE, Fault::Kill).await
+    });
+    let (ran, killed) = (ran?, Instant::from_std(killed?));
+    let disk_reads = ground.reads(STANDBY).await?.since(before).pool;
+    let windows = Windows::of(&ran.answers, killed.saturating_duration_since(ran.began))?;
+    // The old primary comes back while the new one is asked on.
+    let more = load.run(first + seconds * u64::from(per_s), WINDOW.as_secs() * u64::from(per_s), per_s);
+    let (more, moved_back, back) = tokio::join!(more, watch(&front), async {
+        stage.fault(ACTIVE, Fault::Heal).await?;
+        rejoin::whole(stage, &front, ACTIVE).await
+    });
+    let more = more?;
+    back.context("the old primary does not come back")?;
+    load.end().await;
+    let moved_back = moved_back? || front.active().await? != STANDBY;
+    let api = front.api().context("Understudy has an API")?;
+    if !moved_back {
+        api.switchover(Some(ACTIVE)).await.context("moving the writer back, as ordered")?;
+    }
+    stage.settled(PATIENCE).await?;
+    drop(front);
+    Ok(Failover {
+        standby: match standby {
+            Standby::Warmed => "warmed by parallel replay",
+            Standby::Cold => "cold",
+            Standby::Slow => "cold, and slow (a buffer pool of 8 MiB)",
+        },
+        p99_before_ms: ms(windows.before),
+        p99_after_ms: ms(windows.after),
+        p99_ratio: (windows.after.as_secs_f64() / windows.before.as_secs_f64().max(1e-6) * 100.0).round()
+            / 100.0,
+        gap_ms: ms(windows.gap),
+        disk_reads,
+        errors: ran.errors + more.errors,
+        first_error: ran.first_error.or(more.first_error),
+        moved_back,
+    })
+}
+
+/// Replays chunk 2 on a node, as fast as it is.
+async fn replay(ground: &Ground, recording: &Recording, keeper: &Keeper, node: &str) -> anyhow::Result<()> {
+    let address = ground.stage.node(node)?.address;
+    let playback = Playback {
+        log: &recording.second.path,
+        host: address.ip().to_string(),
+        port: address.port(),
+        pool: None,
+        recorded: None,
+    };
+    playback.start(keeper, ground.stage.directory().join("failover.out"))?.ended(PATIENCE).await.map(drop)
+}
+
+/// Whether anybody but the new primary is the writer at any time of a window.
+async fn watch(front: &Front) -> anyhow::Result<bool> {
+    let api = front.api().context("Understudy has an API")?;
+    let until = Instant::now() + WINDOW;
+    let mut moved_back = false;
+    while Instant::now() < until {
+        let status = api.status().await?;
+        moved_back |= status["writer"].as_str().is_some_and(|writer| writer != STANDBY);
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(moved_back)
+}
+
+/// What clients felt.
+#[derive(Debug, PartialEq, Eq)]
+struct Windows {
+    before: Duration,
+    after: Duration,
+    gap: Duration,
+}
+
+impl Windows {
+    /// `killed`: since the load began. A statement that waited for the takeover is part of the gap, and of no window.
+    fn of(answers: &[Answer], killed: Duration) -> anyhow::Result<Self> {
+        let first =
+            answers.iter().filter(|answer| answer.due > killed).map(|answer| answer.due + answer.took).min();
+        let Some(first) = first else { bail!("nothing was answered after the primary was killed") };
+        let p99 = |from: Duration, until: Duration| {
+            let due = answers.iter().filter(|answer| answer.due >= from && answer.due < until);
+            quantile(&mut due.map(|answer| answer.took).collect::<Vec<_>>(), 0.99)
+        };
+        // The last statements before the kill may have waited for the takeover, too.
+        let calm = killed.saturating_sub(Duration::from_millis(100));
+        let windows = p99(killed.saturating_sub(WINDOW), calm).zip(p99(first, first + WINDOW));
+        let (before, after) = windows.context("a window without an answer")?;
+        Ok(Self { before, after, gap: first.saturating_sub(killed) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waited_for_the_takeover_is_in_no_window() {
+        let ms = Duration::from_millis;
+        let calm = (0..1000).map(|n| Answer { due: ms(n * 10), took: ms(2) });
+        let waited = (1000..1050).map(|n| Answer { due: ms(n * 10 + 1), took: ms(10_503 - n * 10) });
+        let after = (1051..2000).map(|n| Answer { due: ms(n * 10), took: ms(5) });
+        let all: Vec<Answer> = calm.chain(waited).chain(after).collect();
+        let windows = Windows::of(&all, ms(10_000)).unwrap();
+        assert_eq!(windows, Windows { before: ms(2), after: ms(5), gap: ms(504) });
+        assert!(Windows::of(&all, ms(60_000)).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! The servers of the experiment: one that is active, one that stands by, and what is asked of them.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::WarmPlan;
+use super::playback::{WARM_PASSWORD, WARM_USER};
+use crate::fault::Fault;
+use crate::load::session::Target;
+use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER};
+use crate::stage::process::Identity;
+use crate::stage::{Kind, STOP_LIMIT, Stage, StageNode, StagePlan};
+
+/// The active node.
+pub const ACTIVE: &str = "db1";
+/// The standby that is warmed.
+pub const STANDBY: &str = "db2";
+/// A server that was just started answers within this.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// One of the statements that fill the table takes at most so long.
+const FILL_LIMIT: Duration = Duration::from_secs(300);
+/// A replica has applied what there is within this, s.
+const APPLY_LIMIT_S: u32 = 300;
+
+/// Reads from disk, as InnoDB counts them since the server's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Innodb_buffer_pool_reads: pages that a statement had to wait for.
+    pub pool: u64,
+    /// Innodb_data_reads: operations, whatever they were for.
+    pub data: u64,
+}
+
+impl Reads {
+    /// How many more than `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self { pool: self.pool.saturating_sub(before.pool), data: self.data.saturating_sub(before.data) }
+    }
+}
+
+/// A stage with the experiment's table on it.
+pub struct Ground {
+    /// The servers.
+    pub stage: Stage,
+    /// Why the page cache may hide reads from disk; none where it cannot.
+    pub page_cache: Option<String>,
+}
+
+impl Ground {
+    /// Starts the servers and fills the table on each.
+    pub async fn lay(plan: &WarmPlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
+        let stage = Stage::up_telling(
+            StagePlan {
+                name: format!("warm{}", std::process::id()),
+                kind: Kind::Replication { semi_sync: false },
+                nodes: 2,
+                server_options: server_options(plan.pool_mb, plan.speed),
+                ..StagePlan::default()
+            },
+            &tell,
+        )
+        .await?;
+        let mut ground = Self { stage, page_cache: None };
+        ground.page_cache = ground.page_cache_in_the_way()?;
+        // Read at the server's next start, and each way begins with one.
+        let size = format!("[mariadbd]\ninnodb-buffer-pool-size = {}M\n", plan.standby_pool_mb);
+        fs::OpenOptions::new()
+            .append(true)
+            .open(ground.directory_of(ground.stage.node(STANDBY)?)?.join("my.cnf"))?
+            .write_all(size.as_bytes())?;
+        tell(&format!("filling a table of {} MiB", plan.data_mb));
+        ground.fill(plan).await?;
+        Ok(ground)
+    }
+
+    async fn fill(&self, plan: &WarmPlan) -> anyhow::Result<()> {
+        let run = async |sql: &str| self.stage.run_in_within(ACTIVE, sql, FILL_LIMIT).await.map(drop);
+        run(&format!("CREATE USER {WARM_USER}@'%' IDENTIFIED BY '{WARM_PASSWORD}'")).await?;
+        run(&format!("GRANT SELECT ON {APP_SCHEMA}.* TO {WARM_USER}@'%'")).await?;
+        let statements = plan.shape().fill();
+        for statement in statements {
+            // Replicas make the rows themselves, instead of being sent them.
+            run(&format!("SET SESSION binlog_format = STATEMENT; USE {APP_SCHEMA}; {statement}")).await?;
+        }
+        self.applied().await
+    }
+
+    /// Waits until the standby has applied all there is.
+    pub async fn applied(&self) -> anyhow::Result<()> {
+        let position = self.one(ACTIVE, "SELECT @@gtid_current_pos").await?;
+        let wait = format!("SELECT MASTER_GTID_WAIT('{position}', {APPLY_LIMIT_S})");
+        let within = Duration::from_secs(u64::from(APPLY_LIMIT_S) + 5);
+        let answer = self.stage.run_in_within(STANDBY, &wait, within).await?;
+        if answer.first().and_then(|row| row.first()).is_none_or(|result| result != "0") {
+            bail!("{STANDBY} has not applied what {ACTIVE} wrote after {APPLY_LIMIT_S} s");
+        }
+        Ok(())
+    }
+
+    /// Restarts the standby: its buffer pool is empty, and it does not follow.
+    pub async fn make_cold(&self) -> anyhow::Result<()> {
+        self.stage.run_in(STANDBY, "STOP SLAVE").await?;
+        self.restart(STANDBY).await
+    }
+
+    /// Restarts the active node: its buffer pool is empty. Nobody may follow it meanwhile.
+    pub async fn make_active_cold(&self) -> anyhow::Result<()> {
+        self.restart(ACTIVE).await?;
+        // A server of such a stage begins read only.
+        self.stage.run_in(ACTIVE, "SET GLOBAL read_only = OFF").await.map(drop)
+    }
+
+    async fn restart(&self, name: &str) -> anyhow::Result<()> {
+        self.stage.fault(name, Fault::Stop).await?;
+        self.stage.wait_gone(name, STOP_LIMIT).await?;
+        self.stage.start(name).await?;
+        let deadline = Instant::now() + START_LIMIT;
+        while let Err(error) = self.stage.run_in(name, "SELECT 1").await {
+            if Instant::now() > deadline {
+                return Err(error.context(format!("{name} was restarted and does not answer")));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// What a server has read from disk since its start.
+    pub async fn reads(&self, node: &str) -> anyhow::Result<Reads> {
+        let rows = self
+            .stage
+            .run_in(
+                node,
+                "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_buffer_pool_reads', 'Innodb_data_reads')",
+            )
+            .await?;
+        let value = |name: &str| {
+            let row =
+                rows.iter().find(|row| row.first().is_some_and(|found| found.eq_ignore_ascii_case(name)));
+            row.and_then(|row| row.get(1)?.parse().ok())
+                .with_context(|| format!("{node} does not count {name}"))
+        };
+        Ok(Reads { pool: value("Innodb_buffer_pool_reads")?, data: value("Innodb_data_reads")? })
+    }
+
+    /// The one value of a statement's answer.
+    pub async fn one(&self, node: &str, sql: &str) -> anyhow::Result<String> {
+        let rows = self.stage.run_in(node, sql).await?;
+        rows.into_iter().flatten().next().with_context(|| format!("`{sql}` in {node} gave nothing"))
+    }
+
+    /// A server's process.
+    pub fn process(&self, node: &str) -> anyhow::Result<Identity> {
+        let process = self.stage.alive(self.stage.node(node)?)?;
+        process.with_context(|| format!("{node} does not run"))
+    }
+
+    /// Where the application goes when nothing is in front.
+    pub fn active(&self) -> anyhow::Result<Target> {
+        let address = self.stage.node(ACTIVE)?.address.to_string();
+        Target::parse(&address, APP_USER, APP_PASSWORD, APP_SCHEMA)
+    }
+
+    /// The active node's slow log.
+    pub fn slow_log(&self) -> anyhow::Result<PathBuf> {
+        Ok(self.stage.node(ACTIVE)?.datadir.join("slow.log"))
+    }
+
+    fn directory_of(&self, node: &StageNode) -> anyhow::Result<PathBuf> {
+        let directory = node.datadir.parent().context("a data directory lies in the node's own")?;
+        Ok(directory.to_owned())
+    }
+
+    /// A server that cannot have O_DIRECT says so in its log when it opens its files.
+    fn page_cache_in_the_way(&self) -> anyhow::Result<Option<String>> {
+        let log = &self.stage.node(STANDBY)?.error_log;
+        let text = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(text.lines().find(|line| line.contains("O_DIRECT") && !line.contains("[Note]")).map(str::to_owned))
+    }
+}
+
+/// Cold is cold: no buffer pool is dumped or loaded, and files are read past the page cache. Each statement is logged, once that is told.
+///
+/// A page that was just read is not taken for hot before InnoDB has had it for innodb_old_blocks_time (1 s by default). Here recorded traffic runs
+/// `speed` times as fast as in life, and so must this time pass.
+fn server_options(pool_mb: u32, speed: f64) -> Vec<String> {
+    vec![
+        format!("innodb-old-blocks-time = {:.0}", 1000.0 / speed.max(1.0)),
+        format!("innodb-buffer-pool-size = {pool_mb}M"),
+        "innodb-buffer-pool-chunk-size = 1M".to_owned(),
+        // So many pages are kept free. The default, 1536, is more than all pages of a pool of 16 MiB.
+        "innodb-lru-scan-depth = 100".to_owned(),
+        // What is asked for is dumped and loaded whole, as on a standby that has nothing else to do; the default is a quarter.
+        "innodb-buffer-pool-dump-pct = 100".to_owned(),
+        "innodb-buffer-pool-dump-at-shutdown = OFF".to_owned(),
+        "innodb-buffer-pool-load-at-startup = OFF".to_owned(),
+        "innodb-flush-method = O_DIRECT".to_owned(),
+        "innodb-flush-log-at-trx-commit = 2".to_owned(),
+        "innodb-log-file-size = 64M".to_owned(),
+        "slow-query-log = ON".to_owned(),
+        "slow-query-log-file = slow.log".to_owned(),
+        "long-query-time = 0".to_owned(),
+        "log-slow-slave-statements = OFF".to_owned(),
+    ]
+}

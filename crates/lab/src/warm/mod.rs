@@ -1,0 +1,71 @@
+//! `lab warm`: how much a standby's reads from disk shrink by each way of warming it, measured on real servers.
+//!
+//! ```text
+//!   workload (pure, by a seed) ──> load ──> db1, the active node ──> slow log ──> chunk 1 | chunk 2
+//!
+//!   for each way (control, cold, replay, a sample, ...):
+//!      db2 restarted: cold ──> warmed in that way ──> chunk 2 replayed in recorded times ──> its reads from disk, counted and drawn
+//! ```
+//!
+//! The experiment is that of "Keeping the slave's buffer pool warm for failover with Percona Playback" (FOSDEM 2013): what warms is chunk 1,
+//! what is measured is chunk 2, and the control was warmed with chunk 2 itself. Innodb_buffer_pool_reads counts the reads from disk: pages that
+//! a statement waited for. Replays are made by `understudy replay`, as a program of its own.
+
+pub mod case;
+pub mod chunk;
+pub mod failover;
+pub mod ground;
+pub mod keepup;
+pub mod load;
+pub mod mirror;
+pub mod page;
+pub mod playback;
+pub mod plot;
+pub mod price;
+pub mod record;
+pub mod result;
+pub mod run;
+pub mod streamer;
+pub mod table;
+pub mod way;
+pub mod workload;
+
+use self::way::Way;
+use self::workload::Shape;
+
+/// A run, as asked for.
+#[derive(Clone, Debug)]
+pub struct WarmPlan {
+    /// The table's size, MiB.
+    pub data_mb: u32,
+    /// The active node's buffer pool, MiB.
+    pub pool_mb: u32,
+    /// The standby's buffer pool, MiB.
+    pub standby_pool_mb: u32,
+    /// What one chunk of the log covers, s.
+    pub chunk_s: u32,
+    /// Statements a second while the log is recorded.
+    pub rate: u32,
+    /// Connections that run them.
+    pub connections: u32,
+    /// Chunk 2 is measured in recorded times, so many times as fast.
+    pub speed: f64,
+    /// The same seed gives the same statements.
+    pub seed: u64,
+    /// In this order.
+    pub ways: Vec<&'static Way>,
+    /// A short run on little data.
+    pub is_quick: bool,
+}
+
+impl WarmPlan {
+    /// How many statements a chunk has.
+    pub fn events_per_chunk(&self) -> u64 {
+        u64::from(self.chunk_s) * u64::from(self.rate)
+    }
+
+    /// The table and what is asked of it.
+    pub fn shape(&self) -> Shape {
+        Shape::new(self.data_mb, self.pool_mb.min(self.standby_pool_mb), self.events_per_chunk(), self.seed)
+    }
+}

@@ -1,0 +1,116 @@
+//! `understudy replay` as a program: started, waited for, and its summary read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::failover::understudy::program;
+use crate::stage::process::{Keeper, Owned};
+
+/// The account that replays: it may read, and nothing else.
+pub const WARM_USER: &str = "warm";
+/// Its password.
+pub const WARM_PASSWORD: &str = "warm";
+
+/// What to replay, and where.
+#[derive(Clone, Debug)]
+pub struct Playback<'a> {
+    /// The slow log.
+    pub log: &'a Path,
+    /// The standby's address, without the port.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Sessions, instead of one for each recorded connection.
+    pub pool: Option<u32>,
+    /// Recorded times, so many times as fast; none: as fast as possible.
+    pub recorded: Option<f64>,
+}
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Played {
+    /// Statements that ended well.
+    pub statements: u64,
+    /// From its start to its end, the program's own start included, s.
+    pub took_s: f64,
+    /// By its own clock.
+    pub statements_per_s: f64,
+}
+
+/// A replay on its way; it ends with this value.
+pub struct Playing {
+    owned: Owned,
+    said: PathBuf,
+    began: Instant,
+}
+
+impl Playback<'_> {
+    /// Starts it; what it says goes to `said`.
+    pub fn start(&self, keeper: &Keeper, said: PathBuf) -> anyhow::Result<Playing> {
+        let mut command = Command::new(program()?);
+        command.arg("replay").arg(self.log).args(["--host", &self.host, "--port", &self.port.to_string()]);
+        // What the lab itself asks of the active node is in the log, too.
+        command.args(["--user", WARM_USER, "--skip-user", "root"]).env("UNDERSTUDY_PASSWORD", WARM_PASSWORD);
+        if let Some(pool) = self.pool {
+            command.args(["--pool", &pool.to_string()]);
+        }
+        if let Some(speed) = self.recorded {
+            command.args(["--recorded", &speed.to_string()]);
+        }
+        if said.exists() {
+            std::fs::remove_file(&said)?;
+        }
+        let began = Instant::now();
+        Ok(Playing { owned: keeper.spawn(&command, Some(&said))?, said, began })
+    }
+}
+
+impl Playing {
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.owned.try_wait()?.is_some())
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it ends badly, with what it said, or has not ended `within`.
+    pub async fn ended(mut self, within: Duration) -> anyhow::Result<Played> {
+        let status = tokio::time::timeout(within, self.owned.ended()).await;
+        let took = self.began.elapsed();
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        let status = status
+            .with_context(|| format!("understudy replay has not ended after {:.0} s", within.as_secs_f64()))?
+            .context("understudy replay cannot be waited for")?;
+        if !status.success() {
+            bail!("understudy replay ended with {status}: {}", said.trim());
+        }
+        let (statements, statements_per_s) =
+            summary(&said).with_context(|| format!("understudy replay said: {}", said.trim()))?;
+        Ok(Played { statements, took_s: took.as_secs_f64(), statements_per_s })
+    }
+}
+
+/// The first line of its summary: `60000 statements in 8.1 s, 7407 a second`.
+pub fn summary(said: &str) -> Option<(u64, f64)> {
+    said.lines().find_map(|line| {
+        let (statements, rest) = line.split_once(" statements in ")?;
+        let (_, per_s) = rest.split_once(" s, ")?;
+        Some((statements.parse().ok()?, per_s.split(' ').next()?.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_read() {
+        let said = "60000 statements in 8.1 s, 7407 a second\n12 left out: session only\n";
+        assert_eq!(summary(said), Some((60_000, 7407.0)));
+        assert_eq!(summary("the slow log x cannot be read"), None);
+    }
+}

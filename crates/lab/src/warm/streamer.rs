@@ -1,0 +1,89 @@
+//! `understudy slowlog serve` beside the active node, as a program of its own.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::ground::Ground;
+use crate::failover::http;
+use crate::failover::understudy::program;
+use crate::stage::process::{Identity, Keeper, Owned};
+
+/// It answers within this.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// One question for its figures.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+
+/// A streamer of the active node's slow log; it ends with this value.
+pub struct Streamer {
+    owned: Owned,
+    address: String,
+}
+
+impl Streamer {
+    /// Starts it, and waits until it answers.
+    pub async fn start(ground: &Ground, keeper: &Keeper) -> anyhow::Result<Self> {
+        let address = {
+            // Free until somebody takes it between here and the streamer's own bind, who would be told.
+            let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+            listener.local_addr()?.to_string()
+        };
+        let mut command = Command::new(program()?);
+        command.args(["slowlog", "serve", "--listen", &address, "--file"]).arg(ground.slow_log()?);
+        let log = ground.stage.directory().join("slowlog-serve.log");
+        let streamer = Self { owned: keeper.spawn(&command, Some(&log))?, address };
+        let deadline = Instant::now() + START_LIMIT;
+        while let Err(error) = streamer.events().await {
+            if Instant::now() > deadline {
+                return Err(error.context("understudy slowlog serve does not answer"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(streamer)
+    }
+
+    /// What a reader asks for: the log from its first byte on.
+    pub fn url(&self) -> String {
+        format!("http://{}/slow?from=start", self.address)
+    }
+
+    /// Events that readers were given so far.
+    pub async fn events(&self) -> anyhow::Result<u64> {
+        let (status, body) = http::ask(&self.address, "GET", "/metrics", "", None, ASK_LIMIT).await?;
+        let text = body.as_str().unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("understudy_slowlog_events_total "));
+        match line.and_then(|number| number.parse().ok()) {
+            Some(events) => Ok(events),
+            None => bail!("understudy slowlog serve answered {status} without its number of events"),
+        }
+    }
+
+    /// Waits until readers were given so many.
+    pub async fn gave(&self, events: u64, within: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            let given = self.events().await?;
+            if given >= events {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("the streamer gave {given} of {events} events within {:.0} s", within.as_secs_f64());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Its process.
+    pub fn process(&self) -> Option<Identity> {
+        Identity::of(self.owned.id())
+    }
+
+    /// Ends it, and with it what its readers read.
+    pub async fn end(mut self) -> anyhow::Result<()> {
+        self.owned.terminate()?;
+        self.owned.ended().await.context("understudy slowlog serve cannot be waited for")?;
+        Ok(())
+    }
+}
