@@ -1,5 +1,6 @@
 //! How warm a standby is, on real servers: a cold one, and the same one when it is warm.
 
+use std::fmt::Write;
 use std::fs;
 
 use fixture::Server;
@@ -97,16 +98,17 @@ fn a_cold_standbys_disk_reads_are_foretold_and_a_warm_one_has_the_higher_score()
 
     // A log of which its source left something out cannot tell how many pages the traffic needs.
     let part = tempfile::NamedTempFile::new().unwrap();
-    let events: String = (0..30)
-        .map(|number| {
-            format!(
-                "# User@Host: app[app] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n\
-                 # Query_time: 0.000100  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 1\n\
-                 # Log_slow_rate_type: query  Log_slow_rate_limit: 10\n\
-                 SET timestamp=1795000000;\nSELECT b FROM shop.w WHERE id = {number};\n"
-            )
-        })
-        .collect();
+    let mut events = String::new();
+    for number in 0..30 {
+        write!(
+            events,
+            "# User@Host: app[app] @ localhost []\n# Thread_id: 5  Schema: shop  QC_hit: No\n\
+             # Query_time: 0.000100  Lock_time: 0.000000  Rows_sent: 1  Rows_examined: 1\n\
+             # Log_slow_rate_type: query  Log_slow_rate_limit: 10\n\
+             SET timestamp=1795000000;\nSELECT b FROM shop.w WHERE id = {number};\n"
+        )
+        .unwrap();
+    }
     fs::write(part.path(), events).unwrap();
     let told = warmth(&part.path().display().to_string(), &standby);
     assert_eq!(told["forecast_disk_reads"], Value::Null);
