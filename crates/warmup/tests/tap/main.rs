@@ -101,7 +101,7 @@ async fn replayed(scene: &Scene, bytes: &[u8], sessions: Sessions) -> Arc<Figure
     let stop = std::future::pending();
     replay::replay(bytes, scene.target(), settings, Arc::clone(&figures), stop).await.unwrap();
     assert!(figures.errors().is_empty(), "{:?}", figures.errors());
-    let report = figures.report(Duration::ZERO);
+    let report = figures.report();
     assert!(report.contains("(a difference of 0)"), "{report}");
     figures
 }
