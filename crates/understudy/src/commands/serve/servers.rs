@@ -148,10 +148,14 @@ fn settings_wrong(status: &ReplicationStatus, gives_orders: bool) -> Vec<String>
 /// What the monitor account lacks, one sentence each. `gives_orders`: it moves the primary.
 pub async fn rights_missing(link: &mut Link, gives_orders: bool) -> Result<Vec<String>, LinkError> {
     let mut missing = manager::rights::lacking(link, gives_orders, DEADLINE).await?;
-    match link.query("SELECT COUNT(*) FROM mysql.global_priv", DEADLINE).await {
+    let accounts = match Flavor::of(&link.greeting.version) {
+        Flavor::MariaDb => "mysql.global_priv",
+        Flavor::MySql => "mysql.user",
+    };
+    match link.query(&format!("SELECT COUNT(*) FROM {accounts}"), DEADLINE).await {
         Ok(_) => {}
         Err(LinkError::Rejected { .. }) => {
-            missing.push("SELECT ON mysql.global_priv: it is needed for learning the client accounts".into());
+            missing.push(format!("SELECT ON {accounts}: it is needed for learning the client accounts"));
         }
         Err(other) => return Err(other),
     }
