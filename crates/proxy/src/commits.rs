@@ -1,5 +1,6 @@
 //! Tells the manager of clients' commits that their nodes do not answer: where no heartbeat can be written, these stand for it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,10 +20,16 @@ pub fn watch(shared: &Arc<Shared>) {
     tokio::spawn(async move {
         let mut times = interval(LOOK_EVERY);
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = BTreeSet::new();
         loop {
             times.tick().await;
             let Some(shared) = Weak::upgrade(&shared) else { return };
-            for (node, commits) in shared.registry.commits(LATE) {
+            let commits = shared.registry.commits(LATE);
+            let before = std::mem::replace(&mut told, commits.keys().copied().collect());
+            for node in before.difference(&told).copied() {
+                shared.tell(Fact::CommitsWait { node, commits: vec![] });
+            }
+            for (node, commits) in commits {
                 shared.tell(Fact::CommitsWait { node, commits });
             }
         }

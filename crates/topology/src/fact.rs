@@ -45,7 +45,7 @@ pub enum Fact {
     /// epoch) from 1 on, and is answered by [`crate::routes::Lane::looked`]; 0 when no answer is waited for.
     TrafficLost { node: NodeId, epoch: u64, how: ConnectFailure, alarm: u64 },
     /// Commits of clients that the node has not answered yet, the oldest first: the number of each connection there, and how long ago it was
-    /// sent. Said twice a second while there are any.
+    /// sent. Said twice a second while there are any, and once when there are none any more.
     CommitsWait { node: NodeId, commits: Vec<(u32, Duration)> },
     /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...). `alarm` as
     /// above.

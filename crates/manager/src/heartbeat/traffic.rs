@@ -9,7 +9,8 @@ use std::convert::Infallible;
 use link::{Link, LinkError};
 use tokio::time::sleep;
 use topology::fact::Now;
-use topology::heartbeat::{Beat, Commit, Sessions, is_at_commit, sql};
+use topology::flavor::Flavor;
+use topology::heartbeat::{Beat, Commit, Sessions, Stall, is_at_commit, sql};
 
 use super::{Heartbeat, LATE, LOOK_GAP, STEP, written};
 
@@ -36,10 +37,15 @@ impl Heartbeat {
         let mut beside: Option<Link> = None;
         let mut watched: Option<Watched> = None;
         loop {
-            let late = self.late();
+            // Before it is asked: what is sent later is another.
+            let now = self.started.elapsed();
+            let late = self.late(watched.as_ref());
             let seen = match &*late {
                 [] => Ok(None),
-                late => self.look_at(&mut beside, late).await,
+                late => {
+                    let before = watched.as_ref().and_then(|watched| watched.seen.as_ref());
+                    self.look_at(&mut beside, late, before).await
+                }
             };
             match seen {
                 Ok(seen) => {
@@ -50,11 +56,16 @@ impl Heartbeat {
                         self.tell(Beat::Untold).await;
                     }
                     if let Some((commit, seen)) = seen {
-                        let now = self.started.elapsed();
                         // The statement may have run for long before it came to its commit.
                         let since = watched.as_ref().map_or(now, |watched| watched.since);
                         let before = watched.as_ref().and_then(|watched| watched.seen.as_ref());
-                        let stall = self.stall(&seen, before, now.saturating_sub(since));
+                        let stall = match self.stall(&seen, before, now.saturating_sub(since)) {
+                            // A client's statement locks no table of ours; and a backup may keep back changes of some engines' tables alone.
+                            Stall::OwnTable => Stall::Unknown,
+                            // What MySQL writes to its binlog no counter tells.
+                            Stall::Stuck if is_mysql(beside.as_ref()) => Stall::Unknown,
+                            stall => stall,
+                        };
                         watched = Some(Watched {
                             connection: commit.connection,
                             since,
@@ -76,11 +87,17 @@ impl Heartbeat {
         }
     }
 
-    /// The commits that have waited for long, the oldest first.
-    fn late(&self) -> Vec<Commit> {
+    /// The commits that have waited for long, the oldest first. The one that is watched is before all others, also when its client has left.
+    fn late(&self, watched: Option<&Watched>) -> Vec<Commit> {
         let now = self.started.elapsed();
         let is_late = |commit: &&Commit| now.saturating_sub(commit.asked) >= LATE;
-        self.wish.borrow().commits.iter().filter(is_late).copied().collect()
+        let watched = watched.map(|watched| Commit { connection: watched.connection, asked: watched.since });
+        let wish = self.wish.borrow();
+        let others = wish.commits.iter().filter(is_late).copied();
+        watched
+            .into_iter()
+            .chain(others.filter(|other| watched.is_none_or(|it| it.connection != other.connection)))
+            .collect()
     }
 
     /// The oldest of these whose session has come to its commit, and what the server shows of it and of others.
@@ -88,6 +105,7 @@ impl Heartbeat {
         &self,
         beside: &mut Option<Link>,
         late: &[Commit],
+        before: Option<&Sessions>,
     ) -> Result<Option<(Commit, Sessions)>, LinkError> {
         let link = match beside {
             Some(link) => link,
@@ -114,9 +132,14 @@ impl Heartbeat {
             written: written(link).await?,
             ..Sessions::default()
         };
-        // It is itself a statement that changes rows, or its COMMIT, and no change of a table.
-        seen.changes_wait = seen.waits_for_everything();
+        // It is a statement that changes rows, or its COMMIT, and no change of a table; where anything is written, others' are not kept back.
+        seen.changes_wait =
+            before.is_some_and(|before| before.written == seen.written) && seen.waits_for_everything();
         seen.is_large = self.sends_large(link).await?;
         Ok(Some((commit, seen)))
     }
+}
+
+fn is_mysql(link: Option<&Link>) -> bool {
+    link.is_some_and(|link| Flavor::of(&link.greeting.version) == Flavor::MySql)
 }

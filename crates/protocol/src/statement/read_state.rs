@@ -123,8 +123,10 @@ fn assignment(lexer: &mut Lexer<'_>) -> Option<bool> {
     let is_sound = match value {
         Token::Text(text) if *variable == "sql_mode" => has_usual_modes(text),
         Token::Word(word) if *variable == "sql_mode" => {
-            word.eq_ignore_ascii_case(b"DEFAULT") || std::str::from_utf8(word).is_ok_and(keeps_tokens)
+            // DEFAULT is whatever another server has.
+            std::str::from_utf8(word).is_ok_and(keeps_tokens)
         }
+        _ if variable.starts_with('c') && is_swe7(value) => false,
         Token::Number(_) => *variable != "sql_mode",
         Token::Text(_) | Token::Word(_) => true,
         _ => false,
@@ -133,9 +135,22 @@ fn assignment(lexer: &mut Lexer<'_>) -> Option<bool> {
     if is_sound { has_more(lexer, behind) } else { None }
 }
 
-/// A character set's or a collation's name.
+/// A character set's or a collation's name, or number.
 fn name(token: Token<'_>) -> Option<()> {
-    matches!(token, Token::Word(_) | Token::Text(_) | Token::Number(_)).then_some(())
+    match token {
+        Token::Word(_) | Token::Text(_) | Token::Number(_) => (!is_swe7(token)).then_some(()),
+        _ => None,
+    }
+}
+
+/// The only character set of a session in which the bytes of brackets and the like are letters, so that a text would have other tokens.
+fn is_swe7(value: Token<'_>) -> bool {
+    match value {
+        Token::Word(name) => name.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"swe7")),
+        Token::Text(name) => name.get(1..5).is_some_and(|name| name.eq_ignore_ascii_case(b"swe7")),
+        Token::Number(number) => matches!(number, b"10" | b"82"),
+        _ => false,
+    }
 }
 
 /// The value of a `sql_mode`, with its quotes.
@@ -161,7 +176,6 @@ mod tests {
             "SET LOCAL sql_select_limit=DEFAULT",
             "/* a driver's */ SET sql_mode='STRICT_TRANS_TABLES,NO_ZERO_DATE'",
             "SET sql_mode=''",
-            "SET sql_mode=DEFAULT",
             "SET @a = 1, @b = 'x', @c = NULL",
             "SET NAMES utf8, time_zone='+00:00'",
         ] {
@@ -185,6 +199,11 @@ mod tests {
             "SET TRANSACTION READ WRITE",
             "SET NAMES utf8, tx_read_only=0",
             "SET NAMES",
+            "SET sql_mode=DEFAULT",
+            "SET NAMES swe7",
+            "SET NAMES latin1 COLLATE 'swe7_bin'",
+            "SET character_set_client=10",
+            "SET collation_connection=swe7_swedish_ci",
             "SET NAMES utf8 tx_read_only",
             "SET autocommit=0",
             "SET slow_query_log=1",

@@ -330,7 +330,15 @@ impl Replication {
                 let word = self.last_word.as_ref()?;
                 word.history.clone().map(|history| (word.origin, history))
             })
-            .or_else(|| (!self.decided && core.writer.is_some()).then(|| promoted(lost))?)
+            .or_else(|| {
+                let to = core.writer.filter(|_| !self.decided)?;
+                let (primary, history) = promoted(lost)?;
+                // Unless it has written already, and another hand has had it follow.
+                let wrote = own(core.node(to)).filter(|_| answers(core.node(to))).is_some_and(|status| {
+                    all_of(status).minus(&history).is_ok_and(|lacks| !lacks.of(status.origin()).is_empty())
+                });
+                (!wrote).then_some((primary, history))
+            })
     }
 
     /// Each has a transaction that the other has not; of MariaDB's, under the same number.

@@ -99,8 +99,8 @@ fn what_a_procedure_reads_is_run_once_and_the_call_is_not() {
     prepare(&[&active, &standby]);
     // By default a server logs the call and not what runs in it; here it logs both.
     active.sql(
-        "SET GLOBAL log_slow_disabled_statements = ''; \
-         CREATE PROCEDURE shop.q(x INT) BEGIN SELECT COUNT(*) FROM t WHERE a = x; DELETE FROM u WHERE id = x; END",
+        "DELIMITER //\nSET GLOBAL log_slow_disabled_statements = '' //\n\
+         CREATE PROCEDURE shop.q(x INT) BEGIN SELECT COUNT(*) FROM t WHERE a = x; DELETE FROM u WHERE id = x; END //",
     );
     active.sql("USE shop; CALL q(3); EXECUTE IMMEDIATE 'SELECT MAX(id) FROM t'");
     let before = checksum(&standby);

@@ -125,7 +125,7 @@ impl Session {
             let mut wait = RETRY_MIN;
             let mut attempt = if self.is_cut_off { ATTEMPTS_MAX } else { 1 };
             let link = loop {
-                match self.target.connect().await {
+                match self.target.connect_for(self.settings.statement_max).await {
                     Ok(link) => break link,
                     // Too many connections, a server that begins: it passes. A wrong password does not.
                     Err(error) if attempt == ATTEMPTS_MAX || is_final(&error) => {

@@ -17,7 +17,7 @@ const CONNECTIONS_MAX: usize = 32 << 10;
 const TEXTS_MAX: usize = 32;
 
 /// Everything that may differ from what a session has at its login.
-const RESET: &str = "SET sql_mode=DEFAULT,time_zone=DEFAULT,sql_select_limit=DEFAULT,character_set_client=DEFAULT,\
+const RESET: &str = "SET sql_mode='',autocommit=1,time_zone=DEFAULT,sql_select_limit=DEFAULT,character_set_client=DEFAULT,\
                      character_set_results=DEFAULT,character_set_connection=DEFAULT,collation_connection=DEFAULT";
 
 /// Texts in the order in which they were said.

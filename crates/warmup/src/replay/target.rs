@@ -21,6 +21,10 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// The second guard. The server itself then refuses to write (1792), also in functions that a SELECT calls.
 pub const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 
+/// Statements are judged as texts under no particular `sql_mode` (one that gives backslashes and quotes another meaning makes other statements of them), and
+/// each is a transaction of its own, whatever the server has set for all sessions: one that stayed open would keep its locks.
+const AS_JUDGED: &str = "SET SESSION sql_mode = '', autocommit = 1";
+
 /// What an account may have and still not write. Those that only see something are not dangerous; whatever is not here is taken to be.
 const HARMLESS: &[&str] = &[
     "USAGE",
@@ -67,6 +71,7 @@ impl Target {
     pub async fn connect(&self) -> Result<Link, LinkError> {
         let mut link = Link::connect_to(&self.place, &self.login, CONNECT_MAX).await?;
         link.query(READ_ONLY, CONNECT_MAX).await?;
+        link.query(AS_JUDGED, CONNECT_MAX).await?;
         // What is replayed there must not be taken for traffic of its own. MySQL has no such variable for a session: there it is the server's.
         match link.query("SET SESSION slow_query_log = 0", CONNECT_MAX).await {
             Ok(_) | Err(LinkError::Rejected { .. }) => {}
@@ -74,6 +79,24 @@ impl Target {
         }
         for statement in &self.session_init {
             link.query(statement, CONNECT_MAX).await?;
+        }
+        Ok(link)
+    }
+
+    /// The same; the server itself ends a statement that takes longer than `statement_max`, as it does not notice that nobody waits for it any more.
+    pub async fn connect_for(&self, statement_max: Duration) -> Result<Link, LinkError> {
+        let mut link = self.connect().await?;
+        // MariaDB's, in seconds; MySQL's, in milliseconds.
+        for limit in [
+            format!("SET SESSION max_statement_time = {}", statement_max.as_secs_f64()),
+            format!("SET SESSION max_execution_time = {}", statement_max.as_millis()),
+        ] {
+            match link.query(&limit, CONNECT_MAX).await {
+                Ok(_) => break,
+                // It has no such variable.
+                Err(LinkError::Rejected { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(link)
     }

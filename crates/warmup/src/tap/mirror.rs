@@ -195,7 +195,7 @@ impl Session {
 
     async fn connected(&mut self) -> Result<&mut Open, LinkError> {
         if self.open.is_none() {
-            let link = match self.target.connect().await {
+            let link = match self.target.connect_for(self.settings.statement_max).await {
                 Ok(link) => link,
                 Err(error) => {
                     sleep(self.retry).await;
