@@ -27,7 +27,7 @@ struct Watched {
 impl Watched {
     /// Whether it is this one: the next of the same connection is sent after this one was answered.
     fn is(&self, commit: &Commit) -> bool {
-        commit.connection == self.connection && commit.asked < self.until
+        commit.connection == self.connection && commit.asked <= self.until
     }
 }
 
@@ -91,8 +91,11 @@ impl Heartbeat {
     fn late(&self, watched: Option<&Watched>) -> Vec<Commit> {
         let now = self.started.elapsed();
         let is_late = |commit: &&Commit| now.saturating_sub(commit.asked) >= LATE;
-        let watched = watched.map(|watched| Commit { connection: watched.connection, asked: watched.since });
         let wish = self.wish.borrow();
+        let watched = watched.map(|watched| {
+            let known = wish.commits.iter().find(|commit| commit.connection == watched.connection);
+            known.copied().unwrap_or(Commit { connection: watched.connection, asked: watched.since })
+        });
         let others = wish.commits.iter().filter(is_late).copied();
         watched
             .into_iter()
