@@ -8,8 +8,8 @@
 //!
 //! Pages that it read itself are in memory when U is counted, so they do not count twice, and D is what it would have read had it run everything. The
 //! figure is for its state at the window's beginning. A replay of everything makes it warmer meanwhile: how the rate of reads fell within the
-//! window, and how long the replay goes on already, says how much of that is left ([`next_window`]). Where there was no room or no time for all
-//! statements, those of the window's beginning were run, and the rate of reads is taken to go on falling as it did ([`go_on`]).
+//! window, and how long the replay goes on already, says how much of that is left (`next_window`). Where there was no room or no time for all
+//! statements, those of the window's beginning were run, and the rate of reads is taken to go on falling as it did (`go_on`).
 
 /// Where a forecast comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
