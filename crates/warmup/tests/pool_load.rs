@@ -17,6 +17,8 @@ use warmup::pool::{Allowed, Loaded, Page, PoolError, Server, Snapshot, Space, lo
 enum Does {
     /// Loads, until it is told to give up.
     LoadsForEver,
+    /// The same, and takes writes meanwhile.
+    BecomesWritable,
     /// Says this.
     Says(&'static str),
     /// Its links end.
@@ -78,7 +80,7 @@ fn answer(heard: Heard<'_>, does: Does, version: &str, datadir: &Path, seen: &Mu
         let status = match does {
             _ if !seen.is_loading => "Buffer pool(s) load not started",
             _ if seen.is_aborted => "Buffer pool(s) load aborted on request",
-            Does::LoadsForEver => "Loaded 1/2 pages",
+            Does::LoadsForEver | Does::BecomesWritable => "Loaded 1/2 pages",
             Does::Says(status) => status,
             Does::Dies => return vec![Act::Die],
         };
@@ -88,6 +90,10 @@ fn answer(heard: Heard<'_>, does: Does, version: &str, datadir: &Path, seen: &Mu
         if text.contains(name) {
             return say(&[&[name, "1000"]]);
         }
+    }
+    if text.contains("@@GLOBAL.read_only") {
+        let value = if does == Does::BecomesWritable { "0" } else { "1" };
+        return vec![Act::Say(heard.rows(&["read_only"], &[&[value]]))];
     }
     if text.contains("DATE_FORMAT") {
         return vec![Act::Say(heard.rows(&["now"], &[&["07"]]))];
@@ -115,9 +121,13 @@ async fn loaded(does: Does, version: &'static str) -> (Result<Loaded, PoolError>
         login: Login::new("root".to_owned(), Secret::None),
     };
     let under_way = Notify::new();
-    let result =
-        load(&server, &snapshot(), Allowed::default(), |_| under_way.notify_one(), under_way.notified())
-            .await;
+    let stop = async {
+        under_way.notified().await;
+        if does == Does::BecomesWritable {
+            std::future::pending().await
+        }
+    };
+    let result = load(&server, &snapshot(), Allowed::default(), |_| under_way.notify_one(), stop).await;
     assert_eq!(std::fs::read_to_string(&own).unwrap(), "1,2\n");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     let seen = std::mem::take(&mut *seen.lock().unwrap());
@@ -132,6 +142,13 @@ async fn a_load_is_given_up_when_it_is_told_to() {
     let (result, seen) = loaded(Does::LoadsForEver, "10.11.19-MariaDB").await;
     let loaded = result.unwrap();
     assert!(loaded.is_aborted && loaded.pages == 2);
+    assert_eq!(seen.orders, [LOAD, "SET GLOBAL innodb_buffer_pool_load_abort = ON"]);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_writes_meanwhile_loads_no_more() {
+    let (result, seen) = loaded(Does::BecomesWritable, "10.11.19-MariaDB").await;
+    assert!(matches!(result, Err(PoolError::Writable { .. })), "{result:?}");
     assert_eq!(seen.orders, [LOAD, "SET GLOBAL innodb_buffer_pool_load_abort = ON"]);
 }
 

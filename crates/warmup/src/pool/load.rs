@@ -101,7 +101,7 @@ pub async fn load(
     let before_pages = session.count(PAGES).await?;
     let exchanged = Exchanged::put(&facts.file, &translated.pages)?;
     let begin = Instant::now();
-    let ended = session.load(translated.pages.len() as u64, tell, stop).await;
+    let ended = session.load(translated.pages.len() as u64, allowed, tell, stop).await;
     // Also after an error, which is the one to be told then.
     let back = exchanged.back();
     let is_aborted = ended?;
@@ -126,19 +126,21 @@ impl Session<'_> {
     async fn load(
         &mut self,
         pages: u64,
+        allowed: Allowed,
         tell: impl Fn(Progress),
         stop: impl Future<Output = ()>,
     ) -> Result<bool, PoolError> {
         let before = self.past_second().await?;
         self.query("SET GLOBAL innodb_buffer_pool_load_now = ON").await?;
         let mut stop = std::pin::pin!(stop);
-        let mut is_stopped = false;
+        let (mut is_stopped, mut takes_writes) = (false, false);
         let (mut last, mut since) = (before.clone(), Instant::now());
         loop {
             let status = self.status(STATUS).await?;
             if status != before && !is_running(&status) {
                 tell(Progress { loaded: if is_completed(&status) { pages } else { 0 }, pages });
                 return match () {
+                    () if takes_writes => Err(PoolError::Writable { at: self.at() }),
                     () if is_completed(&status) => Ok(false),
                     () if status.contains("aborted") => Ok(true),
                     () => Err(PoolError::Failed { at: self.at(), what: "load", status }),
@@ -154,6 +156,11 @@ impl Session<'_> {
             if since.elapsed() > patience {
                 return Err(PoolError::Stalled { at: self.at(), what: "load", after: patience, status });
             }
+            // It may have become the active node meanwhile.
+            if !is_stopped && !allowed.writable && self.is_writable().await? {
+                self.query("SET GLOBAL innodb_buffer_pool_load_abort = ON").await?;
+                (is_stopped, takes_writes, since) = (true, true, Instant::now());
+            }
             tokio::select! {
                 () = &mut stop, if !is_stopped => {
                     self.query("SET GLOBAL innodb_buffer_pool_load_abort = ON").await?;
@@ -162,6 +169,11 @@ impl Session<'_> {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
+    }
+
+    async fn is_writable(&mut self) -> Result<bool, PoolError> {
+        let said = self.query("SELECT @@GLOBAL.read_only").await?;
+        Ok(said.text(0, 0) == Some("0"))
     }
 
     /// The status before the order, once a new load's end would have another time: the server tells it in whole seconds.

@@ -79,8 +79,13 @@ impl One {
                 match source::open(access, streamer, place.as_deref(), *sample).await {
                     Ok(stream) => Box::pin(stream),
                     Err(error) => {
-                        let is_gone = matches!(error, SourceError::Gone(_));
-                        return (place.filter(|_| !is_gone), error.to_string());
+                        // A place that the streamer has not any more, or does not understand, is not asked for again.
+                        let is_no_place = match &error {
+                            SourceError::Gone(_) => true,
+                            SourceError::Refused { status, .. } => status.as_u16() == 400,
+                            _ => false,
+                        };
+                        return (place.filter(|_| !is_no_place), error.to_string());
                     }
                 }
             }

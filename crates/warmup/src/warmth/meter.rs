@@ -344,6 +344,7 @@ impl Meter {
     }
 
     fn tell_score(&mut self, left: Duration) {
+        self.sample.forget(self.begun.elapsed().as_secs_f64());
         let score = self.sample.score();
         let reads = self.tap.reads();
         self.tell(|warmth| {

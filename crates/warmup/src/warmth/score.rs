@@ -52,8 +52,17 @@ impl Sample {
     /// One more.
     pub fn push(&mut self, probed: Probed) {
         self.probed.push_back(probed);
-        let oldest_s = probed.at_s - self.age_s_max;
-        while self.probed.len() > self.count_max || self.probed.front().is_some_and(|p| p.at_s < oldest_s) {
+        let now_s = probed.at_s;
+        while self.probed.len() > self.count_max {
+            self.probed.pop_front();
+        }
+        self.forget(now_s);
+    }
+
+    /// Forgets what is too old at `now_s`, on the clock of [`Probed::at_s`].
+    pub fn forget(&mut self, now_s: f64) {
+        let oldest_s = now_s - self.age_s_max;
+        while self.probed.front().is_some_and(|probed| probed.at_s < oldest_s) {
             self.probed.pop_front();
         }
     }
