@@ -45,7 +45,10 @@ pub(super) fn rotated(log: &Path) -> Vec<Rotated> {
             break;
         }
     }
-    found.sort_by_key(|rotated| (rotated.times, Reverse(number(&rotated.name))));
+    found.sort_by_key(|rotated| {
+        let (written, born) = rotated.times;
+        (written, Reverse(number(&rotated.name)), born)
+    });
     found
 }
 

@@ -277,3 +277,79 @@ async fn a_log_that_is_not_there_yet_is_read_from_its_first_byte() {
     assert_eq!(read, [0]);
     assert!(Log::watch(Path::new("/nowhere/slow.log")).is_err());
 }
+
+/// What may happen to a log.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write,
+    Rename,
+    CopyTruncate,
+    /// The watching task looks, and the reader reads all there is.
+    Look,
+}
+
+/// Rotations of both kinds between two looks, in any order: nothing is missed, and nothing is read twice.
+#[tokio::test]
+async fn several_rotations_between_two_looks_lose_nothing() {
+    for seed in 0..60_u64 {
+        let mut dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut steps = vec![Step::Look];
+        for _ in 0..8 {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            steps.push(
+                [Step::Write, Step::Write, Step::Rename, Step::CopyTruncate, Step::Look][(dice % 5) as usize],
+            );
+        }
+        let house = tempfile::tempdir().unwrap();
+        let path = house.path().join("slow.log");
+        let writer = Writer::new(&path);
+        // This runtime has one thread, so its task looks only when this one waits, which it does not.
+        let log = Log::watch(&path).unwrap();
+        let mut cursor = log.at_start().unwrap();
+        let mut read = Vec::new();
+        for step in &steps {
+            match step {
+                Step::Write => writer.line(),
+                Step::Rename => {
+                    rename_all(&path);
+                    fs::rename(&path, format!("{}.1", path.display())).unwrap();
+                    writer.flush();
+                }
+                Step::CopyTruncate => {
+                    rename_all(&path);
+                    fs::copy(&path, format!("{}.1", path.display())).unwrap();
+                    OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+                }
+                Step::Look => read_all(&log, &mut cursor, &mut read),
+            }
+            // A tick of the file system's clock, by which files are put in order.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        read_all(&log, &mut cursor, &mut read);
+        let wanted: Vec<u64> = (0..writer.written()).collect();
+        assert_eq!(read, wanted, "seed {seed}: {steps:?}");
+        drop(log);
+        // Its task is let go of.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Looks until nothing changes any more, and reads all there is.
+fn read_all(log: &Log, cursor: &mut Cursor, numbers: &mut Vec<u64>) {
+    let mut text = Vec::new();
+    for _ in 0..10 {
+        log.looked().unwrap();
+        let mut bytes = vec![0; 1000];
+        loop {
+            match cursor.read(&mut bytes).unwrap() {
+                Read::Bytes(read) => text.extend_from_slice(&bytes[..read]),
+                Read::Rotated { lost_bytes } => assert_eq!(lost_bytes, 0),
+                Read::End => break,
+            }
+        }
+    }
+    let text = String::from_utf8(text).unwrap();
+    numbers.extend(text.lines().filter_map(|line| line.strip_prefix("line ")?.parse::<u64>().ok()));
+}

@@ -128,7 +128,11 @@ impl Looked {
         let Some(seen) = self.seen.take() else { return false };
         let Ok(file) = newest.file.try_clone() else { return false };
         let mut rotated = siblings::rotated(&self.shared.path);
-        let found = rotated.iter().rposition(|rotated| seen.is_in(&rotated.file));
+        // The first that is new, as several fit a place at a file's beginning; or one that was there before it was whole.
+        let found = rotated
+            .iter()
+            .position(|rotated| self.may_be_copy(seen, newest, rotated))
+            .or_else(|| rotated.iter().rposition(|rotated| seen.is_in(&rotated.file)));
         // It may have been emptied more than once since the last look: each time a copy was made, which nobody has read yet.
         let mut between = found.map_or_else(Vec::new, |found| rotated.split_off(found + 1));
         // The file itself may be renamed by now: what follows on it comes behind it, and is found by the next look.
@@ -157,10 +161,35 @@ impl Looked {
         true
     }
 
+    /// Emptied as well, although it still has what was seen of it: that was nothing yet, or the lines that each file begins with. A copy of what
+    /// it had is beside it.
+    fn was_copied(&self, newest: &Generation, rotated: &[Rotated]) -> bool {
+        let Some(seen) = self.seen else { return false };
+        // What is behind the file itself was written after it.
+        let own = rotated.iter().position(|rotated| rotated.id == newest.id).unwrap_or(rotated.len());
+        rotated[..own].iter().any(|rotated| self.may_be_copy(seen, newest, rotated))
+    }
+
+    /// A file that was not there before, with what was seen of `newest`, and with something that this has no more.
+    fn may_be_copy(&self, seen: Place, newest: &Generation, rotated: &Rotated) -> bool {
+        rotated.id != newest.id
+            && !self.known.contains(&rotated.id)
+            && seen.is_in(&rotated.file)
+            && !is_copy(&rotated.file, &newest.file)
+    }
+
     /// Renamed: the server writes, or will write, another file.
     fn replaced(&mut self, newest: &Arc<Generation>) -> bool {
+        let Some((present, mut between)) = self.snapshot() else {
+            return match self.was_copied(newest, &siblings::rotated(&self.shared.path)) {
+                true => self.cut(newest),
+                false => self.grown(newest),
+            };
+        };
+        if self.was_copied(newest, &between) {
+            return self.cut(newest);
+        }
         let grown = self.grown(newest);
-        let Some((present, mut between)) = self.snapshot() else { return grown };
         if present.id == newest.id {
             return grown;
         }
@@ -209,6 +238,9 @@ impl Looked {
 
     fn grown(&mut self, newest: &Generation) -> bool {
         let now = newest.length().and_then(|length| Place::before(&newest.file, length)).ok();
+        if self.emptied(newest) {
+            return false; // this very moment: the next look sees to it
+        }
         let grown = now.is_some() && now != self.seen;
         if grown {
             self.seen = now;
