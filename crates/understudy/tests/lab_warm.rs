@@ -37,8 +37,7 @@ fn a_warmed_standby_reads_less_from_disk_and_each_read_is_replayed() {
         std::thread::sleep(Duration::from_millis(50));
     };
     let said = std::fs::read_to_string(&said).unwrap();
-    // 1: a goal is missed. Which ones are looked at below.
-    assert!(matches!(status.code(), Some(0 | 1)), "{status}: {said}");
+    assert!(status.success(), "{status}: {said}");
 
     let text = std::fs::read_to_string(dir.path().join("result.json")).unwrap();
     let result: Value = serde_json::from_str(&text).unwrap();
@@ -55,9 +54,9 @@ fn a_warmed_standby_reads_less_from_disk_and_each_read_is_replayed() {
     let recorded = result["chunks"][1]["reads"].as_u64().unwrap();
     assert!(recorded > 1000, "{said}");
     for case in cases {
-        alike(&case["played"]["statements"], recorded, case);
+        assert_eq!(case["played"]["statements"], recorded, "{case}: {said}");
         if let Some(expected) = case["expected"].as_u64() {
-            alike(&case["warmed"]["statements"], expected, case);
+            assert_eq!(case["warmed"]["statements"], expected, "{case}: {said}");
         }
         let samples: Vec<u64> = case["samples"]
             .as_array()
@@ -67,18 +66,7 @@ fn a_warmed_standby_reads_less_from_disk_and_each_read_is_replayed() {
             .collect();
         assert!(samples.is_sorted() && samples.last() == case["disk_reads"].as_u64().as_ref(), "{case}");
     }
-    let parallel = named("parallel");
-    alike(&parallel["warmed"]["statements"], result["chunks"][0]["reads"].as_u64().unwrap(), parallel);
+    assert_eq!(named("parallel")["warmed"]["statements"], result["chunks"][0]["reads"], "{said}");
     let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("parallel replay"));
-}
-
-/// As many statements were replayed as reads were recorded. One in a hundred may differ: one run in a dozen, on a busy machine, had a difference
-/// whose cause is not known yet; it is printed.
-fn alike(replayed: &Value, recorded: u64, case: &Value) {
-    let replayed = replayed.as_u64().unwrap();
-    if replayed != recorded {
-        println!("{replayed} statements replayed, {recorded} reads recorded: {case}");
-    }
-    assert!(replayed.abs_diff(recorded) * 100 <= recorded, "{replayed} of {recorded}: {case}");
 }

@@ -65,6 +65,7 @@ async fn run(
     let began = Instant::now();
     let ran = load.run(2 * plan.events_per_chunk(), plan.events_per_chunk(), 0).await?.whole()?;
     let quiet = Instant::now();
+    record::until_idle(ground).await?;
     let logged = chunk::entries(&record::read(&ground.slow_log()?)?);
     streamer.gave(logged, REST_LIMIT).await?;
     // All of the log is with the reader, or on its way to it; the stream's end is the replay's.

@@ -1,13 +1,20 @@
 //! The recording: the workload runs on the active node, whose slow log is cut into chunks of equally many statements.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 
 use super::WarmPlan;
 use super::chunk;
 use super::ground::{ACTIVE, Ground, STANDBY};
 use super::load::Load;
+use crate::stage::account::APP_USER;
+
+/// The longest that the server may take from the last answer until it has logged it.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+/// Between two looks at that.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// One part of the log.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -56,13 +63,35 @@ pub async fn record(ground: &Ground, plan: &WarmPlan, tell: impl Fn(&str)) -> an
     Ok(Recording { first, second })
 }
 
-/// Ends the log that is written, as rotation does: renamed, and then begun anew.
+/// Ends the log that is written, as rotation does: renamed, and then begun anew. All that the load was answered is in it: a server writes an entry
+/// when it has sent the answer.
 pub async fn cut(ground: &Ground, name: &str) -> anyhow::Result<PathBuf> {
+    until_idle(ground).await?;
     let log = ground.slow_log()?;
     let path = ground.stage.directory().join(name);
     std::fs::rename(&log, &path).with_context(|| format!("cannot rename {}", log.display()))?;
     ground.stage.run_in(ACTIVE, "FLUSH SLOW LOGS").await?;
     Ok(path)
+}
+
+/// Waits until no session of the load is at a statement any more. A session sleeps only when its statement's entry is written.
+pub async fn until_idle(ground: &Ground) -> anyhow::Result<()> {
+    let busy = format!(
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = '{APP_USER}' AND COMMAND <> 'Sleep'"
+    );
+    let deadline = Instant::now() + IDLE_LIMIT;
+    loop {
+        let rows = ground.stage.run_in(ACTIVE, &busy).await?;
+        if rows.first().and_then(|row| row.first()).is_some_and(|count| count == "0") {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!(
+                "sessions of {APP_USER} on {ACTIVE} still run statements that were answered {IDLE_LIMIT:?} ago"
+            );
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 fn recorded(path: PathBuf, ran: &super::load::Ran) -> anyhow::Result<Recorded> {
