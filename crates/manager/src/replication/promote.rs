@@ -34,7 +34,8 @@ pub(super) async fn promote(server: &mut Server, reach: Option<&Position>) -> Re
     let semi_sync = server.semi_sync().await?;
     if semi_sync.cannot_wait() {
         tracing::warn!(
-            "{} becomes the primary and waits for no replica, as it has no plugin for that (semisync_source, or semisync_master): a failover              may lose what it commits",
+            "{} becomes the primary and waits for no replica, as it has no plugin for that (semisync_source, or semisync_master): a failover \
+             may lose what it commits",
             server.address
         );
     }
