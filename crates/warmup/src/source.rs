@@ -72,6 +72,12 @@ impl Default for Sample {
     }
 }
 
+/// The streamer beside the node at `address` (`host:port`).
+pub fn beside(address: &str, port: u16) -> String {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    format!("{host}:{port}")
+}
+
 /// Opens the stream of `address` (`host:port`), from the log's end on, or behind `place`.
 pub async fn open(
     access: &Access,

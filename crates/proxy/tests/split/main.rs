@@ -17,6 +17,8 @@ mod same;
 #[allow(dead_code)] // nothing moves here
 #[path = "../restore_all/steps.rs"]
 mod steps;
+#[path = "../restore_all/things.rs"]
+mod things;
 #[path = "../restore_all/variables.rs"]
 mod variables;
 

@@ -1,6 +1,6 @@
 //! Where a server is and as whom to log in: the options that commands share, with a MySQL client's option files behind them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use link::{Login, Place};
@@ -45,10 +45,7 @@ impl Account {
             Some(file) => Options::of_file(file),
             None => Options::standard(None),
         };
-        let password = match &self.password_file {
-            Some(file) => Some(first_line(file)?),
-            None => std::env::var(PASSWORD_ENV).ok().filter(|password| !password.is_empty()),
-        };
+        let password = password(self.password_file.as_deref(), PASSWORD_ENV)?;
         let said = Options {
             user: self.user.clone(),
             password,
@@ -62,8 +59,12 @@ impl Account {
     }
 }
 
-fn first_line(file: &std::path::Path) -> Result<String, Failure> {
+/// The first line of --password-file, else what the environment has by this name.
+pub(super) fn password(file: Option<&Path>, env: &str) -> Result<Option<String>, Failure> {
+    let Some(file) = file else {
+        return Ok(std::env::var(env).ok().filter(|password| !password.is_empty()));
+    };
     let text = std::fs::read_to_string(file)
         .map_err(|e| Failure::usage(format!("--password-file {} cannot be read: {e}", file.display())))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
 }

@@ -128,12 +128,6 @@ pub fn target(warm: &warm::Warm, password: &str) -> impl Fn(&str) -> Target + Se
     }
 }
 
-/// Where the slow log of the node at this address is streamed.
-pub fn streamer(warm: &warm::Warm, address: &str) -> String {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    format!("{host}:{}", warm.stream_port)
-}
-
 impl Warming {
     /// Ends it.
     pub fn stop(self) {

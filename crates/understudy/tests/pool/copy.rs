@@ -100,6 +100,7 @@ fn a_streamer_gives_the_pages_to_whoever_has_its_key() {
     let own = socket(&active);
     let streamer = Streamer::start(
         &log,
+        "127.0.0.1:0",
         &[
             "--pool",
             "--socket",
@@ -156,7 +157,7 @@ fn what_is_refused_is_told_and_nothing_is_touched() {
     refused(&mut load("db1", &standby, &[]), 2, "--from db1 is neither HOST:PORT of a streamer nor the path");
     refused(&mut load("127.0.0.1:1", &standby, &[]), 1, "is `understudy slowlog serve` running there?");
     let log = datadir(&active).join("slow.log").display().to_string();
-    let streamer = Streamer::start(&log, &[]);
+    let streamer = Streamer::start(&log, "127.0.0.1:0", &[]);
     refused(&mut load(streamer.address(), &standby, &[]), 1, "(404 Not Found): Resource not found.");
     standby.sql("CREATE USER weak@localhost");
     let mut weak =

@@ -39,7 +39,7 @@ fn without_the_key_nothing_is_told() {
     let key = dir.path().join("key");
     std::fs::write(&key, "right\n").unwrap();
     let log = datadir(&server).join("slow.log").display().to_string();
-    let streamer = Streamer::start(&log, &["--key-file", key.to_str().unwrap()]);
+    let streamer = Streamer::start(&log, "127.0.0.1:0", &["--key-file", key.to_str().unwrap()]);
     server.sql("SELECT 4711");
     let get = |path: &str, header: &str| {
         let url = streamer.url.replace("/slow", path);

@@ -87,7 +87,7 @@ impl Load {
 #[test]
 fn nothing_waits_and_nothing_is_lost_also_when_runs_are_killed() {
     let (server, log) = logging();
-    let streamer = Streamer::start(&log, &[]);
+    let streamer = Streamer::start(&log, "127.0.0.1:0", &[]);
     let mut curl = Command::new("curl").args(["-sSN", &streamer.url]).stdout(Stdio::piped()).spawn().unwrap();
     until("a reader", || streamer.metric("readers") == 1);
     let load = Load::new();

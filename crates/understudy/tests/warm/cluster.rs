@@ -46,7 +46,7 @@ pub fn slow_log(scene: &Scene, node: &str) -> PathBuf {
 pub fn streamers(scene: &Scene) -> [Streamer; 3] {
     NODES.map(|node| {
         let host = scene.stage.node(node).unwrap().address.ip();
-        Streamer::start(slow_log(scene, node).to_str().unwrap(), &format!("{host}:3307"))
+        Streamer::start(slow_log(scene, node).to_str().unwrap(), &format!("{host}:3307"), &[])
     })
 }
 

@@ -16,24 +16,16 @@ mod harness;
 mod replay;
 mod served;
 mod stream;
+mod streamer;
 mod warmth;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fixture::Server;
+use streamer::{Ends, Streamer, called};
 
 /// Longer than anything here takes on an overloaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-/// The program, also under another name.
-fn called(name: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_understudy"));
-    std::os::unix::process::CommandExt::arg0(&mut command, name);
-    command.env_remove("UNDERSTUDY_PASSWORD").env("UNDERSTUDY_LOG", "info");
-    command
-}
 
 /// A server that logs every statement, and its log.
 fn logging() -> (Server, String) {
@@ -74,47 +66,5 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(begin.elapsed() < DEADLINE, "{what}");
         std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// A process that ends with this.
-struct Ends(Child);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A streamer.
-struct Streamer {
-    _child: Ends,
-    url: String,
-}
-
-impl Streamer {
-    fn start(log: &str, listen: &str) -> Streamer {
-        let mut child = called("understudy")
-            .args(["slowlog", "serve", "--file", log, "--listen", listen])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let url = lines
-            .find_map(|line| Some(line.unwrap().split_once("streamed at ")?.1.trim().to_owned()))
-            .unwrap();
-        // What it says later must find a reader.
-        std::thread::spawn(move || lines.for_each(drop));
-        Streamer { _child: Ends(child), url }
-    }
-
-    fn metric(&self, name: &str) -> u64 {
-        let url = self.url.replace("/slow", "/metrics");
-        let text = Command::new("curl").args(["-sS", &url]).output().unwrap().stdout;
-        let text = String::from_utf8(text).unwrap();
-        let line = text.lines().find(|line| line.starts_with(&format!("understudy_slowlog_{name} ")));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
-            .unwrap_or_else(|| panic!("{name}: {text}"))
     }
 }

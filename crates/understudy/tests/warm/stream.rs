@@ -24,7 +24,7 @@ fn run_numbers(server: &Server, range: std::ops::Range<u64>) {
 fn events_streamed_are_events_written_through_rotations() {
     let (active, log) = logging();
     prepare(&[&active]);
-    let streamer = Streamer::start(&log, "127.0.0.1:0");
+    let streamer = Streamer::start(&log, "127.0.0.1:0", &[]);
     let mut curl = Command::new("curl").args(["-sSN", &streamer.url]).stdout(Stdio::piped()).spawn().unwrap();
     until("a reader", || streamer.metric("readers") == 1);
     for round in 0..10 {
@@ -72,7 +72,7 @@ fn events_streamed_are_events_written_through_rotations() {
 fn a_stream_can_be_sampled_and_resumed() {
     let (active, log) = logging();
     prepare(&[&active]);
-    let streamer = Streamer::start(&log, "127.0.0.1:0");
+    let streamer = Streamer::start(&log, "127.0.0.1:0", &[]);
     run_numbers(&active, 0..100);
     let get = |query: &str| {
         let url = format!("{}{query}", streamer.url);

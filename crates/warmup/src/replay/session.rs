@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::figures::Figures;
 use super::job::Job;
 use super::state::{self, Texts};
-use super::target::Target;
+use super::target::{Target, use_schema};
 use super::{Sessions, Settings};
 
 /// After a connection that could not be made, the next attempt waits; longer each time.
@@ -108,13 +108,7 @@ impl Session {
         if let Some(schema) = &job.schema
             && open.schema.as_ref() != Some(schema)
         {
-            let mut text = b"USE `".to_vec();
-            for byte in schema {
-                // A backquote within a name is doubled.
-                text.extend_from_slice(if *byte == b'`' { b"``" } else { std::slice::from_ref(byte) });
-            }
-            text.push(b'`');
-            open.link.count_rows(&text, limit).await?;
+            open.link.count_rows(&use_schema(schema), limit).await?;
             open.schema = Some(schema.clone());
         }
         open.link.count_rows(&job.sql, limit).await

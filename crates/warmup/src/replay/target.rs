@@ -130,6 +130,17 @@ impl Target {
     }
 }
 
+/// Makes this schema a session's default.
+pub(crate) fn use_schema(schema: &[u8]) -> Vec<u8> {
+    let mut text = b"USE `".to_vec();
+    for byte in schema {
+        // A backquote within a name is doubled.
+        text.extend_from_slice(if *byte == b'`' { b"``" } else { std::slice::from_ref(byte) });
+    }
+    text.push(b'`');
+    text
+}
+
 /// What a line of SHOW GRANTS allows beyond reading.
 fn dangerous(grant: &str) -> Vec<String> {
     let Some(rest) = grant.strip_prefix("GRANT ") else {

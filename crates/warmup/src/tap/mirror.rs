@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::replay::guard::{Verdict, judge_sql};
 use crate::replay::state;
-use crate::replay::target::{Refused, Target};
+use crate::replay::target::{Refused, Target, use_schema};
 
 /// How to mirror.
 #[derive(Clone, Debug)]
@@ -208,14 +208,4 @@ impl Session {
         }
         self.open.as_mut().ok_or(LinkError::Closed)
     }
-}
-
-fn use_schema(schema: &[u8]) -> Vec<u8> {
-    let mut text = b"USE `".to_vec();
-    for byte in schema {
-        // A backquote within a name is doubled.
-        text.extend_from_slice(if *byte == b'`' { b"``" } else { std::slice::from_ref(byte) });
-    }
-    text.push(b'`');
-    text
 }

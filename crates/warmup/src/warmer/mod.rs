@@ -26,7 +26,7 @@ use crate::access::Access;
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
-use crate::source::Sample;
+use crate::source::{self, Sample};
 use crate::warmth::{self, Replayed};
 
 /// Who is what, now.
@@ -103,8 +103,8 @@ impl Source {
         match self {
             Source::Proxy(listen) => Feed::Proxy(Arc::clone(listen)),
             Source::SlowLog { port, sample, access } => {
-                let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-                Feed::SlowLog { streamer: format!("{host}:{port}"), sample: *sample, access: access.clone() }
+                let streamer = source::beside(address, *port);
+                Feed::SlowLog { streamer, sample: *sample, access: access.clone() }
             }
         }
     }

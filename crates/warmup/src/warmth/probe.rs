@@ -12,7 +12,7 @@ use super::analyze::{self, Pages};
 use super::server::{self, Counters, Means};
 use super::window::NotRun;
 use crate::replay::figures::Figures;
-use crate::replay::target::Target;
+use crate::replay::target::{Target, use_schema};
 
 /// Behind the limit that the server itself has, so that a statement never goes on without anybody waiting for it.
 const GRACE: Duration = Duration::from_secs(5);
@@ -55,8 +55,8 @@ impl Probe {
 
     async fn open(&mut self) -> Result<&mut Open, LinkError> {
         if self.open.is_none() {
-            let mut link = self.target.connect().await?;
-            let means = server::prepare(&mut link, self.statement_max).await?;
+            let mut link = self.target.connect_for(self.statement_max).await?;
+            let means = server::means(&mut link).await?;
             self.figures.running.opened(link.greeting.connection_id);
             self.open = Some(Open { link, means, schema: None });
         }
@@ -127,13 +127,7 @@ impl Open {
         if let Some(name) = schema
             && self.schema.as_deref() != Some(name)
         {
-            let mut text = b"USE `".to_vec();
-            for byte in name {
-                // A backquote within a name is doubled.
-                text.extend_from_slice(if *byte == b'`' { b"``" } else { std::slice::from_ref(byte) });
-            }
-            text.push(b'`');
-            self.link.count_rows(&text, limit).await?;
+            self.link.count_rows(&use_schema(name), limit).await?;
             self.schema = Some(name.into());
         }
         match self.means {

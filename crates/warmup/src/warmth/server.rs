@@ -31,17 +31,11 @@ pub struct Counters {
     pub uptime_s: u64,
 }
 
-/// Asks for the version, and bounds what a statement of this session may take, on the server itself.
-pub async fn prepare(link: &mut Link, statement_max: Duration) -> Result<Means, LinkError> {
+/// By which means a server of this version tells.
+pub async fn means(link: &mut Link) -> Result<Means, LinkError> {
     let version = link.query("SELECT VERSION()", ASK_MAX).await?;
-    let version = version.text(0, 0).unwrap_or_default().to_owned();
-    let limit = if version.contains("MariaDB") {
-        format!("SET SESSION max_statement_time = {}", statement_max.as_secs_f64())
-    } else {
-        format!("SET SESSION max_execution_time = {}", statement_max.as_millis())
-    };
-    link.query(&limit, ASK_MAX).await?;
-    Ok(if tells_pages(&version) { Means::Analyze } else { Means::Counters })
+    let version = version.text(0, 0).unwrap_or_default();
+    Ok(if tells_pages(version) { Means::Analyze } else { Means::Counters })
 }
 
 /// The server's counters, now.

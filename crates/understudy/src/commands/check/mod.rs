@@ -17,6 +17,7 @@ use health::duration;
 use health::style::{self, Style};
 use topology::health::{Question, Rules};
 
+use super::account::password;
 use crate::exit::{Failure, Outcome};
 use crate::mycnf::Options;
 use once::Once;
@@ -199,15 +200,7 @@ impl Check {
             Some(file) => Options::of_file(file),
             None => Options::standard(self.defaults_extra_file.as_deref()),
         };
-        let password = match &self.password_file {
-            Some(file) => {
-                let text = std::fs::read_to_string(file).map_err(|e| {
-                    Failure::usage(format!("--password-file {} cannot be read: {e}", file.display()))
-                })?;
-                Some(text.lines().next().unwrap_or_default().to_owned())
-            }
-            None => std::env::var(PASSWORD_ENV).ok().filter(|password| !password.is_empty()),
-        };
+        let password = password(self.password_file.as_deref(), PASSWORD_ENV)?;
         let said = Options {
             user: self.user.clone(),
             password,

@@ -6,7 +6,7 @@ use warmup::replay::target::Target;
 use warmup::source;
 
 use crate::settings::{Settings, warm::Warm};
-use crate::wiring::warm::{streamer, target};
+use crate::wiring::warm::target;
 
 /// One thing that was tried: what is well, or what is not, as a sentence.
 type Tried = Result<String, String>;
@@ -18,7 +18,12 @@ pub async fn all(settings: &Settings, warm: &Warm, password: &str, access: &Acce
         .iter()
         .map(|node| {
             let target = target(warm, password)(&node.address);
-            tokio::spawn(each(warm.clone(), target, streamer(warm, &node.address), access.clone()))
+            tokio::spawn(each(
+                warm.clone(),
+                target,
+                source::beside(&node.address, warm.stream_port),
+                access.clone(),
+            ))
         })
         .collect();
     let mut all = Vec::new();
