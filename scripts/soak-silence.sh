@@ -10,7 +10,7 @@ minutes=${1:-60} kind=${2:-galera}
 [[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "soak-silence.sh: MINUTES is a whole number from 1, not '$minutes'" >&2; exit 2; }
 program=${UNDERSTUDY_BIN:-target/release/understudy}
 . scripts/served.sh
-serve_cluster soak-silence "$kind"
+serve_cluster "silence-$kind" "$kind"
 
 on() { # a node, and options of the client
     local node=$1
