@@ -22,13 +22,22 @@ pub enum NoText {
     NotExpressible,
 }
 
+/// What a session's strings are made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Charset<'a> {
+    /// Its `character_set_client`, where it is known.
+    pub name: Option<&'a str>,
+    /// Its `character_set_connection` is another: a parameter is converted, and a string with its character set in front is not.
+    pub is_converted: bool,
+}
+
 /// The text of `statement` as `payload` (a COM_STMT_EXECUTE) runs it. `long`: what was sent for a parameter by COM_STMT_SEND_LONG_DATA.
-/// `charset`: the session's `character_set_client`, where it is known; `status`: the flags of its last answer.
+/// `status`: the flags of the session's last answer.
 pub fn as_text<'a>(
     statement: &'a Prepared,
     payload: &'a [u8],
     long: impl Fn(u16) -> Option<&'a [u8]>,
-    charset: Option<&str>,
+    charset: Charset<'_>,
     status: u16,
     bytes_max: usize,
 ) -> Result<Vec<u8>, NoText> {
@@ -87,7 +96,7 @@ fn put_limit(out: &mut Vec<u8>, value: &Parameter<'_>) -> Result<(), NoText> {
     Ok(())
 }
 
-fn put(out: &mut Vec<u8>, value: &Parameter<'_>, charset: Option<&str>, status: u16) -> Result<(), NoText> {
+fn put(out: &mut Vec<u8>, value: &Parameter<'_>, charset: Charset<'_>, status: u16) -> Result<(), NoText> {
     let mut text = String::new();
     let _ = match *value {
         Parameter::Null => write!(text, "NULL"),
@@ -163,14 +172,17 @@ const SINGLE_BYTE: [&str; 20] = [
 /// A string of the session's character set: in quotes where it is certain which bytes are letters, so that it has the collation that a parameter has;
 /// otherwise as hexadecimal digits. Where `status` gives backslashes or double quotes another meaning than they have in the session that runs the text
 /// elsewhere, there are none in the text.
-fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Option<&str>, status: u16) -> Result<(), NoText> {
+fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Charset<'_>, status: u16) -> Result<(), NoText> {
     let is_usual = status & (NO_BACKSLASH_ESCAPES | ANSI_QUOTES) == 0;
     let is_plain = value.iter().all(|&c| !c.is_ascii_control() && !matches!(c, b'\\' | b'"'));
-    let is_utf8 = charset.is_some_and(|name| name.starts_with("utf8"));
+    let is_utf8 = charset.name.is_some_and(|name| name.starts_with("utf8"));
     let is_letters = value.is_ascii()
         || (is_utf8 && std::str::from_utf8(value).is_ok())
-        || charset.is_some_and(|name| SINGLE_BYTE.contains(&name));
-    if is_letters && (is_usual || is_plain) {
+        || charset.name.is_some_and(|name| SINGLE_BYTE.contains(&name));
+    // Who looks at the text and knows no character set may take a backslash behind such a byte for the second half of a letter.
+    let is_clear =
+        !value.windows(2).any(|two| !two[0].is_ascii() && matches!(two[1], b'\\' | 0 | b'\n' | b'\r'));
+    if is_letters && is_clear && (is_usual || is_plain) {
         out.push(b'\'');
         for &byte in value {
             match byte {
@@ -186,10 +198,10 @@ fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Option<&str>, status: u1
         return Ok(());
     }
     // What is no text of its character set is a parameter all the same, and an error as a literal.
-    if is_utf8 && !is_letters {
+    if (is_utf8 && !is_letters) || charset.is_converted {
         return Err(NoText::NotExpressible);
     }
-    put_hex(out, charset.ok_or(NoText::NotExpressible)?, value);
+    put_hex(out, charset.name.ok_or(NoText::NotExpressible)?, value);
     Ok(())
 }
 
@@ -237,6 +249,7 @@ mod tests {
         payload.extend(std::iter::repeat_n(0, types.len().div_ceil(8)));
         payload.push(0);
         payload.extend_from_slice(values);
+        let charset = Charset { name: charset, is_converted: false };
         let text = as_text(&statement, &payload, |_| None, charset, 0, 200)?;
         Ok(String::from_utf8(text).unwrap())
     }
@@ -275,15 +288,22 @@ mod tests {
         assert_eq!(text("SELECT ?", &[0xFD], b"\x02\x83\x5C", Some("sjis")).unwrap(), "SELECT _sjis 0x835C");
         assert_eq!(text("SELECT ?", &[0xFD], b"\x01a", None).unwrap(), "SELECT 'a'");
         let mut out = vec![];
-        put_string(&mut out, b"\xE4'\\", Some("latin1"), 0).unwrap();
+        let latin1 = Charset { name: Some("latin1"), is_converted: true };
+        put_string(&mut out, b"\xE4'\\", latin1, 0).unwrap();
         assert_eq!(out, b"'\xE4''\\\\'");
+        assert_eq!(put_string(&mut out, b"\xE4\\", latin1, 0), Err(NoText::NotExpressible));
+        assert_eq!(
+            text("SELECT ?", &[0xFD], b"\x02\xE4\\", Some("latin1")).unwrap(),
+            "SELECT _latin1 0xE45C"
+        );
     }
 
     #[test]
     fn no_text_rests_on_quotes_that_mean_something_else() {
         let put = |value: &[u8], status| {
             let mut out = vec![];
-            put_string(&mut out, value, Some("utf8mb4"), status).map(|()| String::from_utf8(out).unwrap())
+            let charset = Charset { name: Some("utf8mb4"), is_converted: false };
+            put_string(&mut out, value, charset, status).map(|()| String::from_utf8(out).unwrap())
         };
         assert_eq!(put(b"it's", ANSI_QUOTES).unwrap(), "'it''s'");
         assert_eq!(put(b"\"", ANSI_QUOTES).unwrap(), "_utf8mb4 0x22");

@@ -12,7 +12,7 @@ use protocol::capability::Caps;
 use protocol::command::{Command, query_text};
 use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
 use protocol::statement::{Kind, queries_without_locking};
-use session::as_text::{NoText, as_text, charset_of_login};
+use session::as_text::{Charset, NoText, as_text, charset_of_login};
 use session::bound::Bound;
 use session::command::InFlight;
 use session::finished::{Finished, Offered, ReadState};
@@ -220,9 +220,11 @@ impl Ear {
                     return Err(NoText::NotExpressible);
                 }
                 let pieces = |nth| self.long.piece(nth);
-                let charset = session.wanted.changed("character_set_client");
-                let charset = charset.and_then(|name| std::str::from_utf8(name).ok());
-                let charset = charset.or_else(|| charset_of_login(self.login_charset));
+                let changed =
+                    |name| session.wanted.changed(name).and_then(|name| std::str::from_utf8(name).ok());
+                let name = changed("character_set_client").or_else(|| charset_of_login(self.login_charset));
+                let connection = changed("character_set_connection");
+                let charset = Charset { name, is_converted: connection.is_some() && connection != name };
                 let sql = as_text(statement, heard.payload, pieces, charset, flags, bytes_max)?;
                 let schema = statement.bound.schema.as_deref();
                 (Told { sql: Cow::Owned(sql), schema }, Some(&statement.scanned))

@@ -233,13 +233,16 @@ fn sjis() -> BoxedStrategy<Vec<u8>> {
     proptest::collection::vec(letter, 0..6).prop_map(|letters| letters.concat()).boxed()
 }
 
-const CASES: usize = 120;
+/// In each kind of session; `LITERALS_CASES` sets another number.
+fn cases_by_chance() -> usize {
+    std::env::var("LITERALS_CASES").map_or(120, |cases| cases.parse().unwrap())
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_by_chance_give_the_same_rows_as_their_texts() {
     let scene = Scene::new();
     let (mut reads, counts) = scene.proxy.tap().listen(Wish::default());
-    let mut chance = TestRunner::deterministic();
+    let (mut chance, cases) = (TestRunner::deterministic(), cases_by_chance());
     let mut answers: BTreeMap<String, Vec<Vec<Value>>> = BTreeMap::new();
     let sessions = [
         ("SET NAMES utf8mb4", utf8()),
@@ -253,10 +256,10 @@ async fn parameters_by_chance_give_the_same_rows_as_their_texts() {
         let mut client = scene.client().await;
         assert!(client.run(sets).await.error().is_none());
         let parameters = parameter(text);
-        for case in 0..CASES {
+        for case in 0..cases {
             let (kind, value) = parameters.new_tree(&mut chance).unwrap().current();
             let column = ["i", "u", "d", "g", "dt", "ts", "tm", "s", "b"][case % 9];
-            let number = session * CASES + case;
+            let number = session * cases + case;
             let sql = format!(
                 "SELECT {number}, id, HEX(?), CONCAT('<',?,'>'), ? IS NULL, {column} <=>? FROM v \
                  WHERE {column}<? OR {column} IS NULL OR {column}>=? ORDER BY id"
