@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # What a statement costs through the proxy: sysbench point selects and read-write transactions against one node of a real Galera
 # cluster, through HAProxy in TCP mode and through Understudy in turns, in one run. CPU seconds of the proxy's process per statement,
-# since wall time says more of the machine. Writes DIRECTORY/proxy.txt.
+# since wall time says more of the machine. Then what the tap costs (reads told to whoever listens at GET /slow): the same process with
+# nobody listening, with a listener that wants one read in ten, and with one that wants all. Writes DIRECTORY/proxy.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: bench-proxy.sh DIRECTORY [SECONDS [ROUNDS]]}
 seconds=${2:-8}
 rounds=${3:-3}
-program=target/release/understudy
+program=${UNDERSTUDY_BIN:-target/release/understudy}
 mkdir -p "$out"
 . scripts/served.sh
 serve_cluster bench-proxy
@@ -29,9 +30,9 @@ haproxy -f "$work/haproxy.cfg" -db >"$work/haproxy.log" 2>&1 &
 haproxy=$!
 pids+=("$haproxy")
 
-bench() { # port, test, threads, what
+bench() { # port, test, threads, what, prepared statements: disable (the default) or auto
     sysbench "$2" --mysql-host="$side" --mysql-port="$1" --mysql-user=sbtest --mysql-password=sbtest --mysql-db=sbtest --tables=1 \
-        --table-size=10000 --threads="$3" --time="$seconds" --db-ps-mode=disable "$4"
+        --table-size=10000 --threads="$3" --time="$seconds" --db-ps-mode="${5:-disable}" "$4"
 }
 until bench 6133 oltp_point_select 1 prepare >"$work/prepare" 2>&1; do
     [ $((SECONDS)) -lt 90 ] || { cat "$work/prepare" "$work/serve.log" >&2; exit 1; }
@@ -46,6 +47,41 @@ cost() { # process, port, test, threads: CPU microseconds a statement
     queries=$(bench "$2" "$3" "$4" run | awk '/^ *total: / { print $2 }')
     after=$(cpu "$1")
     awk -v t=$((after - before)) -v hz="$ticks" -v q="$queries" 'BEGIN { printf "%.2f\n", t / hz * 1e6 / q }'
+}
+
+# The clients' threads alone: a listener is served by others, so that what it costs a client is in these.
+clients_cpu() { cat /proc/"$serving"/task/*/stat | awk '$2 == "(proxy)" { sum += $14 + $15 } END { print sum }'; }
+listener=
+listen() { # nobody, or a listener to one read in so many
+    local begun=$SECONDS
+    : >"$work/heard"
+    : >"$work/told"
+    [ "$1" != nobody ] || return 0
+    curl -sN -D "$work/heard" -o "$work/told" -H "X-Api-Key: $(<"$work/state/api.key")" "http://$side:6180/slow?rate_limit=$1" &
+    listener=$!
+    pids+=("$listener")
+    until [ -s "$work/heard" ]; do
+        [ $((SECONDS - begun)) -lt 20 ] || { echo "bench-proxy: nobody answers GET /slow" >&2; exit 1; }
+        sleep 0.1
+    done
+}
+unlisten() {
+    [ -n "$listener" ] || return 0
+    kill "$listener"
+    wait "$listener" 2>/dev/null || true
+    listener=
+}
+tap_cost() { # who listens, prepared statements: CPU microseconds a statement of the clients' threads, and of the process; percent that were told
+    local of_clients of_all queries
+    listen "$1"
+    of_clients=$(clients_cpu)
+    of_all=$(cpu "$serving")
+    queries=$(bench 6133 oltp_point_select 8 run "$2" | awk '/^ *total: / { print $2 }')
+    of_clients=$(($(clients_cpu) - of_clients))
+    of_all=$(($(cpu "$serving") - of_all))
+    unlisten
+    awk -v c="$of_clients" -v a="$of_all" -v hz="$ticks" -v q="$queries" -v told="$(grep -c '^# Query_time' "$work/told" || true)" \
+        'BEGIN { printf "%.2f %.2f %.1f\n", c / hz * 1e6 / q, a / hz * 1e6 / q, told / q * 100 }'
 }
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 {
@@ -62,6 +98,29 @@ median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
             h=$(median <"$work/h")
             u=$(median <"$work/u")
             printf '%-22s %8s %12s %12s %8s\n' "$test" "$threads" "$h" "$u" "$(awk -v a="$u" -v b="$h" 'BEGIN { printf "%.2f", a / b }')"
+        done
+    done
+    echo
+    echo "The tap: the same of oltp_point_select with 8 clients, and as a ratio to nobody listening"
+    printf '%-22s %-22s %8s %12s %8s %12s %8s\n' statements "a listener wants" "told" "clients' CPU" ratio "whole CPU" ratio
+    for mode in disable auto; do
+        for who in nobody 10 1; do : >"$work/tap-$who"; done
+        for _ in $(seq "$rounds"); do
+            for who in nobody 10 1; do tap_cost "$who" "$mode" >>"$work/tap-$who"; done
+        done
+        c0=$(awk '{ print $1 }' "$work/tap-nobody" | median)
+        a0=$(awk '{ print $2 }' "$work/tap-nobody" | median)
+        for who in nobody 10 1; do
+            c=$(awk '{ print $1 }' "$work/tap-$who" | median)
+            a=$(awk '{ print $2 }' "$work/tap-$who" | median)
+            told=$(awk '{ print $3 }' "$work/tap-$who" | median)
+            what=text
+            [ "$mode" = disable ] || what=prepared
+            wants="nobody listens"
+            case $who in 1) wants="all reads" ;; 10) wants="one read in 10" ;; esac
+            printf '%-22s %-22s %6s %% %12s %8s %12s %8s\n' "$what" "$wants" "$told" \
+                "$c" "$(awk -v a="$c" -v b="$c0" 'BEGIN { printf "%.2f", a / b }')" \
+                "$a" "$(awk -v a="$a" -v b="$a0" 'BEGIN { printf "%.2f", a / b }')"
         done
     done
 } | tee "$out/proxy.txt"

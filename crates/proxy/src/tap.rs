@@ -10,12 +10,14 @@
 //! Invariant: no client waits for a listener. What is not wanted, or has no room, is never copied.
 
 mod ear;
+mod long;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use session::finished::{Counts, Offered, Room};
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use ear::{Ear, Heard, Teller};
 
@@ -73,6 +75,8 @@ struct Listener {
     queue: mpsc::Sender<Offered>,
     used_bytes: Arc<AtomicUsize>,
     counts: Arc<Counts>,
+    /// Whoever waits for the listener's end waits no longer than it is here.
+    _here: oneshot::Sender<()>,
 }
 
 impl Listener {
@@ -89,9 +93,14 @@ impl Listener {
 }
 
 impl Tap {
-    /// Begins to listen. Dropping the receiver ends it.
+    /// Begins to listen. Dropping the receiver ends it: at once when this was called on a runtime, otherwise with the next read that it would have
+    /// been told.
     pub fn listen(&self, wish: Wish) -> (mpsc::Receiver<Offered>, Arc<Counts>) {
         let (queue, receiver) = mpsc::channel(wish.reads_max.max(1));
+        let (here, gone) = oneshot::channel();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(forget_when_gone(Arc::downgrade(&self.0), queue.clone(), gone));
+        }
         let counts = Arc::new(Counts::default());
         let share = wish.share.clamp(f64::MIN_POSITIVE, 1.0);
         let listener = Listener {
@@ -101,6 +110,7 @@ impl Tap {
             queue,
             used_bytes: Arc::default(),
             counts: Arc::clone(&counts),
+            _here: here,
         };
         self.change(|all| all.push(Arc::new(listener)));
         (receiver, counts)
@@ -139,6 +149,18 @@ impl Tap {
     }
 }
 
+/// Without this, the proxy's sessions would go on looking for reads that nobody takes.
+async fn forget_when_gone(tap: Weak<Inner>, queue: mpsc::Sender<Offered>, gone: oneshot::Receiver<()>) {
+    tokio::select! {
+        () = queue.closed() => {}
+        // The proxy has ended. Its queue has to end, too, which it does with the last of its senders.
+        _ = gone => {}
+    }
+    if let Some(inner) = tap.upgrade() {
+        Tap(inner).forget_gone();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +180,20 @@ mod tests {
         drop(second);
         tap.forget_gone();
         assert!(!tap.is_heard());
+    }
+
+    #[tokio::test]
+    async fn who_goes_is_forgotten_without_a_read() {
+        let tap = Tap::default();
+        let (first, _) = tap.listen(Wish::default());
+        let (mut second, _) = tap.listen(Wish { share: 0.001, ..Wish::default() });
+        drop(first);
+        while tap.listeners().1.len() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(tap.is_heard());
+        // The proxy ends: so does what it told.
+        drop(tap);
+        assert!(second.recv().await.is_none());
     }
 }

@@ -3,8 +3,10 @@
 //! Enters: the statement, the command that runs it, what was sent for it before. Leaves: its text, each parameter a literal of the same type
 //! and value; or nothing, where none is known that surely is.
 
+use std::borrow::Cow;
 use std::fmt::Write; // into a String it cannot fail
 
+use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
 use protocol::parameter::{Parameter, parameters};
 use protocol::statement::markers;
 
@@ -20,13 +22,22 @@ pub enum NoText {
     NotExpressible,
 }
 
+/// What a session's strings are made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Charset<'a> {
+    /// Its `character_set_client`, where it is known.
+    pub name: Option<&'a str>,
+    /// Its `character_set_connection` is another: a parameter is converted, and a string with its character set in front is not.
+    pub is_converted: bool,
+}
+
 /// The text of `statement` as `payload` (a COM_STMT_EXECUTE) runs it. `long`: what was sent for a parameter by COM_STMT_SEND_LONG_DATA.
-/// `charset`: the session's `character_set_client`, where it is known; `status`: the flags of its last answer.
+/// `status`: the flags of the session's last answer.
 pub fn as_text<'a>(
     statement: &'a Prepared,
     payload: &'a [u8],
     long: impl Fn(u16) -> Option<&'a [u8]>,
-    charset: Option<&str>,
+    charset: Charset<'_>,
     status: u16,
     bytes_max: usize,
 ) -> Result<Vec<u8>, NoText> {
@@ -47,10 +58,18 @@ pub fn as_text<'a>(
     for (place, value) in places.iter().zip(&values) {
         text.extend_from_slice(&statement.sql[from..place.at]);
         from = place.at + 1;
+        // Two signs before a blank begin a comment, and strings that follow one another are one string.
+        let next = statement.sql[from..].trim_ascii_start().first();
+        if text.ends_with(b"--") || matches!(next, Some(b'\'' | b'"')) {
+            return Err(NoText::NotExpressible);
+        }
         if !text.last().is_none_or(|byte| matches!(byte, b' ' | b'(' | b',' | b'=' | b'\n')) {
             text.push(b' ');
         }
-        put(&mut text, value, place.is_limit, charset)?;
+        match place.is_limit {
+            true => put_limit(&mut text, value)?,
+            false => put(&mut text, value, charset, status)?,
+        }
         if statement.sql.get(from).is_some_and(|byte| !matches!(byte, b' ' | b')' | b',' | b'\n')) {
             text.push(b' ');
         }
@@ -62,12 +81,22 @@ pub fn as_text<'a>(
     if text.len() > bytes_max { Err(NoText::TooLarge) } else { Ok(text) }
 }
 
-fn put(
-    out: &mut Vec<u8>,
-    value: &Parameter<'_>,
-    is_limit: bool,
-    charset: Option<&str>,
-) -> Result<(), NoText> {
+/// What a LIMIT may say: servers take a text of digits as a parameter there, and not as a literal.
+fn put_limit(out: &mut Vec<u8>, value: &Parameter<'_>) -> Result<(), NoText> {
+    let digits: Cow<'_, [u8]> = match *value {
+        Parameter::Signed(number) => number.to_string().into_bytes().into(),
+        Parameter::Unsigned(number) => number.to_string().into_bytes().into(),
+        Parameter::Text(digits) | Parameter::Binary(digits) => digits.into(),
+        _ => return Err(NoText::NotExpressible),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(NoText::NotExpressible);
+    }
+    out.extend_from_slice(&digits);
+    Ok(())
+}
+
+fn put(out: &mut Vec<u8>, value: &Parameter<'_>, charset: Charset<'_>, status: u16) -> Result<(), NoText> {
     let mut text = String::new();
     let _ = match *value {
         Parameter::Null => write!(text, "NULL"),
@@ -77,13 +106,17 @@ fn put(
         Parameter::Double(number) => write!(text, "{number:e}"),
         Parameter::Decimal(number) if is_number(number) => {
             out.extend_from_slice(number);
+            // Without a point it would be an integer.
+            if !number.contains(&b'.') {
+                out.push(b'.');
+            }
             return Ok(());
         }
-        Parameter::Text(digits) | Parameter::Binary(digits)
-            if is_limit && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) =>
+        // What is no day of the calendar is a parameter all the same, and an error as a literal.
+        Parameter::Date { year, month, day } | Parameter::DateTime { year, month, day, .. }
+            if day > days_of(year, month) =>
         {
-            out.extend_from_slice(digits);
-            return Ok(());
+            return Err(NoText::NotExpressible);
         }
         // A moment with a zero in it is no literal of its type under every sql_mode, and compares the same as a text.
         Parameter::Date { year, month, day } => {
@@ -99,7 +132,7 @@ fn put(
             let (sign, fraction) = (if is_negative { "-" } else { "" }, Fraction(micros));
             write!(text, "TIME'{sign}{hours:02}:{minute:02}:{second:02}{fraction}'")
         }
-        Parameter::Text(value) => return put_string(out, value, charset),
+        Parameter::Text(value) => return put_string(out, value, charset, status),
         Parameter::Binary(value) => {
             put_hex(out, "binary", value);
             return Ok(());
@@ -108,6 +141,16 @@ fn put(
     };
     out.extend_from_slice(text.as_bytes());
     Ok(())
+}
+
+/// How many days a month has; in month 0, which servers take for "not known", as many as any.
+fn days_of(year: u16, month: u8) -> u8 {
+    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 => 28 + u8::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 /// Microseconds behind a point; nothing when there are none.
@@ -119,24 +162,46 @@ impl std::fmt::Display for Fraction {
     }
 }
 
-/// A string of the session's character set. One that any lexer reads alike stands in quotes; any other as hexadecimal digits, for which the
-/// character set has to be known.
-fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Option<&str>) -> Result<(), NoText> {
-    let is_utf8 = charset.is_some_and(|name| name.starts_with("utf8"));
-    let is_plain = value.iter().all(|&c| (c == b' ' || c.is_ascii_graphic() || !c.is_ascii()) && c != b'\\');
-    let is_letters = value.is_ascii() || (is_utf8 && std::str::from_utf8(value).is_ok());
-    if is_plain && is_letters {
+/// Character sets in which each byte is a letter, and the bytes of ASCII are ASCII's letters.
+#[rustfmt::skip] // as a block, it is read at one glance
+const SINGLE_BYTE: [&str; 20] = [
+    "armscii8", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "dec8", "geostd8",
+    "greek", "hebrew", "koi8r", "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman",
+];
+
+/// A string of the session's character set: in quotes where it is certain which bytes are letters, so that it has the collation that a parameter has;
+/// otherwise as hexadecimal digits. Where `status` gives backslashes or double quotes another meaning than they have in the session that runs the text
+/// elsewhere, there are none in the text.
+fn put_string(out: &mut Vec<u8>, value: &[u8], charset: Charset<'_>, status: u16) -> Result<(), NoText> {
+    let is_usual = status & (NO_BACKSLASH_ESCAPES | ANSI_QUOTES) == 0;
+    let is_plain = value.iter().all(|&c| !c.is_ascii_control() && !matches!(c, b'\\' | b'"'));
+    let is_utf8 = charset.name.is_some_and(|name| name.starts_with("utf8"));
+    let is_letters = value.is_ascii()
+        || (is_utf8 && std::str::from_utf8(value).is_ok())
+        || charset.name.is_some_and(|name| SINGLE_BYTE.contains(&name));
+    // Who looks at the text and knows no character set may take a backslash behind such a byte for the second half of a letter.
+    let is_clear =
+        !value.windows(2).any(|two| !two[0].is_ascii() && matches!(two[1], b'\\' | 0 | b'\n' | b'\r'));
+    if is_letters && is_clear && (is_usual || is_plain) {
         out.push(b'\'');
         for &byte in value {
-            if byte == b'\'' {
-                out.push(b'\'');
+            match byte {
+                b'\'' => out.extend_from_slice(b"''"),
+                b'\\' => out.extend_from_slice(br"\\"),
+                0 => out.extend_from_slice(br"\0"),
+                b'\n' => out.extend_from_slice(br"\n"),
+                b'\r' => out.extend_from_slice(br"\r"),
+                other => out.push(other),
             }
-            out.push(byte);
         }
         out.push(b'\'');
         return Ok(());
     }
-    put_hex(out, charset.ok_or(NoText::NotExpressible)?, value);
+    // What is no text of its character set is a parameter all the same, and an error as a literal.
+    if (is_utf8 && !is_letters) || charset.is_converted {
+        return Err(NoText::NotExpressible);
+    }
+    put_hex(out, charset.name.ok_or(NoText::NotExpressible)?, value);
     Ok(())
 }
 
@@ -184,6 +249,7 @@ mod tests {
         payload.extend(std::iter::repeat_n(0, types.len().div_ceil(8)));
         payload.push(0);
         payload.extend_from_slice(values);
+        let charset = Charset { name: charset, is_converted: false };
         let text = as_text(&statement, &payload, |_| None, charset, 0, 200)?;
         Ok(String::from_utf8(text).unwrap())
     }
@@ -197,15 +263,19 @@ mod tests {
         assert_eq!(of(5, &0.1f64.to_le_bytes()).unwrap(), "SELECT 1e-1");
         assert_eq!(of(4, &1.5f32.to_le_bytes()).unwrap(), "SELECT 1.5e0");
         assert_eq!(of(0xF6, b"\x05-1.50").unwrap(), "SELECT -1.50");
+        assert_eq!(of(0xF6, b"\x027 "), Err(NoText::NotExpressible));
+        assert_eq!(of(0xF6, b"\x027a"), Err(NoText::NotExpressible));
+        assert_eq!(of(0, b"\x017").unwrap(), "SELECT 7.");
         assert_eq!(of(0xF6, b"\x031e5"), Err(NoText::NotExpressible));
         assert_eq!(of(0xFD, b"\x04it's").unwrap(), "SELECT 'it''s'");
-        assert_eq!(of(0xFD, b"\x02a\\").unwrap(), "SELECT _utf8mb4 0x615C");
+        assert_eq!(of(0xFD, b"\x06a\\\0\"\n'").unwrap(), r#"SELECT 'a\\\0"\n'''"#);
         assert_eq!(of(0xFD, b"\x02\xC3\xA4").unwrap(), "SELECT 'ä'");
-        assert_eq!(of(0xFD, b"\x01\xE4").unwrap(), "SELECT _utf8mb4 0xE4");
+        assert_eq!(of(0xFD, b"\x01\xE4"), Err(NoText::NotExpressible), "no text of UTF-8");
         assert_eq!(of(0xFD, b"\x00").unwrap(), "SELECT ''");
         assert_eq!(of(0xFC, b"\x02\x00'").unwrap(), "SELECT _binary 0x0027");
         assert_eq!(of(10, &[4, 0xE8, 7, 2, 29]).unwrap(), "SELECT DATE'2024-02-29'");
         assert_eq!(of(10, &[0]).unwrap(), "SELECT '0000-00-00'");
+        assert_eq!(of(10, &[4, 0xE7, 7, 2, 29]), Err(NoText::NotExpressible), "no leap year");
         let moment = [11, 0xE8, 7, 2, 29, 1, 2, 3, 64, 226, 1, 0];
         assert_eq!(of(12, &moment).unwrap(), "SELECT TIMESTAMP'2024-02-29 01:02:03.123456'");
         assert_eq!(of(11, &[8, 1, 1, 0, 0, 0, 2, 3, 4]).unwrap(), "SELECT TIME'-26:03:04'");
@@ -215,8 +285,30 @@ mod tests {
     #[test]
     fn what_needs_the_character_set_is_left_out_without_it() {
         assert_eq!(text("SELECT ?", &[0xFD], b"\x01\xE4", None), Err(NoText::NotExpressible));
-        assert_eq!(text("SELECT ?", &[0xFD], b"\x01\xE4", Some("latin1")).unwrap(), "SELECT _latin1 0xE4");
+        assert_eq!(text("SELECT ?", &[0xFD], b"\x02\x83\x5C", Some("sjis")).unwrap(), "SELECT _sjis 0x835C");
         assert_eq!(text("SELECT ?", &[0xFD], b"\x01a", None).unwrap(), "SELECT 'a'");
+        let mut out = vec![];
+        let latin1 = Charset { name: Some("latin1"), is_converted: true };
+        put_string(&mut out, b"\xE4'\\", latin1, 0).unwrap();
+        assert_eq!(out, b"'\xE4''\\\\'");
+        assert_eq!(put_string(&mut out, b"\xE4\\", latin1, 0), Err(NoText::NotExpressible));
+        assert_eq!(
+            text("SELECT ?", &[0xFD], b"\x02\xE4\\", Some("latin1")).unwrap(),
+            "SELECT _latin1 0xE45C"
+        );
+    }
+
+    #[test]
+    fn no_text_rests_on_quotes_that_mean_something_else() {
+        let put = |value: &[u8], status| {
+            let mut out = vec![];
+            let charset = Charset { name: Some("utf8mb4"), is_converted: false };
+            put_string(&mut out, value, charset, status).map(|()| String::from_utf8(out).unwrap())
+        };
+        assert_eq!(put(b"it's", ANSI_QUOTES).unwrap(), "'it''s'");
+        assert_eq!(put(b"\"", ANSI_QUOTES).unwrap(), "_utf8mb4 0x22");
+        assert_eq!(put(b"\\", NO_BACKSLASH_ESCAPES).unwrap(), "_utf8mb4 0x5C");
+        assert_eq!(put(b"\n", NO_BACKSLASH_ESCAPES).unwrap(), "_utf8mb4 0x0A");
     }
 
     #[test]
@@ -227,10 +319,13 @@ mod tests {
             "SELECT a FROM t WHERE b=1 AND 1"
         );
         assert_eq!(text("SELECT 5-?", &[1], &[0xFF], None).unwrap(), "SELECT 5- -1");
-        assert_eq!(
-            text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x025a", None).unwrap(),
-            "SELECT a FROM t LIMIT '5a'"
-        );
+        let none = Err(NoText::NotExpressible);
+        // A comment would begin.
+        assert_eq!(text("SELECT 5--?, a FROM t", &[1], one, None), none);
+        // The column's name would be a part of the string.
+        assert_eq!(text("SELECT ? 'a'", &[0xFD], b"\x01b", None), none);
+        assert_eq!(text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x025a", None), none);
+        assert_eq!(text("SELECT a FROM t LIMIT ?", &[1], &[0xFF], None), none);
         assert_eq!(
             text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x0215", None).unwrap(),
             "SELECT a FROM t LIMIT 15"

@@ -87,8 +87,8 @@ pub struct Counts {
     pub dropped: AtomicU64,
     /// Bytes of SQL of those.
     pub dropped_bytes: AtomicU64,
-    /// Left out, since the text, or what a prepared statement would be as a text, is larger than the bound. Commands that the proxy passes on
-    /// without keeping them count here whatever they are.
+    /// Left out, since the text, or what a prepared statement would be as a text, is larger than the bound; what does not write and is no
+    /// query, too, since it is not looked at. Commands that the proxy passes on without keeping them count here whatever they are.
     pub too_large: AtomicU64,
     /// Left out, since no text says the same: parameters of types without a literal, several statements in one text, user variables that only
     /// the server knows, a `sql_mode` that changes what a text means to a lexer.

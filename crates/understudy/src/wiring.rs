@@ -124,6 +124,7 @@ pub fn start(
                 board: board.clone(),
                 require_percent: warm.require_percent,
                 source: if warm.from_proxy { "proxy" } else { "slow-log" },
+                mirror_percent: warm.mirror_percent,
             };
             (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), board)?), Some(warmth))
         }

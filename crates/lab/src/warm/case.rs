@@ -78,9 +78,9 @@ impl Bench<'_> {
         let (chunk, one_in, pool) = match way.does {
             Does::Nothing | Does::Follows => return Ok(Warming::default()),
             Does::LoadsPool { then_replays } => return self.load_pool(then_replays).await,
-            Does::Mirrors => {
+            Does::Mirrors { at_once } => {
                 let before = self.ground.reads(STANDBY).await?;
-                let played = mirror::mirror(self.ground, self.plan).await?;
+                let played = mirror::mirror(self.ground, self.plan, at_once).await?;
                 let reads = self.ground.reads(STANDBY).await?.since(before).pool;
                 let took_s = Some(played.took_s);
                 return Ok(Warming { played: Some(played), expected: None, took_s, reads });

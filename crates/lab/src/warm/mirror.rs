@@ -20,8 +20,9 @@ const REST_LIMIT: Duration = Duration::from_secs(60);
 /// Between two looks at the status.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs chunk 1 and waits until its reads were repeated on the standby; how many were. The standby follows meanwhile, and not any more afterwards.
-pub async fn mirror(ground: &Ground, plan: &WarmPlan) -> anyhow::Result<Played> {
+/// Runs chunk 1 and waits until its reads were repeated on the standby, in their order or `at_once`; how many were. The standby follows meanwhile, and
+/// not any more afterwards.
+pub async fn mirror(ground: &Ground, plan: &WarmPlan, at_once: bool) -> anyhow::Result<Played> {
     let stage = &ground.stage;
     stage.run_in(STANDBY, "START SLAVE").await?;
     ground.applied().await?;
@@ -29,8 +30,10 @@ pub async fn mirror(ground: &Ground, plan: &WarmPlan) -> anyhow::Result<Played> 
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let nodes: Vec<_> =
         stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
-    let tables =
-        format!("\n[warm]\nuser = \"{WARM_USER}\"\npassword = \"{WARM_PASSWORD}\"\nsource = \"proxy\"\n");
+    let how = if at_once { "mirror_percent = 100\n" } else { "" };
+    let tables = format!(
+        "\n[warm]\nuser = \"{WARM_USER}\"\npassword = \"{WARM_PASSWORD}\"\nsource = \"proxy\"\n{how}"
+    );
     let knobs = Knobs { tables, ..Knobs::default() };
     let front = Front::understudy(stage.kind(), &nodes, Writers::One, &knobs, &dir).await?;
     wait_executed(&front, 0).await?;
@@ -46,7 +49,7 @@ pub async fn mirror(ground: &Ground, plan: &WarmPlan) -> anyhow::Result<Played> 
     Ok(Played { statements, took_s, statements_per_s: statements as f64 / took_s.max(0.001) })
 }
 
-/// Waits until so many statements were run on the standby, and it is warmed.
+/// Waits until so many statements were run on the standby, or left out as too late, and it is warmed; how many were run.
 async fn wait_executed(front: &Front, reads: u64) -> anyhow::Result<u64> {
     let api = front.api().context("Understudy has an API")?;
     let deadline = Instant::now() + REST_LIMIT;
@@ -56,7 +59,8 @@ async fn wait_executed(front: &Front, reads: u64) -> anyhow::Result<u64> {
         let standby =
             standbys.iter().find(|standby| standby["node"] == STANDBY && standby["state"] == "warmed");
         let executed = standby.and_then(|standby| standby["executed"].as_u64());
-        if let Some(executed) = executed.filter(|executed| *executed >= reads) {
+        let late = standby.and_then(|standby| standby["late"].as_u64()).unwrap_or(0);
+        if let Some(executed) = executed.filter(|executed| executed + late >= reads) {
             return Ok(executed);
         }
         if Instant::now() > deadline {

@@ -26,7 +26,10 @@ pub enum Does {
         pool: Option<u32>,
     },
     /// The application runs chunk 1 through Understudy, which repeats its reads on the standby when they have been answered.
-    Mirrors,
+    Mirrors {
+        /// In no order, as soon as there is an answer, instead of a replay.
+        at_once: bool,
+    },
     /// The pages that the active node had in memory after chunk 1 are loaded, by their numbers.
     LoadsPool {
         /// And then chunk 1 is replayed.
@@ -96,7 +99,20 @@ pub const WAYS: &[Way] = &[
     sampled("sampled-36", "1 in 36", 36, false),
     sampled("sampled-10", "1 in 10", 10, true),
     sampled("sampled-2", "1 in 2", 2, false),
-    Way { name: "mirrored", title: "mirrored reads", does: Does::Mirrors, group: REPLAYED, is_quick: false },
+    Way {
+        name: "mirrored",
+        title: "mirrored reads",
+        does: Does::Mirrors { at_once: false },
+        group: REPLAYED,
+        is_quick: false,
+    },
+    Way {
+        name: "mirrored-at-once",
+        title: "mirrored reads, at once",
+        does: Does::Mirrors { at_once: true },
+        group: REPLAYED,
+        is_quick: false,
+    },
     Way {
         name: "pool",
         title: "buffer pool dump and load",

@@ -19,7 +19,7 @@ impl Driver {
         let ear = self.ear.get_or_insert_with(|| Box::new(Ear::new(&teller)));
         let bytes = self.client.buffer.bytes();
         let payload = bytes.get(HEADER_LEN..command.len.min(bytes.len())).unwrap_or_default();
-        ear.will_send(flight, payload, command.whole, has_long);
+        ear.will_send(&self.shared.tap, flight, payload, command.whole, has_long);
     }
 
     /// An answer has ended; `retained`: how much of the client's buffer is the command.

@@ -1,10 +1,8 @@
 //! One session's part in what listeners are told: which of its reads they get, and as what text.
 //!
-//! Made when the session's first command finds a listener, and kept from then on. Long data (COM_STMT_SEND_LONG_DATA) is kept here while it
-//! waits for its EXECUTE, since the session does not; of a statement whose first piece came before anybody listened, too little is known.
+//! Made when the session's first command finds a listener, and kept from then on.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,8 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use protocol::capability::Caps;
 use protocol::command::{Command, query_text};
+use protocol::ok::status::{ANSI_QUOTES, NO_BACKSLASH_ESCAPES};
 use protocol::statement::{Kind, queries_without_locking};
-use session::as_text::{NoText, as_text, charset_of_login};
+use session::as_text::{Charset, NoText, as_text, charset_of_login};
 use session::bound::Bound;
 use session::command::InFlight;
 use session::finished::{Finished, Offered, ReadState};
@@ -21,10 +20,8 @@ use session::session::Session;
 use session::wanted::{Prepared, Tokens};
 use tokio::sync::mpsc::error::TrySendError;
 
+use super::long::LongData;
 use super::{Listener, Tap};
-
-/// Long data of one session that is kept.
-const LONG_BYTES_MAX: usize = 64 << 10;
 
 /// See the head of this file.
 pub(crate) struct Ear {
@@ -39,18 +36,7 @@ pub(crate) struct Ear {
     dice: u64,
     /// What [`Session`] had set, and its number there.
     state: Option<(u64, Arc<ReadState>)>,
-    long: BTreeMap<u32, Long>,
-    /// The EXECUTE that was sent last uses long data.
-    uses_long: bool,
-}
-
-/// What was sent for one statement's parameters.
-#[derive(Default)]
-struct Long {
-    pieces: BTreeMap<u16, Vec<u8>>,
-    bytes: usize,
-    /// Not all of it is here.
-    is_short: bool,
+    long: LongData,
 }
 
 /// Who tells.
@@ -93,8 +79,7 @@ impl Ear {
             // Spread, or sessions with neighbouring numbers would choose alike.
             dice: mixed(u64::from(teller.connection)),
             state: None,
-            long: BTreeMap::new(),
-            uses_long: false,
+            long: LongData::default(),
         }
     }
 
@@ -104,52 +89,36 @@ impl Ear {
         self.user = teller.user.into();
         self.login_charset = teller.login_charset;
         self.state = None;
-        self.long.clear();
+        self.long = LongData::default();
     }
 
     /// A command is about to be sent. `payload`: as much of it as is at hand, `whole`: that is all. `has_long`: long data waits for its
     /// statement on the node.
-    pub(crate) fn will_send(&mut self, flight: &InFlight, payload: &[u8], whole: bool, has_long: bool) {
-        self.uses_long = false;
+    pub(crate) fn will_send(
+        &mut self,
+        tap: &Tap,
+        flight: &InFlight,
+        payload: &[u8],
+        whole: bool,
+        has_long: bool,
+    ) {
         let Some(id) = flight.statement else { return };
+        self.long.heard_under(tap.edition());
         match flight.command {
-            Command::STMT_EXECUTE => self.uses_long = has_long,
-            Command::STMT_SEND_LONG_DATA => self.keep_long(id, payload, whole, has_long),
-            Command::STMT_RESET => _ = self.long.remove(&id),
+            Command::STMT_EXECUTE => self.long.executes(id, has_long),
+            Command::STMT_SEND_LONG_DATA => self.long.keep(id, payload, whole, has_long),
+            Command::STMT_RESET => self.long.forget(id),
             _ => {}
         }
     }
 
     /// A statement was closed.
     pub(crate) fn closed(&mut self, id: u32) {
-        self.long.remove(&id);
-    }
-
-    fn keep_long(&mut self, id: u32, payload: &[u8], whole: bool, has_long: bool) {
-        let used: usize = self.long.values().map(|long| long.bytes).sum();
-        if !has_long {
-            self.long.insert(id, Long::default());
-        }
-        let long = self.long.entry(id).or_insert(Long { is_short: true, ..Long::default() });
-        let Some((&[low, high], data)) = payload.get(5..).and_then(<[u8]>::split_first_chunk) else {
-            long.is_short = true;
-            return;
-        };
-        if !whole || used + data.len() > LONG_BYTES_MAX {
-            *long = Long { is_short: true, ..Long::default() };
-        }
-        if !long.is_short {
-            long.bytes += data.len();
-            long.pieces.entry(u16::from_le_bytes([low, high])).or_default().extend_from_slice(data);
-        }
+        self.long.forget(id);
     }
 
     /// A command was answered well, and the answer is with the client.
     pub(crate) fn heard(&mut self, tap: &Tap, session: &mut Session, heard: &Heard<'_>) {
-        let long = match heard.flight.statement {
-            Some(id) if !self.long.is_empty() => self.long.remove(&id),
-            _ => None,
-        };
         if heard.flight.kind() != Kind::Read {
             return;
         }
@@ -163,6 +132,14 @@ impl Ear {
         }
         let chosen: Vec<_> = chosen.collect();
         let Some(text) = text_as_sent(session, heard) else { return };
+        // Before anything is done with its bytes: all of this is time in which the session is not served.
+        let bytes_max = chosen.iter().map(|listener| listener.wish.sql_bytes_max).max().unwrap_or(0);
+        if text.len() > bytes_max {
+            for listener in chosen {
+                listener.counts.too_large.fetch_add(1, Relaxed);
+            }
+            return;
+        }
         if !queries_without_locking(text, session.flags()) {
             return;
         }
@@ -176,9 +153,8 @@ impl Ear {
             }
         }
         if !with_place.is_empty() {
-            let bytes_max = with_place.iter().map(|(listener, _)| listener.wish.sql_bytes_max).max();
             let now = session.wanted.bound();
-            let told = self.told(session, &now, heard, long.as_ref(), bytes_max.unwrap_or(0));
+            let told = self.told(session, &now, heard, bytes_max);
             for (listener, place) in with_place {
                 match &told {
                     Ok(told) if told.sql.len() > listener.wish.sql_bytes_max => {
@@ -229,27 +205,26 @@ impl Ear {
         session: &'a Session,
         now: &Bound,
         heard: &Heard<'a>,
-        long: Option<&Long>,
         bytes_max: usize,
     ) -> Result<Told<'a>, NoText> {
         let flags = session.flags();
         let (told, scanned) = match prepared(session, heard) {
             None => {
                 let text = text_as_sent(session, heard).unwrap_or_default();
-                if text.len() > bytes_max {
-                    return Err(NoText::TooLarge);
-                }
                 (Told { sql: Cow::Borrowed(text), schema: session.wanted.schema() }, heard.flight.scanned())
             }
             Some(statement) => {
-                let is_known = !self.uses_long || long.is_some_and(|long| !long.is_short);
+                // With attributes a command has its parameters elsewhere, and those among them.
+                let is_known = self.long.is_known(self.edition) && !heard.caps.has(Caps::QUERY_ATTRIBUTES);
                 if !is_known || !statement.bound.reads_as(now) {
                     return Err(NoText::NotExpressible);
                 }
-                let pieces = |nth| long.and_then(|long| long.pieces.get(&nth)).map(Vec::as_slice);
-                let charset = session.wanted.changed("character_set_client");
-                let charset = charset.and_then(|name| std::str::from_utf8(name).ok());
-                let charset = charset.or_else(|| charset_of_login(self.login_charset));
+                let pieces = |nth| self.long.piece(nth);
+                let changed =
+                    |name| session.wanted.changed(name).and_then(|name| std::str::from_utf8(name).ok());
+                let name = changed("character_set_client").or_else(|| charset_of_login(self.login_charset));
+                let connection = changed("character_set_connection");
+                let charset = Charset { name, is_converted: connection.is_some() && connection != name };
                 let sql = as_text(statement, heard.payload, pieces, charset, flags, bytes_max)?;
                 let schema = statement.bound.schema.as_deref();
                 (Told { sql: Cow::Owned(sql), schema }, Some(&statement.scanned))
@@ -260,8 +235,9 @@ impl Ear {
             .is_none_or(|scanned| !scanned.alone || scanned.calls_stored || !scanned.pins.is_empty())
             || (heard.ties_variables && sql.contains(&b'@'))
             || match session.wanted.changes_tokens() {
-                Tokens::Usual => false,
-                Tokens::OtherQuotes => sql.iter().any(|byte| matches!(byte, b'\\' | b'"')),
+                // A mode may be the server's own, for all sessions: its answers say so, and no session has set it.
+                Tokens::Usual if flags & (NO_BACKSLASH_ESCAPES | ANSI_QUOTES) == 0 => false,
+                Tokens::Usual | Tokens::OtherQuotes => sql.iter().any(|byte| matches!(byte, b'\\' | b'"')),
                 Tokens::AnotherGrammar => true,
             };
         if is_unclear { Err(NoText::NotExpressible) } else { Ok(told) }

@@ -26,6 +26,7 @@ use topology::view::{ClusterView, Gate, NodeState, NodeView};
 use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
+use warmup::tap::mirror;
 use warmup::warmer::board::Board;
 use warmup::warmer::{Roles, Said, Source, Warmer};
 
@@ -114,6 +115,11 @@ fn source(warm: &warm::Warm, access: Access, tap: proxy::Tap) -> Source {
         bytes_max: warm.waiting_bytes_max,
         ..proxy::Wish::default()
     };
+    if let Some(percent) = warm.mirror_percent {
+        let wish = proxy::Wish { share: f64::from(percent) / 100.0, by_session: false, ..wish };
+        let sessions = warm.sessions_max.unwrap_or(mirror::Settings::default().sessions);
+        return Source::Mirror { listen: Arc::new(move || tap.listen(wish)), percent, sessions };
+    }
     Source::Proxy(Arc::new(move || tap.listen(wish)))
 }
 

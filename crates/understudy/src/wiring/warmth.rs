@@ -14,13 +14,20 @@ pub struct Warmth {
     pub require_percent: Option<u8>,
     /// The name of the source.
     pub source: &'static str,
+    /// So many percent of the reads are run at once; `None`: there is a replay.
+    pub mirror_percent: Option<u8>,
 }
 
 impl Warmth {
     /// For `status`.
     pub fn status(&self) -> Value {
         let standbys: Vec<Value> = self.board.seen().iter().map(standby).collect();
-        json!({ "source": self.source, "require_percent": self.require_percent, "standbys": standbys })
+        json!({
+            "source": self.source,
+            "mirror_percent": self.mirror_percent,
+            "require_percent": self.require_percent,
+            "standbys": standbys,
+        })
     }
 
     /// For the look before a switchover.

@@ -13,6 +13,7 @@ mod writers;
 
 mod cluster;
 mod harness;
+mod mirrored;
 mod replay;
 mod served;
 mod stream;

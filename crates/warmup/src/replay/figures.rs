@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use link::LinkError;
+use session::finished::Counts as Told;
 use slowlog::{Counts, Event};
 
 use super::guard::Verdict;
@@ -49,6 +50,8 @@ pub struct Figures {
     rows_expected: AtomicU64,
     rows_differ: AtomicU64,
     errors: Mutex<BTreeMap<String, u64>>,
+    /// Where a proxy is the source: what it told, each time that it was listened to.
+    told: Mutex<Vec<Arc<Told>>>,
     /// The place in the streamer's log that it told last.
     place: Mutex<Option<String>>,
 }
@@ -65,7 +68,13 @@ impl Figures {
         }
     }
 
-    pub(super) fn judged(&self, verdict: Verdict) {
+    /// Without a log: a read that ended at `ended_us` is looked at, at `now_us`.
+    pub(crate) fn heard(&self, now_us: u64, ended_us: u64) {
+        self.read_us.fetch_max(now_us, Relaxed);
+        self.done(ended_us);
+    }
+
+    pub(crate) fn judged(&self, verdict: Verdict) {
         self.verdicts[verdict.index()].fetch_add(1, Relaxed);
     }
 
@@ -73,7 +82,7 @@ impl Figures {
         self.unparsed_bytes.store(counts.unparsed_bytes, Relaxed);
     }
 
-    pub(super) fn executed(
+    pub(crate) fn executed(
         &self,
         sql: &[u8],
         took: Duration,
@@ -103,7 +112,7 @@ impl Figures {
         }
     }
 
-    pub(super) fn failed(&self, error: &LinkError) {
+    pub(crate) fn failed(&self, error: &LinkError) {
         let class = match error {
             // The server's sentence names tables; its number is the class.
             LinkError::Rejected { errno, .. } => format!("error {errno}"),
@@ -113,12 +122,12 @@ impl Figures {
         *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(class).or_default() += 1;
     }
 
-    pub(super) fn opened(&self, connection_id: u32) {
+    pub(crate) fn opened(&self, connection_id: u32) {
         self.sessions.fetch_add(1, Relaxed);
         self.running.opened(connection_id);
     }
 
-    pub(super) fn closed(&self, connection_id: u32) {
+    pub(crate) fn closed(&self, connection_id: u32) {
         self.sessions.fetch_sub(1, Relaxed);
         self.running.closed(connection_id);
     }
@@ -153,6 +162,18 @@ impl Figures {
     /// The newest end of an event that was read; microseconds since 1970.
     pub(super) fn read_us(&self) -> u64 {
         self.read_us.load(Relaxed)
+    }
+
+    /// A proxy is the source, and counts there what it does not tell.
+    pub(crate) fn listens(&self, told: &Arc<Told>) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(told));
+    }
+
+    /// Reads that the proxy left out: those that are too large, and those that no text says.
+    pub fn not_told(&self) -> (u64, u64) {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = |of: fn(&Told) -> &AtomicU64| told.iter().map(|told| of(told).load(Relaxed)).sum();
+        (sum(|told| &told.too_large), sum(|told| &told.not_expressible))
     }
 
     /// Errors by class.

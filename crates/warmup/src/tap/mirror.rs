@@ -1,21 +1,28 @@
 //! Reads of the proxy's clients, run on a standby at once: no log, no order, and what comes too late is left out.
 //!
-//! The same three guards as a replay: what is sent at all, sessions that are read only, an account that cannot write.
+//! ```text
+//!   proxy's tap ──> a bounded queue ──> guard ──> too old? ──> for the score? ──> whichever session is free ──> the standby, READ ONLY
+//! ```
+//!
+//! The same three guards as a replay: what is sent at all, sessions that are read only, an account that cannot write
+//! ([`Target::check`], which is to be asked before).
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use link::{Link, LinkError};
-use session::finished::{Finished, Offered, ReadState};
+use session::finished::{Counts, Finished, Offered, ReadState};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use crate::replay::figures::Figures;
 use crate::replay::guard::{Verdict, judge_sql};
 use crate::replay::state;
-use crate::replay::target::{Refused, Target, use_schema};
+use crate::replay::target::{Target, use_schema};
+use crate::warmth::Tap;
 
 /// How to mirror.
 #[derive(Clone, Debug)]
@@ -28,8 +35,6 @@ pub struct Settings {
     pub statement_max: Duration,
     /// What these accounts read is left out.
     pub skipped_users: Vec<String>,
-    /// The standby's account may have rights to write.
-    pub may_be_writable: bool,
 }
 
 impl Default for Settings {
@@ -39,43 +44,7 @@ impl Default for Settings {
             wait_max: Duration::from_secs(1),
             statement_max: Duration::from_secs(60),
             skipped_users: Vec::new(),
-            may_be_writable: false,
         }
-    }
-}
-
-/// What became of the reads, since mirroring began. What the queue before had no room for is not among them.
-#[derive(Debug, Default)]
-pub struct Figures {
-    /// Run on the standby.
-    pub run: AtomicU64,
-    /// Left out, since they had waited for too long.
-    pub late: AtomicU64,
-    /// Left out by the guard.
-    pub refused: AtomicU64,
-    /// Of accounts that are left out.
-    pub skipped: AtomicU64,
-    /// Rows that the standby answered with.
-    pub rows: AtomicU64,
-    /// Reads whose number of rows was another there: it is behind, or ahead.
-    pub rows_differ: AtomicU64,
-    errors: Mutex<BTreeMap<String, u64>>,
-}
-
-impl Figures {
-    /// Errors by class.
-    pub fn errors(&self) -> BTreeMap<String, u64> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn failed(&self, error: &LinkError) {
-        let class = match error {
-            // The server's sentence names tables; its number is the class.
-            LinkError::Rejected { errno, .. } => format!("error {errno}"),
-            LinkError::TimedOut { .. } => "no answer in time".to_owned(),
-            other => other.to_string(),
-        };
-        *self.errors.lock().unwrap_or_else(PoisonError::into_inner).entry(class).or_default() += 1;
     }
 }
 
@@ -83,37 +52,61 @@ impl Figures {
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Mirrors until the proxy ends, or this is dropped: then nothing more runs. Fails at once on an account that may write.
+/// Mirrors until the proxy ends, or this is dropped: then nothing more is begun. `figures` count as those of a replay do, and what the queue had no
+/// room for as too late; `meter` is told of each read, and takes some of them to run them itself.
 pub async fn mirror(
-    reads: Receiver<Offered>,
+    (reads, counts): (Receiver<Offered>, Arc<Counts>),
     target: Arc<Target>,
     settings: Settings,
     figures: Arc<Figures>,
-) -> Result<(), Refused> {
-    target.check(settings.may_be_writable).await?;
-    let reads = Arc::new(tokio::sync::Mutex::new(reads));
+    meter: Option<Tap>,
+) {
+    let queue = Arc::new(Mutex::new(Queue { reads, counts, dropped: 0, dropped_bytes: 0 }));
     let mut sessions = JoinSet::new();
     for _ in 0..settings.sessions.max(1) {
         let session = Session {
-            reads: Arc::clone(&reads),
+            queue: Arc::clone(&queue),
             target: Arc::clone(&target),
             settings: settings.clone(),
             figures: Arc::clone(&figures),
+            meter: meter.clone(),
             open: None,
             retry: RETRY_MIN,
         };
         sessions.spawn(session.run());
     }
     while sessions.join_next().await.is_some() {}
-    Ok(())
+}
+
+/// What all sessions take from.
+struct Queue {
+    reads: Receiver<Offered>,
+    counts: Arc<Counts>,
+    /// What the queue had no room for, as far as the figures have it.
+    dropped: u64,
+    dropped_bytes: u64,
+}
+
+impl Queue {
+    async fn next(&mut self, figures: &Figures) -> Option<Offered> {
+        let next = self.reads.recv().await;
+        figures.waiting.store(i64::try_from(self.reads.len()).unwrap_or(i64::MAX), Relaxed);
+        let dropped = self.counts.dropped.load(Relaxed);
+        let dropped_bytes = self.counts.dropped_bytes.load(Relaxed);
+        figures.late.fetch_add(dropped.saturating_sub(self.dropped), Relaxed);
+        figures.dropped_bytes.fetch_add(dropped_bytes.saturating_sub(self.dropped_bytes), Relaxed);
+        (self.dropped, self.dropped_bytes) = (dropped, dropped_bytes);
+        next
+    }
 }
 
 /// One session on the standby.
 struct Session {
-    reads: Arc<tokio::sync::Mutex<Receiver<Offered>>>,
+    queue: Arc<Mutex<Queue>>,
     target: Arc<Target>,
     settings: Settings,
     figures: Arc<Figures>,
+    meter: Option<Tap>,
     open: Option<Open>,
     retry: Duration,
 }
@@ -126,49 +119,64 @@ struct Open {
 
 impl Session {
     async fn run(mut self) {
+        self.figures.sessions_begun.fetch_add(1, Relaxed);
         loop {
-            let next = self.reads.lock().await.recv().await;
+            let next = self.queue.lock().await.next(&self.figures).await;
             let Some(Offered { read, room }) = next else { break };
             self.read(&read).await;
             drop(room);
         }
         if let Some(open) = self.open.take() {
             open.link.quit();
+            self.figures.closed(open.link.greeting.connection_id);
         }
     }
 
     async fn read(&mut self, read: &Finished) {
-        let figures = Arc::clone(&self.figures);
-        if self.settings.skipped_users.iter().any(|user| **user == *read.user) {
-            figures.skipped.fetch_add(1, Relaxed);
+        let verdict = self.judge(read);
+        self.figures.judged(verdict);
+        if verdict != Verdict::Replayed {
             return;
         }
-        let is_let_through = judge_sql(&read.sql) == Verdict::Replayed
-            && read.state.statements.iter().all(|text| judge_sql(text.as_bytes()) == Verdict::State);
-        if !is_let_through {
-            figures.refused.fetch_add(1, Relaxed);
-            return;
-        }
-        let age = SystemTime::now()
+        let now_us = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or(Duration::ZERO, |now| now.saturating_sub(Duration::from_micros(read.ended_us)));
-        if age > self.settings.wait_max {
-            figures.late.fetch_add(1, Relaxed);
+            .map_or(read.ended_us, |now| now.as_micros() as u64);
+        self.figures.heard(now_us, read.ended_us);
+        let is_late = Duration::from_micros(now_us.saturating_sub(read.ended_us)) > self.settings.wait_max;
+        if self.meter.as_ref().is_some_and(|meter| meter.read(read, !is_late)) {
+            // It is run all the same, and the standby has its pages then.
+            self.figures.executed.fetch_add(1, Relaxed);
             return;
         }
+        if is_late {
+            self.figures.late.fetch_add(1, Relaxed);
+            return;
+        }
+        let begin = Instant::now();
         match self.attempt(read).await {
             Ok(rows) => {
-                figures.run.fetch_add(1, Relaxed);
-                figures.rows.fetch_add(rows, Relaxed);
-                let differs = read.rows_sent.is_some_and(|sent| sent != rows);
-                figures.rows_differ.fetch_add(u64::from(differs), Relaxed);
+                let expected = Duration::from_micros(read.took_us);
+                self.figures.executed(&read.sql, begin.elapsed(), expected, rows, read.rows_sent);
             }
             Err(error) => {
-                figures.failed(&error);
-                if !matches!(error, LinkError::Rejected { .. }) {
-                    self.open = None;
+                self.figures.failed(&error);
+                if !matches!(error, LinkError::Rejected { .. })
+                    && let Some(open) = self.open.take()
+                {
+                    self.figures.closed(open.link.greeting.connection_id);
                 }
             }
+        }
+    }
+
+    fn judge(&self, read: &Finished) -> Verdict {
+        if self.settings.skipped_users.iter().any(|user| **user == *read.user) {
+            return Verdict::SkippedUser;
+        }
+        let is_state = |text: &String| judge_sql(text.as_bytes()) == Verdict::State;
+        match judge_sql(&read.sql) {
+            Verdict::Replayed if !read.state.statements.iter().all(is_state) => Verdict::Writing,
+            verdict => verdict,
         }
     }
 
@@ -204,6 +212,7 @@ impl Session {
                 }
             };
             self.retry = RETRY_MIN;
+            self.figures.opened(link.greeting.connection_id);
             self.open = Some(Open { link, schema: None, state: Arc::default() });
         }
         self.open.as_mut().ok_or(LinkError::Closed)

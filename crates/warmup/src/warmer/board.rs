@@ -84,10 +84,15 @@ struct Line {
 
 impl Totals {
     fn of(figures: &Figures) -> Totals {
+        let (too_large, no_text) = figures.not_told();
         let left_out = Verdict::ALL
             .into_iter()
             .filter(|verdict| *verdict != Verdict::Replayed)
             .map(|verdict| (verdict.words(), figures.of(verdict)))
+            .chain([
+                ("too large for the proxy to tell", too_large),
+                ("with no text that says the same", no_text),
+            ])
             .filter(|(_, count)| *count > 0);
         Totals {
             executed: figures.executed.load(Relaxed),

@@ -71,6 +71,15 @@ pub enum Source {
     },
     /// The proxy that its clients go through; it listens anew for each replay.
     Proxy(Listen),
+    /// The same, and each read is run at once, in no order, instead of a replay.
+    Mirror {
+        /// Gives a share of the reads.
+        listen: Listen,
+        /// The share that it gives.
+        percent: u8,
+        /// Sessions on each standby.
+        sessions: usize,
+    },
 }
 
 /// Begins to listen to the reads of a proxy's clients; dropping the receiver ends it.
@@ -81,6 +90,7 @@ pub type Listen = Arc<dyn Fn() -> (Receiver<Offered>, Arc<Counts>) + Send + Sync
 enum Feed {
     SlowLog { streamer: String, sample: Sample, access: Access },
     Proxy(Listen),
+    Mirror { listen: Listen, percent: u8, sessions: usize },
 }
 
 impl fmt::Display for Feed {
@@ -90,6 +100,9 @@ impl fmt::Display for Feed {
                 write!(f, "the slow log streamed at {streamer}")
             }
             Feed::Proxy(_) => f.write_str("the reads that go through Understudy"),
+            Feed::Mirror { percent, .. } => {
+                write!(f, "{percent} % of the reads that go through Understudy, at once")
+            }
             Feed::SlowLog { streamer, sample, .. } => {
                 let what = if sample.by_session { "connections" } else { "statements" };
                 write!(f, "one in {} {what} of the slow log streamed at {streamer}", sample.one_in)
@@ -102,6 +115,9 @@ impl Source {
     fn of(&self, address: &str) -> Feed {
         match self {
             Source::Proxy(listen) => Feed::Proxy(Arc::clone(listen)),
+            Source::Mirror { listen, percent, sessions } => {
+                Feed::Mirror { listen: Arc::clone(listen), percent: *percent, sessions: *sessions }
+            }
             Source::SlowLog { port, sample, access } => {
                 let streamer = source::beside(address, *port);
                 Feed::SlowLog { streamer, sample: *sample, access: access.clone() }

@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::board::State;
-use super::{Feed, House, Said};
+use super::{Feed, House, Listen, Said};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
 use crate::source::{self, SourceError};
-use crate::tap::log;
+use crate::tap::{log, mirror};
 use crate::warmth::Meter;
 
 /// After a stream that could not be had, the next attempt waits: longer each time, unless a replay ran for longer than that.
@@ -91,8 +91,10 @@ impl One {
             }
             Feed::Proxy(listen) => {
                 let (reads, counts) = listen();
+                self.figures.listens(&counts);
                 Box::pin(log::source(reads, counts))
             }
+            Feed::Mirror { listen, sessions, .. } => return (None, self.mirror(listen, *sessions).await),
         };
         let Self { standby, active, figures, house, .. } = &*self;
         house.board.state(standby, State::Warmed { by: active.clone() });
@@ -117,6 +119,30 @@ impl One {
             Err(error) => format!("{} broke: {error}", self.feed),
         };
         (figures.place(), why)
+    }
+
+    /// Runs what the proxy's clients read, until the proxy ends; gives why it ended.
+    async fn mirror(&self, listen: &Listen, sessions: usize) -> String {
+        let Self { standby, active, figures, house, .. } = self;
+        let settings = mirror::Settings {
+            sessions,
+            skipped_users: house.settings.skipped_users.clone(),
+            ..mirror::Settings::default()
+        };
+        house.board.state(standby, State::Warmed { by: active.clone() });
+        house.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
+        let meter = Meter::new(Arc::clone(&self.target), house.measuring(), Arc::clone(figures));
+        house.board.measured(standby, Some(meter.told()));
+        let listening = listen();
+        figures.listens(&listening.1);
+        let (target, figures) = (Arc::clone(&self.target), Arc::clone(figures));
+        let mirrored = mirror::mirror(listening, target, settings, figures, Some(meter.tap()));
+        tokio::select! {
+            () = mirrored => {}
+            never = meter.run() => match never {},
+        }
+        house.board.measured(standby, None);
+        format!("{} ended", self.feed)
     }
 
     /// Figures for the log, now and then.

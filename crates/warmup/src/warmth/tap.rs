@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use session::finished::Finished;
 use slowlog::{Event, Item, RateBy, Reader, Sampling, Start, alone};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -58,6 +59,8 @@ struct Inside {
     active: OfActive,
     candidate: Option<Candidate>,
     candidates: u64,
+    /// Without a log: of the reads since the last candidate so many are passed over before the next.
+    passed_over: u64,
     random: u64,
     /// The most that the log says that its source left out: one in so many is here.
     source_one_in: u64,
@@ -94,6 +97,7 @@ impl Tap {
                 active: OfActive::default(),
                 candidate: None,
                 candidates: 0,
+                passed_over: 0,
                 random: seed,
                 source_one_in: 1,
                 ends_us: None,
@@ -140,9 +144,28 @@ impl Tap {
     /// One read at random of those since the last call.
     pub(super) fn candidate(&self) -> Option<Candidate> {
         let mut inside = self.inside();
-        let of = std::mem::take(&mut inside.candidates);
         let candidate = inside.candidate.take()?;
+        let of = std::mem::take(&mut inside.candidates);
+        inside.passed_over = next(&mut inside.random) % of.max(1);
         Some(Candidate { of, ..candidate })
+    }
+
+    /// A read that comes without a log, which may be replayed, and `is_run` on the standby at once. True: it is not to be, since it is the next
+    /// statement for the score. A replay is behind the log, so that what it is given can be run for the score before; here only one of both can be
+    /// the first.
+    pub(crate) fn read(&self, read: &Finished, is_run: bool) -> bool {
+        let mut inside = self.inside();
+        inside.fed = Instant::now();
+        inside.source_one_in = inside.source_one_in.max(read.one_in);
+        let (from_us, to_us) = inside.ends_us.unwrap_or((read.ended_us, read.ended_us));
+        inside.ends_us = Some((from_us.min(read.ended_us), to_us.max(read.ended_us)));
+        inside.window.saw(read.schema.as_deref(), &read.sql, is_run);
+        inside.candidates += 1;
+        let is_taken = is_run && inside.candidate.is_none() && inside.candidates > inside.passed_over;
+        if is_taken {
+            inside.candidate = Some(Candidate { schema: read.schema.clone(), sql: read.sql.clone(), of: 1 });
+        }
+        is_taken
     }
 
     /// Reads seen in this window.

@@ -43,7 +43,12 @@ pub struct Scene {
 
 impl Scene {
     pub fn new() -> Scene {
-        let (active, twin) = (Server::start(&[]), Server::start(&[]));
+        Scene::with(&[])
+    }
+
+    /// Both servers with these options.
+    pub fn with(options: &[&str]) -> Scene {
+        let (active, twin) = (Server::start(options), Server::start(options));
         for server in [&active, &twin] {
             server.sql(&format!("SET NAMES utf8mb4; SET sql_mode=''; {DATA}"));
         }

@@ -25,7 +25,7 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
         (
             "understudy_warm_late_total",
             "counter",
-            "Statements left out, since they were older than warm.lag_max_ms.",
+            "Statements left out, since the standby did not come to run them in time.",
             |seen| seen.totals.late,
         ),
         (
