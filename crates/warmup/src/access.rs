@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
@@ -16,9 +17,13 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+/// A streamer whose host does not answer for so long is gone: a log that nobody writes to is quiet for hours, so only the system's own questions tell.
+const SILENT_MAX: Duration = Duration::from_secs(40);
 
 /// What a reader shows, and what it wants to see. The default is neither.
 #[derive(Clone, Default)]
@@ -71,6 +76,9 @@ impl Access {
     /// Asks for `path` (with its query) at `address` (`host:port`); an error says why there is no answer.
     pub(crate) async fn get(&self, address: &str, path: &str) -> Result<hyper::Response<Incoming>, String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let alive =
+            TcpKeepalive::new().with_time(SILENT_MAX / 2).with_interval(SILENT_MAX / 8).with_retries(4);
+        SockRef::from(&stream).set_tcp_keepalive(&alive).map_err(|error| error.to_string())?;
         let mut sender = match &self.tls {
             None => speak(stream).await?,
             Some(config) => {

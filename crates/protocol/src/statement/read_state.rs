@@ -4,6 +4,7 @@
 //! a text's tokens are others, are refused: what was judged by the usual reading must not be run under another.
 
 use super::Statement;
+use super::assigned::assigned_user_variables;
 use super::lexer::{Lexer, Token};
 use super::word::is;
 
@@ -47,25 +48,49 @@ pub fn keeps_tokens(mode: &str) -> bool {
     mode.is_empty() || MODES.iter().any(|known| known.eq_ignore_ascii_case(mode))
 }
 
-/// Whether `sql` is one SET of constants, and changes only how the session's reads are meant: [`READ_VARIABLES`], NAMES, CHARACTER SET, user
-/// variables.
-pub fn sets_read_state(sql: &[u8]) -> bool {
-    let statement = Statement::of(sql);
-    if !statement.alone {
-        return false;
-    }
-    if statement.literal_user_variables {
-        return true;
-    }
-    let mut lexer = Lexer::new(sql, 0);
-    let is_set = is(lexer.next(), "SET") && assignments(&mut lexer) == Some(());
-    is_set && !lexer.is_doubtful
+/// What a SET of constants changes, of that which decides how the reads of its session are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadState {
+    /// These of the [`READ_VARIABLES`]: bit N stands for the one at N.
+    Variables(u8),
+    /// User variables with these names, in lower case; none where a name cannot be read for certain.
+    User(Option<Vec<String>>),
 }
 
-/// All of them; nothing where one is not understood.
-fn assignments(lexer: &mut Lexer<'_>) -> Option<()> {
-    while assignment(lexer)? {}
-    Some(())
+impl ReadState {
+    /// Of NAMES and CHARACTER SET: the first four of the [`READ_VARIABLES`].
+    const CHARACTER_SETS: u8 = 0b1111;
+
+    /// After a text that changes this, nothing is left of what one before it changed.
+    pub fn supersedes(&self, before: &ReadState) -> bool {
+        match (self, before) {
+            (Self::Variables(now), Self::Variables(before)) => before & !now == 0,
+            (Self::User(Some(now)), Self::User(Some(before))) => before.iter().all(|name| now.contains(name)),
+            _ => false,
+        }
+    }
+}
+
+/// What `sql` changes, when it is one SET of constants that changes only how the session's reads are meant: [`READ_VARIABLES`], NAMES,
+/// CHARACTER SET, user variables.
+pub fn read_state(sql: &[u8]) -> Option<ReadState> {
+    let statement = Statement::of(sql);
+    if !statement.alone {
+        return None;
+    }
+    if statement.literal_user_variables {
+        return Some(ReadState::User(assigned_user_variables(sql, 0)));
+    }
+    let mut lexer = Lexer::new(sql, 0);
+    let variables = is(lexer.next(), "SET").then(|| assignments(&mut lexer))??;
+    (!lexer.is_doubtful).then_some(ReadState::Variables(variables))
+}
+
+/// Which variables all of them set; nothing where one is not understood.
+fn assignments(lexer: &mut Lexer<'_>) -> Option<u8> {
+    let mut variables = 0;
+    while assignment(lexer, &mut variables)? {}
+    Some(variables)
 }
 
 /// Whether another assignment follows, by the token behind one.
@@ -78,14 +103,15 @@ fn has_more(lexer: &mut Lexer<'_>, behind: Option<Token<'_>>) -> Option<bool> {
     }
 }
 
-/// One assignment; tells whether another follows.
-fn assignment(lexer: &mut Lexer<'_>) -> Option<bool> {
+/// One assignment, which is added to `variables`; tells whether another follows.
+fn assignment(lexer: &mut Lexer<'_>, variables: &mut u8) -> Option<bool> {
     let mut target = lexer.next()?;
     if is(Some(target), "NAMES") || is(Some(target), "CHARSET") || is(Some(target), "CHARACTER") {
         if is(Some(target), "CHARACTER") && !is(lexer.next(), "SET") {
             return None;
         }
         name(lexer.next()?)?;
+        *variables |= ReadState::CHARACTER_SETS;
         let behind = lexer.next();
         if !is(behind, "COLLATE") {
             return has_more(lexer, behind);
@@ -115,7 +141,9 @@ fn assignment(lexer: &mut Lexer<'_>) -> Option<bool> {
         Token::Word(name) | Token::Quoted(name) | Token::SystemVariable(name) => name,
         _ => return None,
     };
-    let variable = READ_VARIABLES.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(variable))?;
+    let place = READ_VARIABLES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(variable))?;
+    let variable = &READ_VARIABLES[place];
+    *variables |= 1 << place;
     if !matches!(lexer.next()?, Token::Punct(b'=') | Token::Assign) {
         return None;
     }
@@ -161,7 +189,7 @@ fn has_usual_modes(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::sets_read_state;
+    use super::{READ_VARIABLES, ReadState, read_state};
 
     #[test]
     fn what_only_says_how_reads_are_meant_passes() {
@@ -179,7 +207,7 @@ mod tests {
             "SET @a = 1, @b = 'x', @c = NULL",
             "SET NAMES utf8, time_zone='+00:00'",
         ] {
-            assert!(sets_read_state(sql.as_bytes()), "{sql}");
+            assert!(read_state(sql.as_bytes()).is_some(), "{sql}");
         }
     }
 
@@ -230,7 +258,33 @@ mod tests {
             "SET time_zone='+00:00",
             "SET time_zone",
         ] {
-            assert!(!sets_read_state(sql.as_bytes()), "{sql}");
+            assert!(read_state(sql.as_bytes()).is_none(), "{sql}");
         }
+    }
+
+    #[test]
+    fn what_is_set_again_is_superseded() {
+        assert!(READ_VARIABLES[..4].iter().all(|name| name.starts_with('c')), "those of NAMES are the first");
+        let supersedes = |now: &str, before: &str| {
+            let state = |sql: &str| read_state(sql.as_bytes()).unwrap();
+            state(now).supersedes(&state(before))
+        };
+        for (now, before) in [
+            ("SET NAMES utf8", "SET NAMES latin1"),
+            ("SET NAMES utf8", "SET character_set_client=latin1"),
+            ("SET time_zone='+01:00', sql_mode=''", "SET @@time_zone='+02:00'"),
+            ("SET @a=1, @b=2", "SET @B='x'"),
+        ] {
+            assert!(supersedes(now, before), "{now} after {before}");
+        }
+        for (now, before) in [
+            ("SET character_set_client=latin1", "SET NAMES utf8"),
+            ("SET time_zone='+01:00'", "SET NAMES utf8"),
+            ("SET @a=1", "SET @a=1, @b=2"),
+            ("SET @time_zone=1", "SET time_zone='+01:00'"),
+        ] {
+            assert!(!supersedes(now, before), "{now} after {before}");
+        }
+        assert_eq!(read_state(b"SET sql_select_limit=1"), Some(ReadState::Variables(1 << 6)));
     }
 }

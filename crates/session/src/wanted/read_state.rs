@@ -1,11 +1,11 @@
 //! What a session has set, as far as it decides how its reads are meant, in statements for somebody else's connection.
 //!
 //! Unlike [`Wanted::restore`] this is not to be without a difference: only what a guard lets through that knows nothing of the session
-//! ([`sets_read_state`]) is said, so modes that change a text's tokens are left out; see [`Wanted::changes_tokens`].
+//! ([`protocol::statement::read_state`]) is said, so modes that change a text's tokens are left out; see [`Wanted::changes_tokens`].
 
 use std::fmt::Write; // into a String it cannot fail
 
-use protocol::statement::{keeps_tokens, sets_read_state};
+use protocol::statement::keeps_tokens;
 
 use super::{CHARSETS, Wanted, is_led};
 use crate::finished::ReadState;
@@ -56,7 +56,7 @@ impl Wanted {
             settings.push(set);
         }
         settings.extend(self.user_variables.texts().map(str::to_owned));
-        settings.retain(|text| sets_read_state(text.as_bytes()));
+        settings.retain(|text| protocol::statement::read_state(text.as_bytes()).is_some());
         ReadState { statements: settings }
     }
 

@@ -15,9 +15,10 @@ pub mod serve;
 mod show_settings;
 pub mod slowlog;
 mod status;
+mod streamer;
 mod switchover;
 mod vip;
-mod warm;
+pub(crate) mod warm;
 mod warmth;
 
 use clap::Subcommand;

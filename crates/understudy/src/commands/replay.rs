@@ -18,6 +18,7 @@ use warmup::replay::{self, Sessions, Settings, Speed};
 
 use super::account::Account;
 use super::foreground::Signals;
+use super::streamer::StreamAccess;
 use crate::exit::{Failure, Outcome};
 
 /// For `--help`.
@@ -30,9 +31,12 @@ Exit codes: 0 the source ended; 1 the server or the source cannot be used, or st
 #[derive(Args)]
 #[command(after_help = MORE)]
 pub struct Replay {
-    /// The slow log; - is standard input, which may be a stream that goes on
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The slow log: a FILE; http://HOST:PORT or https://HOST:PORT, where `understudy slowlog serve` streams it; - for standard input, which may be
+    /// a stream that goes on
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    #[command(flatten)]
+    access: StreamAccess,
     #[command(flatten)]
     account: Account,
     /// The schema that sessions begin in, where the log tells none
@@ -85,7 +89,15 @@ impl Replay {
             skipped_users: self.skip_user,
             ..Settings::default()
         };
-        let source = if self.file.as_os_str() == "-" { Source::Stdin } else { Source::File(self.file) };
+        let address = match self.source.to_str() {
+            Some(url) => self.access.address(url)?.map(str::to_owned),
+            None => None,
+        };
+        let source = match address {
+            Some(address) => Source::Streamer(address, self.access),
+            None if self.source.as_os_str() == "-" => Source::Stdin,
+            None => Source::File(self.source),
+        };
         let name = source.name();
         let played = play(source, target, settings, self.writable_account)?;
         print!("{}", played.summary());
@@ -106,6 +118,8 @@ pub enum Source {
     Stdin,
     /// A file, from its beginning to its end.
     File(PathBuf),
+    /// What is streamed at this address (`host:port`), from now on.
+    Streamer(String, StreamAccess),
 }
 
 impl Source {
@@ -114,6 +128,7 @@ impl Source {
         match self {
             Source::Stdin => "standard input".to_owned(),
             Source::File(path) => path.display().to_string(),
+            Source::Streamer(address, _) => format!("the stream of {address}"),
         }
     }
 }
@@ -130,18 +145,13 @@ pub struct Played {
 pub fn play(source: Source, target: Target, settings: Settings, may_write: bool) -> Result<Played, Failure> {
     crate::runtime::start()?.block_on(async {
         let mut signals = Signals::new()?;
-        let reader: Pin<Box<dyn AsyncRead>> = match &source {
-            Source::Stdin => Box::pin(tokio::io::stdin()),
-            Source::File(path) => {
-                let opened = tokio::fs::File::open(path).await;
-                Box::pin(opened.map_err(|e| Failure::usage(input::unreadable(path, &e)))?)
+        // A source that is quiet may take for ever: a signal ends the wait, too.
+        let reader = tokio::select! {
+            opened = opened(&source, &target, may_write) => opened?,
+            signal = signals.next() => {
+                return Err(Failure::Failed(format!("ended by {signal} before anything was replayed")));
             }
         };
-        let reader = looked_at(reader, &source.name()).await?;
-        target.check(may_write).await.map_err(|refused| match refused {
-            Refused::Link { .. } => Failure::Failed(refused.to_string()),
-            Refused::Writable { .. } => Failure::usage(refused),
-        })?;
         let figures = Arc::new(Figures::default());
         let begin = Instant::now();
         let stop = async {
@@ -155,6 +165,28 @@ pub fn play(source: Source, target: Target, settings: Settings, may_write: bool)
         ended.map_err(|e| Failure::Failed(format!("the slow log could not be read any further: {e}")))?;
         Ok(Played { figures, spent: begin.elapsed() })
     })
+}
+
+/// The source, once it is known to be a slow log, and the server to be one that may be replayed on.
+async fn opened(
+    source: &Source,
+    target: &Target,
+    may_write: bool,
+) -> Result<impl AsyncRead + Unpin + use<>, Failure> {
+    let reader: Pin<Box<dyn AsyncRead>> = match source {
+        Source::Stdin => Box::pin(tokio::io::stdin()),
+        Source::File(path) => {
+            let opened = tokio::fs::File::open(path).await;
+            Box::pin(opened.map_err(|e| Failure::usage(input::unreadable(path, &e)))?)
+        }
+        Source::Streamer(address, access) => Box::pin(access.open(address).await?),
+    };
+    let reader = looked_at(reader, &source.name()).await?;
+    target.check(may_write).await.map_err(|refused| match refused {
+        Refused::Link { .. } => Failure::Failed(refused.to_string()),
+        Refused::Writable { .. } => Failure::usage(refused),
+    })?;
+    Ok(reader)
 }
 
 /// The reader again, once its first bytes were seen not to be of something else. Of a stream they are waited for as long as it takes: a quiet server

@@ -9,15 +9,14 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
-use warmup::access::Access;
 use warmup::replay::figures::Figures;
 use warmup::replay::target::{Refused, Target};
 use warmup::replay::{self, Speed};
-use warmup::source::{self, Sample};
 use warmup::warmth::{Meter, Replayed, Settings, Warmth};
 
 use super::account::Account;
 use super::foreground::Signals;
+use super::streamer::StreamAccess;
 use crate::exit::{Failure, Outcome};
 
 /// For `--help`.
@@ -34,9 +33,12 @@ const NO_LIMIT: Duration = Duration::from_secs(7 * 86_400);
 #[derive(Args)]
 #[command(after_help = MORE)]
 pub struct WarmthCommand {
-    /// The active node's slow log: http://HOST:PORT, where `understudy slowlog serve` streams it; a FILE, all of it; or - for standard input
+    /// The active node's slow log: http://HOST:PORT or https://HOST:PORT, where `understudy slowlog serve` streams it; a FILE, all of it; or - for
+    /// standard input
     #[arg(value_name = "SOURCE")]
     source: String,
+    #[command(flatten)]
+    access: StreamAccess,
     #[command(flatten)]
     account: Account,
     /// From a stream: how long to look, and so the time after a failover for which disk reads are forecast
@@ -123,12 +125,8 @@ impl WarmthCommand {
 
     /// The log; and whether it goes on for ever.
     async fn open(&self) -> Result<(Source, bool), Failure> {
-        if let Some(rest) = self.source.strip_prefix("http://") {
-            let address = rest.split('/').next().unwrap_or(rest);
-            let stream = source::open(&Access::default(), address, None, Sample::default())
-                .await
-                .map_err(|error| Failure::Failed(error.to_string()))?;
-            return Ok((Box::pin(stream), true));
+        if let Some(address) = self.access.address(&self.source)? {
+            return Ok((Box::pin(self.access.open(address).await?), true));
         }
         if self.source == "-" {
             return Ok((Box::pin(tokio::io::stdin()), false));

@@ -184,7 +184,7 @@ fn roles(view: &ClusterView) -> Roles {
     Roles { active, standbys }
 }
 
-/// The address of a node that is to be warmed.
+/// The address of a node that is to be warmed. `understudy warm` judges by the same rules (`commands/warm/served.rs`).
 fn standby(node: &NodeView) -> Result<String, String> {
     let is_lost = matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead);
     if node.sessions_max == Some(0) || node.problem == Some(DRAINED) {
@@ -275,5 +275,48 @@ mod tests {
         assert_eq!(why(&|node| node.state = NodeState::Donor), "it feeds another node");
         let stray = why(&|node| (node.serves, node.problem) = (Serves::No, Some("other_source")));
         assert_eq!(stray, "it could not take the traffic over: other source");
+    }
+
+    /// `understudy warm` sees the view as the API's JSON.
+    #[test]
+    fn who_is_warmed_from_outside_is_the_same() {
+        type Change = fn(&mut ClusterView);
+        let changes: [(&str, Change); 15] = [
+            ("none", |_| {}),
+            ("held", |view| view.gate = Gate::Held),
+            ("all", |view| view.writers = Writers::All),
+            ("draining", |view| view.nodes[0].lane = LaneState::Draining),
+            ("no writer", |view| view.nodes[0].writer = false),
+            ("moved", |view| {
+                (view.nodes[0].writer, view.nodes[0].lane) = (false, LaneState::Shut);
+                (view.nodes[1].writer, view.nodes[1].lane) = (true, LaneState::Open);
+            }),
+            ("no sessions", |view| view.nodes[1].sessions_max = Some(0)),
+            ("few sessions", |view| view.nodes[1].sessions_max = Some(3)),
+            ("drained", |view| view.nodes[1].problem = Some(DRAINED)),
+            ("not linked", |view| view.nodes[1].linked = false),
+            ("doubt", |view| view.nodes[1].doubt = Some("its link broke".into())),
+            ("silent", |view| view.nodes[1].state = NodeState::Silent),
+            ("donor", |view| {
+                (view.nodes[1].state, view.nodes[1].serves) = (NodeState::Donor, Serves::Stays);
+            }),
+            ("leaves", |view| view.nodes[1].serves = Serves::Leaves),
+            ("refused", |view| view.nodes[1].serves = Serves::No),
+        ];
+        for (name, change) in changes {
+            let mut view = view();
+            change(&mut view);
+            let inside = roles(&view);
+            let outside = crate::commands::warm::served::roles(&serde_json::to_value(&view).unwrap());
+            assert_eq!(outside.active, inside.active, "{name}");
+            let usable = |roles: &Roles| {
+                roles
+                    .standbys
+                    .iter()
+                    .map(|(name, node)| (name.clone(), node.clone().ok()))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(usable(&outside), usable(&inside), "{name}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A statement is replayed when the proxy's own look at it says that it surely changes nothing, it stands alone in its text, it waits for
 //! nobody, and it reads: that look knows the functions that lock, sleep, write or export, and takes whatever it does not know for a write.
 
-use protocol::statement::{Kind, Pins, Statement, queries_without_locking, sets_read_state};
+use protocol::statement::{Kind, Pins, Statement, queries_without_locking, read_state};
 use slowlog::{Command, Event};
 
 /// What becomes of an event.
@@ -81,7 +81,7 @@ pub fn judge_sql(sql: &[u8]) -> Verdict {
         {
             Verdict::Replayed
         }
-        Kind::SessionOnly if sets_read_state(sql) => Verdict::State,
+        Kind::SessionOnly if read_state(sql).is_some() => Verdict::State,
         Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint
             if statement.alone =>
         {

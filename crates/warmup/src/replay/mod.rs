@@ -240,7 +240,7 @@ impl Replay {
                     Arc::clone(&self.figures),
                     receiver,
                 );
-                self.tasks.spawn(session.run());
+                self.tasks.spawn(self.figures.running.counted(session.run()));
                 sender
             });
             match sender.send(job).await {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::{Link, LinkError};
-use protocol::statement::assigned_user_variables;
+use protocol::statement::{ReadState, assigned_user_variables, read_state};
 
 use crate::recent::Recent;
 
 /// Connections whose state is known, at most twice so many.
 const CONNECTIONS_MAX: usize = 32 << 10;
-/// Texts of one connection.
+/// Texts of one connection. Those for the session's variables are a handful, since a later one takes an earlier one's place.
 const TEXTS_MAX: usize = 32;
 
 /// Everything that may differ from what a session has at its login.
@@ -40,9 +40,11 @@ impl States {
         if let Some(texts) = self.0.get(connection) {
             let texts = Arc::make_mut(texts);
             // Said again, only the last time counts.
-            texts.retain(|known| **known != *sql);
+            texts.retain(|known| !supersedes(sql, known));
             if texts.len() >= TEXTS_MAX {
-                texts.remove(0);
+                // A user variable is missed by the reads that name it; a character set by all.
+                let user = texts.iter().position(|text| matches!(read_state(text), Some(ReadState::User(_))));
+                texts.remove(user.unwrap_or(0));
             }
             texts.push(sql.into());
         }
@@ -54,6 +56,12 @@ impl States {
     }
 }
 
+/// After `now` nothing is left of what `before` set.
+fn supersedes(now: &[u8], before: &[u8]) -> bool {
+    let is_newer = || read_state(now)?.supersedes(&read_state(before)?).then_some(());
+    now == before || is_newer().is_some()
+}
+
 /// Makes a session that has said `has` one that has said `wanted`. What the server refuses, it most likely refused where it was recorded, too:
 /// told to `refused`, and passed over.
 pub(crate) async fn apply<T: AsRef<[u8]>, U: AsRef<[u8]>>(
@@ -63,17 +71,7 @@ pub(crate) async fn apply<T: AsRef<[u8]>, U: AsRef<[u8]>>(
     limit: Duration,
     mut refused: impl FnMut(&LinkError),
 ) -> Result<(), LinkError> {
-    let is_begun = has.len() <= wanted.len()
-        && has.iter().zip(wanted).all(|(has, wanted)| has.as_ref() == wanted.as_ref());
-    let mut texts: Vec<Vec<u8>> = vec![];
-    if !is_begun {
-        texts.push(RESET.into());
-        let names = has.iter().filter_map(|text| assigned_user_variables(text.as_ref(), 0)).flatten();
-        texts.extend(names.map(|name| format!("SET @`{name}`=NULL").into_bytes()));
-    }
-    let from = if is_begun { has.len() } else { 0 };
-    texts.extend(wanted[from..].iter().map(|text| text.as_ref().to_vec()));
-    for text in texts {
+    for text in between(has, wanted) {
         match link.count_rows(&text, limit).await {
             Ok(_) => {}
             Err(error @ LinkError::Rejected { .. }) => refused(&error),
@@ -83,9 +81,30 @@ pub(crate) async fn apply<T: AsRef<[u8]>, U: AsRef<[u8]>>(
     Ok(())
 }
 
+/// The texts that make a session which has said `has` one that has said `wanted`.
+fn between<T: AsRef<[u8]>, U: AsRef<[u8]>>(has: &[T], wanted: &[U]) -> Vec<Vec<u8>> {
+    let same = has.iter().zip(wanted).take_while(|(has, wanted)| has.as_ref() == wanted.as_ref()).count();
+    let (over, missing) = (&has[same..], &wanted[same..]);
+    let is_replaced = |text: &T| missing.iter().any(|wanted| supersedes(wanted.as_ref(), text.as_ref()));
+    let mut texts: Vec<Vec<u8>> = vec![];
+    let mut missing = missing;
+    if !over.iter().all(is_replaced) {
+        texts.push(RESET.into());
+        let names = has.iter().filter_map(|text| assigned_user_variables(text.as_ref(), 0)).flatten();
+        texts.extend(names.map(|name| format!("SET @`{name}`=NULL").into_bytes()));
+        missing = wanted;
+    }
+    texts.extend(missing.iter().map(|text| text.as_ref().to_vec()));
+    texts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shown(texts: &[impl AsRef<[u8]>]) -> Vec<String> {
+        texts.iter().map(|text| String::from_utf8_lossy(text.as_ref()).into_owned()).collect()
+    }
 
     #[test]
     fn the_last_word_counts() {
@@ -93,13 +112,29 @@ mod tests {
         for sql in ["SET @a=1", "SET @a=2", "SET @a=1"] {
             states.said(7, sql.as_bytes());
         }
-        let texts: Vec<_> =
-            states.of(7).iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect();
-        assert_eq!(texts, ["SET @a=2", "SET @a=1"]);
+        assert_eq!(shown(&states.of(7)), ["SET @a=1"]);
         assert!(states.of(8).is_empty());
+        states.said(7, b"SET NAMES latin1");
         for number in 0..100 {
-            states.said(7, format!("SET @a={number}").as_bytes());
+            states.said(7, format!("SET @a{number}=1").as_bytes());
+            states.said(7, format!("SET sql_select_limit={number}").as_bytes());
         }
-        assert_eq!(states.of(7).len(), TEXTS_MAX);
+        let texts = shown(&states.of(7));
+        assert_eq!(texts.len(), TEXTS_MAX);
+        for text in ["SET NAMES latin1", "SET sql_select_limit=99", "SET @a99=1"] {
+            assert!(texts.iter().any(|known| known == text), "{text} is gone: {texts:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_said() {
+        let said = |has: &[&str], wanted: &[&str]| shown(&between(has, wanted));
+        let (names, one, two) = ("SET NAMES latin1", "SET time_zone='+01:00'", "SET time_zone='+02:00'");
+        assert_eq!(said(&[names], &[names, one]), [one]);
+        assert_eq!(said(&[names, one], &[names, two]), [two]);
+        assert_eq!(said(&[names, one], &[names, one]), [""; 0]);
+        // What the other session never said is taken back.
+        assert_eq!(said(&[names, "SET @a=1"], &[one]), [RESET, "SET @`a`=NULL", one]);
+        assert_eq!(said(&[names, one], &[names]), [RESET, names]);
     }
 }

@@ -14,8 +14,9 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Ends what the connections of a replay that was told to end are running, and says how many were.
 pub(super) async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError> {
     let work = async {
+        // Behind this no session sends anything, or opens a connection that would be missing from the list.
+        figures.running.quiet().await;
         let mut link = target.connect().await?;
-        // Only now: meanwhile its sessions have noticed that they are to end, and begin nothing any more.
         let (connections, oldest) = figures.running.take();
         if connections.is_empty() {
             link.quit();

@@ -43,7 +43,7 @@ impl One {
         loop {
             let begin = Instant::now();
             let mut attempt = JoinSet::new();
-            attempt.spawn(Arc::clone(&self).attempt(place.take()));
+            attempt.spawn(self.figures.running.counted(Arc::clone(&self).attempt(place.take())));
             let why = tokio::select! {
                 ended = attempt.join_next() => match ended {
                     Some(Ok((next, why))) => {

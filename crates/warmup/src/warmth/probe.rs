@@ -209,6 +209,7 @@ pub async fn complete(
         sent: AtomicU64::new(0),
         failed: AtomicU64::new(0),
     });
+    let figures = Arc::clone(&probe.figures);
     let mut workers: Vec<Probe> = (0..sessions.max(1)).map(|_| probe.another()).collect();
     // Disk reads up to the end of each part.
     let mut read = vec![0];
@@ -220,10 +221,11 @@ pub async fn complete(
         let mut running = JoinSet::new();
         for mut worker in workers.drain(..) {
             let shared = Arc::clone(&shared);
-            running.spawn(async move {
+            let work = async move {
                 shared.work(&mut worker, to).await;
                 worker
-            });
+            };
+            running.spawn(figures.running.counted(work));
         }
         while let Some(ended) = running.join_next().await {
             workers.extend(ended.ok());

@@ -4,16 +4,14 @@
 //! several writers mean that nobody is warmed. With `[warm]` in its configuration `understudy serve` does all this by itself.
 
 mod connected;
-mod served;
+pub(crate) mod served;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use link::{Login, Place, Secret};
 use tokio::sync::watch;
-use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings};
 use warmup::source::Sample;
@@ -21,6 +19,7 @@ use warmup::warmer::board::Board;
 use warmup::warmer::{Roles, Said, Source, Warmer};
 
 use super::foreground::{self, Signals};
+use super::streamer::StreamAccess;
 use crate::client::Server;
 use crate::exit::{Failure, Outcome};
 
@@ -52,12 +51,8 @@ pub struct Warm {
     /// The port at which each node's slow log is streamed
     #[arg(long, value_name = "N", default_value_t = 3307, value_parser = clap::value_parser!(u16).range(1..))]
     stream_port: u16,
-    /// The key that the streamers want, in a file
-    #[arg(long, value_name = "FILE")]
-    stream_key_file: Option<PathBuf>,
-    /// Ask the streamers over TLS, and trust this certificate (PEM): theirs, or that of the authority that signed it
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    access: StreamAccess,
     /// The account that reads, the same on all nodes; its password is in UNDERSTUDY_PASSWORD
     #[arg(long, value_name = "NAME")]
     user: String,
@@ -99,8 +94,7 @@ impl Warm {
             ..Settings::default()
         };
         let sample = Sample { one_in: self.sample_one_in, by_session: !self.sample_by_event };
-        let access = Access::of_files(self.stream_key_file.as_deref(), self.tls_ca.as_deref());
-        let access = access.map_err(Failure::usage)?;
+        let access = self.access.access()?;
         let target_login = login.clone();
         let warmer = Warmer {
             source: Source::SlowLog { port: self.stream_port, sample, access },
@@ -138,15 +132,27 @@ impl Warm {
     }
 }
 
-async fn until_signal(warmer: Warmer, roles: watch::Receiver<Roles>) -> Outcome {
+/// Warms until a signal comes. What the replays still run on the standbys is ended before this returns.
+async fn until_signal(warmer: Warmer, mut roles: watch::Receiver<Roles>) -> Outcome {
     let mut signals = Signals::new()?;
-    tokio::select! {
-        () = warmer.run(roles) => Err(Failure::Failed("nobody says any more who is active".into())),
-        signal = signals.next() => {
-            tracing::info!("{signal}: stopping");
-            Ok(ExitCode::SUCCESS)
+    let (sender, receiver) = watch::channel(roles.borrow_and_update().clone());
+    let warming = tokio::spawn(warmer.run(receiver));
+    let ended = loop {
+        tokio::select! {
+            changed = roles.changed() => match changed {
+                Ok(()) => tell(&sender, roles.borrow_and_update().clone()),
+                Err(_) => break Err(Failure::Failed("nobody says any more who is active".into())),
+            },
+            signal = signals.next() => {
+                tracing::info!("{signal}: stopping");
+                break Ok(ExitCode::SUCCESS);
+            }
         }
-    }
+    };
+    drop(sender);
+    // It waits for each standby for a few seconds at most. A defect in it has been told.
+    let _ = warming.await;
+    ended
 }
 
 /// Tells when they are others.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use topology::health::DRAINED;
 use warmup::warmer::Roles;
 
 use super::{LOOK_EVERY, tell};
@@ -30,27 +31,46 @@ pub(super) fn follow(client: Client, runtime: &Runtime) -> Result<watch::Receive
     Ok(receiver)
 }
 
-/// What a status means for warming. A node that takes no reads at present is not warmed.
-fn roles(status: &Value) -> Roles {
+/// What a status means for warming: the same as the view that it was made of means for `[warm]` of `understudy serve` (`wiring/warm.rs`).
+pub(crate) fn roles(status: &Value) -> Roles {
     let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |node: &Value| Some((node["name"].as_str()?.to_owned(), node["address"].as_str()?.to_owned()));
-    let is_open = status["gate"] == "open";
-    let writer = status["writer"].as_str().filter(|_| is_open);
-    let active = writer.and_then(|writer| nodes.iter().filter_map(of).find(|(name, _)| name == writer));
+    let writer = nodes.iter().find(|node| node["writer"] == true);
+    let is_open = |node: &&Value| status["gate"] == "open" && node["lane"] == "open";
+    let active = match writer.filter(is_open).and_then(of) {
+        _ if status["writers"] != "one" => Err("all nodes take the traffic".to_owned()),
+        Some(active) => Ok(active),
+        None => {
+            let why = status["hold_because"].as_str().unwrap_or("no node takes the traffic");
+            Err(format!("statements are held: {why}"))
+        }
+    };
     let others = nodes.iter().filter(|node| node["writer"] != true);
     let standbys = others.filter_map(|node| {
         let (name, address) = of(node)?;
-        if active.as_ref().is_some_and(|(active, _)| *active == name) {
-            return None;
-        }
-        let is_usable = node["linked"] == true && matches!(node["serves"].as_str(), Some("well" | "stays"));
-        let why =
-            || format!("`understudy serve` says that it is {}", node["state"].as_str().unwrap_or("unknown"));
-        Some((name, is_usable.then_some(address).ok_or_else(why)))
+        let why = unusable(node).map(|why| format!("`understudy serve` says: {why}"));
+        Some((name, why.map_or(Ok(address), Err)))
     });
-    Roles {
-        standbys: standbys.collect(),
-        active: active.ok_or_else(|| "no node is known to take the traffic alone".into()),
+    Roles { standbys: standbys.collect(), active }
+}
+
+/// Why a node that does not take the traffic is not to be warmed.
+fn unusable(node: &Value) -> Option<String> {
+    let is = |field: &str, words: &[&str]| node[field].as_str().is_some_and(|word| words.contains(&word));
+    let problem = || node["problem"].as_str().unwrap_or("not known yet").replace('_', " ");
+    if node["sessions_max"] == 0 || is("problem", &[DRAINED]) {
+        Some("it is drained by an operator".into())
+    } else if is("state", &["unknown", "silent", "dead"])
+        || node["linked"] != true
+        || !node["doubt"].is_null()
+    {
+        Some(format!("it does not answer, or is in doubt: {}", problem()))
+    } else if is("state", &["donor"]) {
+        Some("it feeds another node".into())
+    } else if !is("serves", &["well", "stays"]) {
+        Some(format!("it could not take the traffic over: {}", problem()))
+    } else {
+        None
     }
 }
 
@@ -61,24 +81,12 @@ mod tests {
     use super::roles;
 
     #[test]
-    fn nobody_is_warmed_unless_one_node_takes_the_traffic() {
-        let status = |gate: &str, writer: serde_json::Value| {
-            json!({ "gate": gate, "writer": writer, "nodes": [
-                { "name": "db1", "address": "10.0.0.1:3306", "writer": writer == "db1", "linked": true, "serves": "well" },
-                { "name": "db2", "address": "[::1]:3306", "writer": writer == "db2", "linked": true, "serves": "well" },
-                { "name": "db3", "address": "10.0.0.3:3306", "writer": false, "linked": false, "serves": "no", "state": "dead" },
-            ] })
-        };
-        let open = roles(&status("open", json!("db1")));
-        assert_eq!(open.active, Ok(("db1".into(), "10.0.0.1:3306".into())));
-        assert_eq!(open.standbys["db2"], Ok("[::1]:3306".to_owned()));
-        assert_eq!(open.standbys["db3"], Err("`understudy serve` says that it is dead".into()));
-        let moved = roles(&status("open", json!("db2")));
-        assert_eq!(moved.active, Ok(("db2".into(), "[::1]:3306".into())));
-        assert!(!moved.standbys.contains_key("db2"));
-        assert!(roles(&status("held", json!("db1"))).active.is_err());
-        assert!(roles(&status("open", json!(null))).active.is_err());
+    fn what_is_no_status_has_nobody_warmed() {
         let nothing = roles(&json!({}));
         assert!(nothing.active.is_err() && nothing.standbys.is_empty());
+        let nameless = roles(
+            &json!({ "writers": "one", "gate": "open", "nodes": [{ "writer": true, "lane": "open" }, {}] }),
+        );
+        assert!(nameless.active.is_err() && nameless.standbys.is_empty());
     }
 }
