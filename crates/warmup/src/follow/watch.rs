@@ -309,8 +309,7 @@ impl Looked {
         // Of a generation of which nothing was seen yet, only a copy tells that this is not its beginning. It is made before the file is emptied, so
         // it is there by now.
         let is_first = self.seen.is_some_and(|seen| seen.offset == 0);
-        if self.emptied(newest)
-            || is_first && self.was_copied(newest, &siblings::rotated(&self.shared.path))
+        if self.emptied(newest) || is_first && self.was_copied(newest, &siblings::rotated(&self.shared.path))
         {
             self.again = true; // this very moment: the next look sees to it
             return false;
