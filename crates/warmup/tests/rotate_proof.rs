@@ -27,7 +27,7 @@ async fn only_the_file_that_the_server_writes_is_renamed() {
         Server::start(&["--slow-query-log=1", "--long-query-time=5", "--slow-query-log-file=slow.log"]);
     let log = server.socket().with_file_name("data").join("slow.log");
     let asked = warmup::pool::Server {
-        place: Place::Unix(server.socket().to_owned()),
+        place: Place::Unix(server.socket().clone()),
         login: Login::new("root", Secret::None),
     };
     let settings = Settings {
