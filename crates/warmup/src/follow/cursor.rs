@@ -52,11 +52,15 @@ impl Cursor {
             let (read, lost_bytes) = self.rest(cut, into)?;
             return Ok(self.advance(into, read, Some((next.clone(), lost_bytes))));
         }
-        let Some(read) = self.same_file(into)? else {
+        // A file that was renamed may be cut by whoever removes old logs, under the eyes of a reader that is far behind.
+        let lost_bytes = self.generation.sealed_bytes().saturating_sub(self.offset);
+        let next = next.map(|next| (next, lost_bytes));
+        match self.same_file(into, next.is_some())? {
+            Some(read) => Ok(self.advance(into, read, next)),
+            None if next.is_some() => Ok(self.advance(into, 0, next)),
             // Emptied, and the watching task has not said so yet.
-            return Ok(Read::End);
-        };
-        Ok(self.advance(into, read, next.map(|next| (next, 0))))
+            None => Ok(Read::End),
+        }
     }
 
     /// Waits until there may be more to read.
@@ -97,24 +101,50 @@ impl Cursor {
         bytes
     }
 
+    /// Files that are kept open for this reader, although the server writes another one already.
+    pub fn behind_files(&self) -> usize {
+        let mut generation = &self.generation;
+        let mut files = 0;
+        while let Some(next) = generation.next() {
+            files += 1;
+            generation = next;
+        }
+        files
+    }
+
     /// Leaves out everything up to the last byte that there is now; gives how many bytes that were.
     pub fn skip_to_end(&mut self) -> u64 {
-        let skipped = self.behind_bytes();
-        while let Some(next) = self.generation.next().cloned() {
-            self.generation = next;
+        let (mut generation, mut from, mut skipped) = (Arc::clone(&self.generation), self.offset, 0);
+        while let Some(next) = generation.next().cloned() {
+            skipped += length(&generation).saturating_sub(from);
+            (generation, from) = (next, 0);
         }
-        let offset = length(&self.generation);
-        *self = Cursor::new(Arc::clone(&self.generation), offset, self.changed.clone());
+        let end = length(&generation);
+        let at_end = Cursor::new(Arc::clone(&generation), end, self.changed.clone());
+        if generation.is_unchanged() {
+            *self = at_end;
+            return skipped + end.saturating_sub(from);
+        }
+        // Emptied in this moment, or not looked at yet: its end may be another generation's. Its beginning is certain.
+        if !Arc::ptr_eq(&generation, &self.generation) {
+            *self = Cursor::new(generation, 0, self.changed.clone());
+        }
         skipped
     }
 
-    /// Bytes of the file itself; nothing when it is not the one that was read before.
-    fn same_file(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+    /// Bytes of the file itself; nothing when it is not the one that was read before. A sealed file has no other generation's bytes.
+    fn same_file(&self, into: &mut [u8], is_sealed: bool) -> io::Result<Option<usize>> {
         let read = read_at(&self.generation.file, into, self.offset)?;
         // Compared after reading: what was read is from before the file was emptied, or this shows it.
-        let mut before = vec![0; self.before.len()];
-        let at = self.offset - self.before.len() as u64;
-        let same = read_at(&self.generation.file, &mut before, at)? == before.len() && before == self.before;
+        let same = match self.before.len() {
+            // Nothing was read yet that could be known again, so the watching task's word counts.
+            0 => self.offset == 0 && (is_sealed || self.generation.is_unchanged()),
+            known => {
+                let mut before = vec![0; known];
+                let at = self.offset - known as u64;
+                read_at(&self.generation.file, &mut before, at)? == known && before == self.before
+            }
+        };
         Ok(same.then_some(read))
     }
 
@@ -152,7 +182,8 @@ impl Cursor {
 fn length(generation: &Generation) -> u64 {
     match generation.is_cut() {
         Some(cut) => cut.length,
-        None => generation.length().unwrap_or(0),
+        // Also when it was cut since.
+        None => generation.length().unwrap_or(0).max(generation.sealed_bytes()),
     }
 }
 

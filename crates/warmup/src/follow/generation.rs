@@ -31,6 +31,10 @@ pub(super) struct Generation {
     next: OnceLock<Arc<Generation>>,
     /// Set, before `next`, when the file was emptied in place.
     cut: OnceLock<Cut>,
+    /// Set, before `next`: the bytes that the file had then. It may be cut later, by whoever removes old logs.
+    sealed_bytes: OnceLock<u64>,
+    /// A place that the watching task saw in it. A file that still has those bytes was not emptied since.
+    seen: OnceLock<Place>,
 }
 
 /// What became of a generation that copytruncate ended: its bytes are gone from the file.
@@ -48,7 +52,14 @@ impl Generation {
     }
 
     pub(super) fn new(file: File, id: FileId) -> Generation {
-        Generation { file, id, next: OnceLock::new(), cut: OnceLock::new() }
+        Generation {
+            file,
+            id,
+            next: OnceLock::new(),
+            cut: OnceLock::new(),
+            sealed_bytes: OnceLock::new(),
+            seen: OnceLock::new(),
+        }
     }
 
     pub(super) fn length(&self) -> io::Result<u64> {
@@ -63,7 +74,23 @@ impl Generation {
     /// Nothing is added any more: the server writes `next`.
     pub(super) fn seal(&self, next: Arc<Generation>) {
         // It is sealed once: only the watching task does it.
+        let _ = self.sealed_bytes.set(self.length().unwrap_or(0));
         let _ = self.next.set(next);
+    }
+
+    /// Bytes that the file had when the server went on elsewhere; 0 as long as it has not.
+    pub(super) fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes.get().copied().unwrap_or(0)
+    }
+
+    /// The watching task saw these bytes in it, and no copy beside it that has what it had before. Only the first place is kept.
+    pub(super) fn saw(&self, place: Place) {
+        let _ = self.seen.set(place);
+    }
+
+    /// The file has the bytes now that the watching task saw in this generation: what was read from it before this was asked is its own.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.seen.get().is_some_and(|seen| seen.is_in(&self.file))
     }
 
     /// The file was emptied; what it has from now on is `next`.

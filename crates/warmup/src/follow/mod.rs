@@ -86,14 +86,24 @@ impl Log {
 
     /// A reader that begins behind the last byte there is now.
     pub fn at_end(&self) -> Result<Cursor, FollowError> {
-        let generation = self.newest()?;
-        let length = generation.length().map_err(|source| self.unreadable(source))?;
-        Ok(Cursor::new(generation, length, self.shared.changed.subscribe()))
+        let mut newest = self.looked()?;
+        for _ in 0..PLACE_TRIES {
+            let length = newest.length().map_err(|source| self.unreadable(source))?;
+            let cursor = Cursor::new(Arc::clone(&newest), length, self.shared.changed.subscribe());
+            // Rotated meanwhile: the length may be that of what came next.
+            let again = self.looked()?;
+            if Arc::ptr_eq(&newest, &again) {
+                return Ok(cursor);
+            }
+            newest = again;
+        }
+        // It is rotated all the time: what is read twice is better than what is mixed up.
+        Ok(Cursor::new(newest, 0, self.shared.changed.subscribe()))
     }
 
     /// A reader that begins at the first byte of the present file.
     pub fn at_start(&self) -> Result<Cursor, FollowError> {
-        Ok(Cursor::new(self.newest()?, 0, self.shared.changed.subscribe()))
+        Ok(Cursor::new(self.looked()?, 0, self.shared.changed.subscribe()))
     }
 
     /// A reader that goes on behind `place`, which an earlier reader gave: in the present file or in a rotated one beside it. Nothing when no
@@ -102,11 +112,12 @@ impl Log {
         let mut newest = self.looked()?;
         for _ in 0..PLACE_TRIES {
             let begin = self.chain(place, &newest);
+            let changed = self.shared.changed.subscribe();
+            let cursor = begin.map(|begin| Cursor::new(begin, place.offset, changed));
             // Files that were renamed or emptied while they were looked for: what was found may be out of order, or found twice.
             let again = self.looked()?;
             if Arc::ptr_eq(&newest, &again) {
-                let changed = self.shared.changed.subscribe();
-                return Ok(begin.map(|begin| Cursor::new(begin, place.offset, changed)));
+                return Ok(cursor);
             }
             newest = again;
         }
@@ -196,6 +207,11 @@ pub struct Place {
 }
 
 impl Place {
+    /// A file's beginning: every file has it.
+    fn beginning() -> Place {
+        Place { offset: 0, checksum: fnv1a(&[]) }
+    }
+
     fn before(file: &File, offset: u64) -> io::Result<Place> {
         let mut bytes = [0; KNOWN_BY_BYTES as usize];
         let known = KNOWN_BY_BYTES.min(offset);

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::{Cursor, Log, Read};
 
+mod moments;
+
 /// Longer than anything here takes on an overloaded machine.
 const DEADLINE: Duration = Duration::from_secs(30);
 

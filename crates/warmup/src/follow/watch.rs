@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
@@ -20,6 +20,8 @@ use super::{FollowError, Place, Shared};
 const PAUSE: Duration = Duration::from_millis(10);
 /// File systems that other machines write (NFS) say nothing: so often it is looked at all the same.
 const UNASKED: Duration = Duration::from_millis(500);
+/// Between a log's renaming and its new file there is none for a moment; after so long it is worth a sentence.
+const MISSING_MAX: Duration = Duration::from_secs(5);
 
 /// Begins to watch; ends when aborted.
 pub(super) fn begin(shared: &Arc<Shared>) -> Result<(Arc<Mutex<Looked>>, AbortHandle), FollowError> {
@@ -34,7 +36,7 @@ pub(super) fn begin(shared: &Arc<Shared>) -> Result<(Arc<Mutex<Looked>>, AbortHa
         .add(&directory, WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::MOVED_FROM | WatchMask::DELETE)
         .map_err(unwatchable)?;
     let events = inotify.into_event_stream([0; 4096]).map_err(unwatchable)?;
-    let looked = Looked { shared: Arc::clone(shared), known: HashSet::new(), seen: None };
+    let looked = Looked::new(shared);
     let looked = Arc::new(Mutex::new(looked));
     let watch = Watch { looked: Arc::clone(&looked), shared: Arc::clone(shared), events, file: None };
     Ok((looked, tokio::spawn(watch.run()).abort_handle()))
@@ -94,11 +96,69 @@ pub(super) struct Looked {
     known: HashSet<FileId>,
     /// Where the newest generation ended.
     seen: Option<Place>,
+    /// Another look has to follow at once: a generation was begun, of which nothing was seen yet.
+    again: bool,
+    missing: Missing,
+    /// What happens in the moment between a look at the rotated files and one at the log itself.
+    #[cfg(test)]
+    pub(super) meanwhile: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// Whether there is a file of the log's name, and whether somebody was told that there is none.
+#[derive(Clone, Copy, Debug)]
+enum Missing {
+    There,
+    Since(Instant),
+    Told,
 }
 
 impl Looked {
-    /// One look: whether the file was begun, grew, was emptied or replaced.
+    fn new(shared: &Arc<Shared>) -> Looked {
+        Looked {
+            shared: Arc::clone(shared),
+            known: HashSet::new(),
+            seen: None,
+            again: false,
+            missing: Missing::There,
+            #[cfg(test)]
+            meanwhile: None,
+        }
+    }
+
+    /// Looks whether the file was begun, grew, was emptied or replaced, until all is seen.
     pub(super) fn look(&mut self) {
+        for _ in 0..TRIES {
+            self.again = false;
+            self.look_once();
+            if !self.again {
+                break;
+            }
+        }
+        self.tell_missing();
+    }
+
+    /// A log that is gone for long is told once, and so is its return. Nothing ends: readers wait, and lose nothing.
+    fn tell_missing(&mut self) {
+        let path = self.shared.path.display();
+        self.missing = match (self.missing, self.shared.path.exists()) {
+            (Missing::Told, true) => {
+                tracing::info!("{path} is there again, and its readers go on");
+                Missing::There
+            }
+            (_, true) => Missing::There,
+            (Missing::There, false) => Missing::Since(Instant::now()),
+            (Missing::Since(since), false) if since.elapsed() > MISSING_MAX => {
+                tracing::warn!(
+                    "{path} is not there; readers wait for it. When it was renamed: FLUSH SLOW LOGS makes the server begin it anew. When the \
+                     server's disk was full, it may have turned its log off: make space, then SET GLOBAL slow_query_log = ON"
+                );
+                Missing::Told
+            }
+            (missing, false) => missing,
+        };
+    }
+
+    fn look_once(&mut self) {
         let newest = match self.shared.newest() {
             Some(newest) => newest,
             None => match self.shared.open() {
@@ -108,6 +168,7 @@ impl Looked {
         };
         if self.seen.is_none() {
             self.known = siblings::rotated(&self.shared.path).into_iter().map(|rotated| rotated.id).collect();
+            self.seen = Some(Place::beginning());
         }
         let changed = match self.emptied(&newest) {
             true => self.cut(&newest),
@@ -140,9 +201,9 @@ impl Looked {
             between.truncate(own);
         }
         between.retain(|rotated| !self.known.contains(&rotated.id) && !is_copy(&rotated.file, &newest.file));
-        let copy = found.and_then(|found| rotated.into_iter().nth(found));
-        self.known.extend(copy.iter().chain(&between).map(|rotated| rotated.id));
-        let copy = copy.map(|rotated| rotated.file);
+        // What is older than the copy is no news, and neither is anything when there is no copy.
+        self.known.extend(rotated.iter().chain(&between).map(|rotated| rotated.id));
+        let copy = found.and_then(|found| rotated.into_iter().nth(found)).map(|rotated| rotated.file);
         if copy.is_none() {
             tracing::warn!(
                 path = %self.shared.path.display(),
@@ -156,7 +217,9 @@ impl Looked {
             generation.seal(next);
             next = Arc::new(generation);
         }
-        newest.cut(Cut { copy, length: seen.offset }, next);
+        // The copy may have more than was seen.
+        let copied = copy.as_ref().and_then(|copy| copy.metadata().ok()).map_or(0, |about| about.len());
+        newest.cut(Cut { copy, length: seen.offset.max(copied) }, next);
         self.begin(again);
         true
     }
@@ -237,19 +300,29 @@ impl Looked {
     }
 
     fn grown(&mut self, newest: &Generation) -> bool {
+        #[cfg(test)]
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile();
+        }
         let now = newest.length().and_then(|length| Place::before(&newest.file, length)).ok();
-        if self.emptied(newest) {
-            return false; // this very moment: the next look sees to it
+        let Some(now) = now.filter(|now| self.seen != Some(*now)) else { return false };
+        // Of a generation of which nothing was seen yet, only a copy tells that this is not its beginning. It is made before the file is emptied, so
+        // it is there by now.
+        let is_first = self.seen.is_some_and(|seen| seen.offset == 0);
+        if self.emptied(newest) || is_first && self.was_copied(newest, &siblings::rotated(&self.shared.path))
+        {
+            self.again = true; // this very moment: the next look sees to it
+            return false;
         }
-        let grown = now.is_some() && now != self.seen;
-        if grown {
-            self.seen = now;
-        }
-        grown
+        newest.saw(now);
+        self.seen = Some(now);
+        true
     }
 
+    /// Nothing was seen of it yet: what it has now may be of one that follows it.
     fn begin(&mut self, newest: Arc<Generation>) {
-        self.seen = newest.length().and_then(|length| Place::before(&newest.file, length)).ok();
+        self.seen = Some(Place::beginning());
+        self.again = true;
         self.shared.replace(newest);
     }
 }

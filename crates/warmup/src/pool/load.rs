@@ -12,7 +12,7 @@
 //! the server wrote meanwhile, as it does at its end, is newer and stays.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -208,12 +208,18 @@ fn loaded(status: &str) -> Option<u64> {
 /// The server's dump file, while it is ours.
 struct Exchanged {
     file: PathBuf,
+    /// Writes a file, or a directory's names, to disk: [`File::sync_all`], but for tests.
+    sync: fn(&File) -> io::Result<()>,
 }
 
 impl Exchanged {
     /// Puts `pages` where the server loads from.
     fn put(file: &Path, pages: &[Page]) -> Result<Exchanged, PoolError> {
-        let exchanged = Exchanged { file: file.to_owned() };
+        Exchanged { file: file.to_owned(), sync: File::sync_all }.exchange(pages)
+    }
+
+    fn exchange(self, pages: &[Page]) -> Result<Exchanged, PoolError> {
+        let exchanged = self;
         // What a run that was killed left.
         exchanged.restore()?;
         let ours = exchanged.ours();
@@ -234,13 +240,23 @@ impl Exchanged {
     fn write(&self, pages: &[Page]) -> io::Result<()> {
         // create_new follows no link that somebody else may have put there.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(self.ours())?;
-        let directory = self.file.parent().unwrap_or(Path::new("."));
-        let owner = fs::metadata(directory)?;
+        let owner = fs::metadata(self.directory())?;
         // The server has to read it. Only root may give it away, and only root has to.
         if file.metadata()?.uid() != owner.uid() {
             fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
         }
-        file.write_all(write_dump(pages).as_bytes())
+        file.write_all(write_dump(pages).as_bytes())?;
+        // Whole on disk before it has the server's name: after a crash the server loads what it finds under that.
+        (self.sync)(&file)
+    }
+
+    fn directory(&self) -> &Path {
+        self.file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    }
+
+    /// The names in the directory are on disk.
+    fn sync_names(&self) -> io::Result<()> {
+        (self.sync)(&File::open(self.directory())?)
     }
 
     fn swap(&self) -> io::Result<()> {
@@ -250,7 +266,10 @@ impl Exchanged {
         }
         let link = self.named("-new");
         fs::hard_link(self.ours(), &link)?;
-        fs::rename(link, &self.file)
+        // The server's own file has its second name before it loses its first.
+        self.sync_names()?;
+        fs::rename(link, &self.file)?;
+        self.sync_names()
     }
 
     fn restore(&self) -> Result<(), PoolError> {
@@ -261,6 +280,8 @@ impl Exchanged {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => remove(&self.file)?,
                 other => other.map_err(|source| unusable(&self.file, "given back", source))?,
             }
+            // Before the names are gone by which the next run would know what to put right.
+            self.sync_names().map_err(|source| unusable(&self.file, "given back", source))?;
         }
         [self.own(), self.named("-new"), self.ours()].iter().try_for_each(|path| remove(path))
     }
@@ -324,7 +345,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let file = dir.path().join("ib_buffer_pool");
             fs::write(&file, "1,2\n").unwrap();
-            let killed = Exchanged { file: file.clone() };
+            let killed = Exchanged { file: file.clone(), sync: File::sync_all };
             killed.write(PAGES).unwrap();
             if steps > 1 {
                 fs::hard_link(&file, killed.own()).unwrap();
@@ -341,6 +362,27 @@ mod tests {
             assert_eq!(fs::read_to_string(&file).unwrap(), "1,2\n", "{steps}");
             assert_eq!(names(dir.path()), ["ib_buffer_pool"], "{steps}");
         }
+    }
+
+    #[test]
+    fn what_is_not_on_disk_is_not_put_in_the_servers_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ib_buffer_pool");
+        fs::write(&file, "1,2\n").unwrap();
+        let full = |_: &File| Err(io::ErrorKind::StorageFull.into());
+        let exchanged = Exchanged { file: file.clone(), sync: full };
+        assert!(exchanged.exchange(PAGES).is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1,2\n");
+        assert_eq!(names(dir.path()), ["ib_buffer_pool"]);
+        // A directory whose names cannot be written: the server's own file has not lost its name.
+        let names_fail = |file: &File| match file.metadata()?.is_dir() {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => file.sync_all(),
+        };
+        let exchanged = Exchanged { file: file.clone(), sync: names_fail };
+        assert!(exchanged.exchange(PAGES).is_err());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1,2\n");
+        assert_eq!(names(dir.path()), ["ib_buffer_pool"]);
     }
 
     #[test]

@@ -34,6 +34,14 @@ impl Files {
         self.log.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
+    /// The file that the server writes, if it is to be rotated: the log; or the first rotated file, when a run was ended before the server was told.
+    pub(super) fn written(&self) -> Option<PathBuf> {
+        match fs::metadata(&self.log) {
+            Ok(about) => (about.len() > 0).then(|| self.log.clone()),
+            Err(_) => Some(self.numbered(1)).filter(|path| path.exists()),
+        }
+    }
+
     /// Held until the file is dropped; gone with the process, whatever ends it.
     pub(super) fn lock(&self) -> Result<File, RotateError> {
         let directory = self.directory();

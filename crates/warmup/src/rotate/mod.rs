@@ -11,12 +11,16 @@
 //! file is written to disk before, because MySQL does that while it closes it. A file of many GiB is not removed at once, because some file systems
 //! stop for seconds then, and with them the server.
 //!
+//! The file that is renamed must be the one that this server has open, or its statements go on into another server's old file: before anything is
+//! changed, a statement is sent that the server logs, and it has to appear in that file (`proof`).
+//!
 //! MariaDB that cannot begin a new file, as on a full disk, stops logging until it is told to begin again, so a full disk is found out before.
 //!
 //! Every step leaves what the next run goes on from: after a rename without a flush there is no `slow.log`, so that is flushed first; a gap among
 //! the numbers is the way that is free; what was cut is beyond those to keep and is removed.
 
 mod files;
+mod proof;
 
 use std::fs::{self, File};
 use std::io;
@@ -114,6 +118,32 @@ pub enum RotateError {
         /// The one that was named.
         log: PathBuf,
     },
+    /// The server does not write this file, although its path is the same.
+    #[error(
+        "{at} names {log} as its slow log, but a statement that was sent to it did not appear in that file within {} s, so nothing was rotated. The \
+         file on this machine may be another server's (the named one runs in a container or on another host: run this where it runs); the file may have \
+         been renamed and another made in its place (then: FLUSH SLOW LOGS, and remove the empty one); or the server has stopped logging (its error log \
+         says \"Turning logging off\": mend that, then SET GLOBAL slow_query_log = ON)", waited.as_secs()
+    )]
+    Unproven {
+        /// Which server.
+        at: String,
+        /// The file.
+        log: PathBuf,
+        /// So long was waited.
+        waited: Duration,
+    },
+    /// The server writes no file at present, so nothing shows which one is its own.
+    #[error(
+        "{at} writes no slow log to a file at present (slow_query_log or log_output), so nothing shows that {log} is its own, and nothing was rotated: \
+         SET GLOBAL slow_query_log = ON, log_output = 'FILE'; or move the file away by hand, since no server is writing it"
+    )]
+    NotLogging {
+        /// Which server.
+        at: String,
+        /// The file.
+        log: PathBuf,
+    },
     /// There is no space for a new file. Nothing was renamed.
     #[error(
         "{path} has no space for a new slow log ({source}), so nothing was rotated: a server that cannot begin one stops logging. Make space, or keep \
@@ -163,6 +193,12 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
     let _locked = files.lock()?;
     let mut writer = Writer::connect(server).await?;
     let writes_file = writer.check(&files.log).await?;
+    if let Some(written) = files.written() {
+        if !writes_file {
+            return Err(RotateError::NotLogging { at: writer.at, log: written });
+        }
+        writer.prove(&written, settings.wait_max).await?;
+    }
     let mut rotated = Rotated::default();
     if let Err(full) = files.probe() {
         // What is to go anyway may be what fills the disk.
@@ -198,9 +234,7 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
                 return Err(error);
             }
         };
-        if writes_file {
-            files.wait_for_new(old.as_ref().map(MetadataExt::ino), settings.wait_max, &writer.at).await?;
-        }
+        files.wait_for_new(old.as_ref().map(MetadataExt::ino), settings.wait_max, &writer.at).await?;
     }
     files.remove_surplus(settings, &mut rotated).await?;
     Ok(rotated)
@@ -234,6 +268,15 @@ impl<'a> Writer<'a> {
         }
         let is_on = matches!(of("slow_query_log"), "ON" | "1");
         Ok(is_on && of("log_output").split(',').any(|output| output.eq_ignore_ascii_case("FILE")))
+    }
+
+    /// It has this very file open: a path may be the same on many machines.
+    async fn prove(&mut self, log: &Path, waited: Duration) -> Result<(), RotateError> {
+        let appeared = proof::appears(&mut self.link, log, waited).await;
+        match appeared.map_err(|why| why.told(&self.at, log))? {
+            true => Ok(()),
+            false => Err(RotateError::Unproven { at: self.at.clone(), log: log.to_owned(), waited }),
+        }
     }
 
     async fn flush(&mut self, log: &Path) -> Result<Duration, RotateError> {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::Streamer;
+use super::{Figures, READERS_MAX, Streamer};
 use crate::follow::{Cursor, Read};
 
 /// A part of an answer.
@@ -18,12 +18,35 @@ pub(super) type Bytes = axum::body::Bytes;
 const READ_BYTES: usize = 256 << 10;
 /// When no more came for so long, the last event is taken to be whole: a server writes one at once.
 const QUIET: Duration = Duration::from_millis(200);
+/// So often it is looked whether a reader that takes nothing is too far behind.
+const STUCK_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Rotated files that are kept open for a reader, at most: one that never reads must not use up the file descriptors.
+const FILES_BEHIND_MAX: usize = 64;
 /// So often a reader is told its place.
 const PLACE_EVERY: Duration = Duration::from_secs(1);
 
+/// A reader's place among those that are served at once.
+pub(super) struct Seat(Streamer);
+
+impl Seat {
+    /// None when all are taken.
+    pub(super) fn take(shared: &Streamer) -> Option<Seat> {
+        let readers = &shared.figures.readers;
+        let taken =
+            readers.fetch_update(Relaxed, Relaxed, |there| (there < READERS_MAX).then_some(there + 1));
+        taken.is_ok().then(|| Seat(Streamer::clone(shared)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.figures.readers.fetch_sub(1, Relaxed);
+    }
+}
+
 /// A reader of the stream.
 pub(super) struct Reading {
-    shared: Streamer,
+    seat: Seat,
     parts: Sender<Bytes>,
     work: Work,
 }
@@ -38,12 +61,18 @@ struct Work {
     /// To be said in the next event's head.
     dropped_bytes: u64,
     place_told: Instant,
+    /// Of `dropped_bytes`, also when they were said, those that the figures do not have yet.
+    missed_bytes: u64,
+    /// The same of bytes that are no event, in readers that were left.
+    unparsed_bytes: u64,
+    /// Of the present reader's, those that the figures have.
+    unparsed_told: u64,
     events: u64,
     behind_bytes_max: u64,
 }
 
 impl Reading {
-    pub(super) fn new(shared: Streamer, cursor: Cursor, sampling: Sampling, parts: Sender<Bytes>) -> Self {
+    pub(super) fn new(seat: Seat, cursor: Cursor, sampling: Sampling, parts: Sender<Bytes>) -> Self {
         let reader = Reader::new(Limits::default(), Start::Whole).at(cursor.place().offset);
         let work = Work {
             cursor,
@@ -53,20 +82,21 @@ impl Reading {
             out: Vec::new(),
             dropped_bytes: 0,
             place_told: Instant::now(),
+            missed_bytes: 0,
+            unparsed_bytes: 0,
+            unparsed_told: 0,
             events: 0,
-            behind_bytes_max: shared.settings.behind_bytes_max,
+            behind_bytes_max: seat.0.settings.behind_bytes_max,
         };
-        shared.figures.readers.fetch_add(1, Relaxed);
-        Reading { shared, parts, work }
+        Reading { seat, parts, work }
     }
 
     /// Until the reader leaves.
     pub(super) async fn run(self) {
-        let Reading { shared, parts, mut work } = self;
-        let figures = &shared.figures;
+        let Reading { seat, parts, mut work } = self;
+        let figures = &seat.0.figures;
         let mut is_quiet = false;
         loop {
-            let before = (work.unparsed_bytes(), work.dropped_bytes);
             let Ok((back, step)) = spawn_blocking(move || {
                 let step = work.step(is_quiet);
                 (work, step)
@@ -76,20 +106,32 @@ impl Reading {
                 break;
             };
             work = back;
-            figures.events.fetch_add(std::mem::take(&mut work.events), Relaxed);
-            figures.unparsed_bytes.fetch_add(work.unparsed_bytes().saturating_sub(before.0), Relaxed);
-            figures.dropped_bytes.fetch_add(work.dropped_bytes.saturating_sub(before.1), Relaxed);
+            work.tell(figures);
             if !work.out.is_empty() {
                 let part = Bytes::from(std::mem::take(&mut work.out));
                 figures.bytes.fetch_add(part.len() as u64, Relaxed);
-                if parts.send(part).await.is_err() {
-                    break;
-                }
+                // A reader that takes nothing keeps files open, and so their space on disk, until it is too far behind.
+                let permit = loop {
+                    match timeout(STUCK_LOOK_EVERY, parts.reserve()).await {
+                        Ok(permit) => break permit.ok(),
+                        Err(_) => {
+                            let looking = spawn_blocking(move || {
+                                work.skip_if_far_behind();
+                                work
+                            });
+                            let Ok(back) = looking.await else { return };
+                            work = back;
+                            work.tell(figures);
+                        }
+                    }
+                };
+                let Some(permit) = permit else { break };
+                permit.send(part);
             }
             match step {
                 Step::More => is_quiet = false,
                 Step::Failed(error) => {
-                    tracing::warn!(log = %shared.log.path().display(), %error, "a reader's stream ended: the log cannot be read");
+                    tracing::warn!(log = %seat.0.log.path().display(), %error, "a reader's stream ended: the log cannot be read");
                     break;
                 }
                 Step::End => {
@@ -103,7 +145,6 @@ impl Reading {
                 }
             }
         }
-        figures.readers.fetch_sub(1, Relaxed);
     }
 }
 
@@ -116,10 +157,7 @@ enum Step {
 
 impl Work {
     fn step(&mut self, is_quiet: bool) -> Step {
-        if self.cursor.behind_bytes() > self.behind_bytes_max {
-            self.dropped_bytes += self.cursor.skip_to_end();
-            self.begin();
-        }
+        self.skip_if_far_behind();
         match self.cursor.read(&mut self.buffer) {
             Ok(Read::Bytes(read)) => {
                 self.reader.feed(&self.buffer[..read]);
@@ -129,7 +167,7 @@ impl Work {
             Ok(Read::Rotated { lost_bytes }) => {
                 self.reader.finish();
                 self.give();
-                self.dropped_bytes += lost_bytes;
+                self.miss(lost_bytes);
                 self.begin();
                 Step::More
             }
@@ -144,14 +182,45 @@ impl Work {
         }
     }
 
+    fn skip_if_far_behind(&mut self) {
+        let is_far = self.cursor.behind_bytes() > self.behind_bytes_max
+            || self.cursor.behind_files() > FILES_BEHIND_MAX;
+        if !is_far {
+            return;
+        }
+        let (skipped, before) = (self.cursor.skip_to_end(), self.cursor.place().offset);
+        // Emptied in this moment: the next look knows how it goes on.
+        if skipped == 0 && before == self.reader.offset() + self.reader.pending_bytes() as u64 {
+            return;
+        }
+        // The beginning of an event that was read is of no use without its end.
+        self.miss(self.reader.pending_bytes() as u64 + skipped);
+        self.begin();
+    }
+
+    fn miss(&mut self, bytes: u64) {
+        self.dropped_bytes += bytes;
+        self.missed_bytes += bytes;
+    }
+
+    /// To the figures of all readers.
+    fn tell(&mut self, figures: &Figures) {
+        figures.events.fetch_add(std::mem::take(&mut self.events), Relaxed);
+        figures.dropped_bytes.fetch_add(std::mem::take(&mut self.missed_bytes), Relaxed);
+        let unparsed = self.reader_unparsed_bytes();
+        let of_this = unparsed - std::mem::replace(&mut self.unparsed_told, unparsed);
+        figures.unparsed_bytes.fetch_add(of_this + std::mem::take(&mut self.unparsed_bytes), Relaxed);
+    }
+
     /// Without what stood before the first event.
-    fn unparsed_bytes(&self) -> u64 {
+    fn reader_unparsed_bytes(&self) -> u64 {
         let counts = self.reader.counts();
         counts.unparsed_bytes - counts.before_bytes
     }
 
     /// A new file, or another place in one.
     fn begin(&mut self) {
+        self.unparsed_bytes += self.reader_unparsed_bytes() - std::mem::take(&mut self.unparsed_told);
         self.reader = Reader::new(Limits::default(), Start::Whole).at(self.cursor.place().offset);
     }
 
@@ -177,5 +246,106 @@ impl Work {
             }
             self.events += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::io::Write;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use slowlog::RateBy;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::follow::Log;
+    use crate::stream::{Settings, Shared};
+
+    fn streamer(log: &Path, behind_bytes_max: u64) -> Streamer {
+        let settings = Settings { log: log.to_owned(), behind_bytes_max };
+        Arc::new(Shared { log: Log::watch(log).unwrap(), settings, figures: Figures::default() })
+    }
+
+    fn event(number: u64) -> String {
+        format!(
+            "# User@Host: app[app] @ localhost []\n# Thread_id: 1  Schema: shop  QC_hit: No\n# Query_time: 0.000100  Lock_time: 0.000000  \
+             Rows_sent: 1  Rows_examined: 1\nSET timestamp=1795348800;\nSELECT {number};\n"
+        )
+    }
+
+    fn append(path: &Path, text: &str) {
+        let mut file: File = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn reading(shared: &Streamer, parts: Sender<Bytes>) -> Reading {
+        let cursor = shared.log.at_start().unwrap();
+        Reading::new(Seat::take(shared).unwrap(), cursor, Sampling::new(RateBy::Event, 1), parts)
+    }
+
+    #[tokio::test]
+    async fn bytes_given_and_bytes_missed_are_all_there_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slow.log");
+        let (whole, half) = (event(0) + &event(1), event(2)[..100].to_owned());
+        append(&path, &whole);
+        append(&path, &half);
+        let shared = streamer(&path, 10_000);
+        let (parts, _) = mpsc::channel(1);
+        let Reading { mut work, .. } = reading(&shared, parts);
+        assert!(matches!(work.step(false), Step::More));
+        let given = String::from_utf8(std::mem::take(&mut work.out)).unwrap();
+        assert!(given.contains("SELECT 0;") && given.contains("SELECT 1;"), "{given}");
+        // It comes back when it is too far behind, and the rest of what it had begun is gone with the others.
+        let missed = event(2)[100..].to_owned() + &(3..100).map(event).collect::<String>();
+        append(&path, &missed);
+        assert!(missed.len() > 10_000 && matches!(work.step(false), Step::End));
+        work.tell(&shared.figures);
+        let all = (half.len() + missed.len()) as u64;
+        assert_eq!(shared.figures.dropped_bytes.load(Relaxed), all);
+        append(&path, &(event(100) + &event(101)));
+        assert!(matches!(work.step(false), Step::More));
+        let given = String::from_utf8(std::mem::take(&mut work.out)).unwrap();
+        assert!(given.contains(&format!("# Understudy_dropped_bytes: {all}\n")), "{given}");
+        assert!(given.contains("SELECT 100;") && !given.contains("SELECT 99;"), "{given}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_reader_that_takes_nothing_keeps_no_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slow.log");
+        append(&path, &(0..10).map(event).collect::<String>());
+        let shared = streamer(&path, 10_000);
+        let (parts, mut taken) = mpsc::channel(1);
+        parts.send(Bytes::from_static(b"not taken")).await.unwrap();
+        let running = tokio::spawn(reading(&shared, parts).run());
+        while shared.figures.events.load(Relaxed) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        append(&path, &(10..100).map(event).collect::<String>());
+        let begin = Instant::now();
+        while shared.figures.dropped_bytes.load(Relaxed) == 0 {
+            assert!(
+                begin.elapsed() < Duration::from_secs(30),
+                "it is still kept for a reader that does not read"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(shared.figures.readers.load(Relaxed), 1);
+        taken.close();
+        running.await.unwrap();
+        assert_eq!(shared.figures.readers.load(Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn readers_are_limited() {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = streamer(&dir.path().join("slow.log"), 1);
+        let seats: Vec<Seat> = (0..READERS_MAX).map(|_| Seat::take(&shared).unwrap()).collect();
+        assert!(Seat::take(&shared).is_none());
+        drop(seats);
+        assert!(Seat::take(&shared).is_some() && shared.figures.readers.load(Relaxed) == 0);
     }
 }

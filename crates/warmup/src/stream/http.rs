@@ -13,8 +13,8 @@ use axum::routing::get;
 use slowlog::{RateBy, Sampling};
 use tokio::sync::mpsc;
 
-use super::body::{Bytes, Reading};
-use super::{Figures, Settings, Shared, Streamer};
+use super::body::{Bytes, Reading, Seat};
+use super::{Figures, READERS_MAX, Settings, Shared, Streamer};
 use crate::follow::{Cursor, FollowError, Log, Place};
 
 /// Parts of an answer that may wait to be sent; the log itself is the buffer behind them.
@@ -40,6 +40,14 @@ async fn slow(State(shared): State<Streamer>, Query(query): Query<BTreeMap<Strin
         Ok(asked) => asked,
         Err(sentence) => return plain(StatusCode::BAD_REQUEST, sentence + "\n"),
     };
+    let Some(seat) = Seat::take(&shared) else {
+        return plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!(
+                "There are {READERS_MAX} readers already, which is the most there may be. Come again when one has left.\n"
+            ),
+        );
+    };
     let opening = Arc::clone(&shared);
     let begin = asked.begin;
     let opened = tokio::task::spawn_blocking(move || open(&opening.log, begin)).await;
@@ -49,7 +57,7 @@ async fn slow(State(shared): State<Streamer>, Query(query): Query<BTreeMap<Strin
         Err(_) => return plain(StatusCode::SERVICE_UNAVAILABLE, "The streamer is being stopped.\n"),
     };
     let (parts, receiver) = mpsc::channel(PARTS_MAX);
-    tokio::spawn(Reading::new(shared, cursor, asked.sampling, parts).run());
+    tokio::spawn(Reading::new(seat, cursor, asked.sampling, parts).run());
     let body = Body::from_stream(futures_util::stream::unfold(
         receiver,
         |mut receiver: mpsc::Receiver<Bytes>| async {

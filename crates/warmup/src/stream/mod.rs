@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::follow::Log;
 
+/// Readers that are served at once. Each may take some MiB of memory, and an entry's length more.
+const READERS_MAX: u64 = 128;
+
 /// What is served, and within which limits.
 #[derive(Clone, Debug)]
 pub struct Settings {
