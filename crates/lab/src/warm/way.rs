@@ -27,9 +27,11 @@ pub enum Does {
     },
     /// The application runs chunk 1 through Understudy, which repeats its reads on the standby when they have been answered.
     Mirrors,
-    /// The pages that the active node had in memory after chunk 1 are loaded, by their numbers.
+    /// The pages that the active node had in memory after a chunk are loaded, by their numbers.
     LoadsPool {
-        /// And then chunk 1 is replayed.
+        /// Which chunk.
+        chunk: Chunk,
+        /// And then that chunk is replayed.
         then_replays: bool,
     },
 }
@@ -100,14 +102,14 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "pool",
         title: "buffer pool dump and load",
-        does: Does::LoadsPool { then_replays: false },
+        does: Does::LoadsPool { chunk: Chunk::First, then_replays: false },
         group: LOADED,
         is_quick: false,
     },
     Way {
         name: "pool-and-replay",
         title: "dump and load, then replay",
-        does: Does::LoadsPool { then_replays: true },
+        does: Does::LoadsPool { chunk: Chunk::First, then_replays: true },
         group: LOADED,
         is_quick: false,
     },
