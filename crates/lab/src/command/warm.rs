@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::ValueEnum;
 
 use crate::failover::progress::Progress;
 use crate::warm::way::{self, WAYS, Way};
-use crate::warm::{WarmPlan, page, run, table};
+use crate::warm::{Part, WarmPlan, page, run, table};
 
 /// Two servers and a workload whose hot set moves on: the reads from disk that a standby needs after a failover, by how it was warmed
 #[derive(Debug, clap::Args)]
@@ -15,6 +16,9 @@ pub struct WarmArgs {
     /// A minute's run on little data: fewer ways, shorter chunks
     #[arg(long)]
     pub quick: bool,
+    /// Only this part; may be repeated [default: all; with --quick ways and forecasts]
+    #[arg(long = "part", value_name = "NAME", value_delimiter = ',', value_enum)]
+    pub parts: Vec<Part>,
     /// Only this way; may be repeated [default: all]
     #[arg(long = "way", value_name = "NAME", value_delimiter = ',', value_parser = way_named)]
     pub ways: Vec<&'static Way>,
@@ -64,7 +68,13 @@ impl WarmArgs {
     fn plan(&self) -> WarmPlan {
         let or = |given: Option<u32>, quick, full| given.unwrap_or(if self.quick { quick } else { full });
         let pool_mb = or(self.pool_mb, 10, 48);
+        let parts = match (self.parts.is_empty(), self.quick) {
+            (false, _) => self.parts.clone(),
+            (true, true) => vec![Part::Ways, Part::Forecasts],
+            (true, false) => Part::value_variants().to_vec(),
+        };
         let ways = match self.ways.is_empty() {
+            _ if !parts.contains(&Part::Ways) => Vec::new(),
             true => WAYS.iter().filter(|way| way.is_quick || !self.quick).collect(),
             false => self.ways.clone(),
         };
@@ -77,6 +87,7 @@ impl WarmArgs {
             connections: self.connections,
             speed: self.speed.unwrap_or(if self.quick { 2.0 } else { 12.0 }),
             seed: self.seed,
+            parts,
             ways,
             is_quick: self.quick,
         }

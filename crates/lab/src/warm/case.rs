@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use super::WarmPlan;
 use super::ground::{ACTIVE, Ground, Reads, STANDBY};
 use super::playback::{Playback, Played};
-use super::record::{self, Recording};
+use super::record::{self, Recorded, Recording};
 use super::result::{Case, Sample};
 use super::way::{Chunk, Does, Way};
 use super::workload::TABLE;
@@ -39,7 +39,7 @@ pub struct Bench<'a> {
 
 /// What was done before the measurement.
 #[derive(Default)]
-struct Warming {
+pub(super) struct Warming {
     played: Option<Played>,
     expected: Option<u64>,
     /// From its beginning to its end, s.
@@ -54,7 +54,7 @@ impl Bench<'_> {
         if way.does != Does::Follows {
             self.ground.make_cold().await?;
         }
-        let warming = self.warm(way).await.with_context(|| format!("warming: {}", way.title))?;
+        let warming = self.warm(way.does).await.with_context(|| format!("warming: {}", way.title))?;
         let (played, samples) = self.ask().await.with_context(|| format!("after warming: {}", way.title))?;
         let last = samples.last().copied().unwrap_or_default();
         Ok(Case {
@@ -73,11 +73,10 @@ impl Bench<'_> {
     }
 
     /// Warms.
-    async fn warm(&self, way: &Way) -> anyhow::Result<Warming> {
-        let first = &self.recording.first;
-        let (chunk, one_in, pool) = match way.does {
+    pub(super) async fn warm(&self, does: Does) -> anyhow::Result<Warming> {
+        let (chunk, one_in, pool) = match does {
             Does::Nothing | Does::Follows => return Ok(Warming::default()),
-            Does::LoadsPool { then_replays } => return self.load_pool(then_replays).await,
+            Does::LoadsPool { chunk, then_replays } => return self.load_pool(chunk, then_replays).await,
             Does::Mirrors { at_once } => {
                 let before = self.ground.reads(STANDBY).await?;
                 let played = mirror::mirror(self.ground, self.plan, at_once).await?;
@@ -87,10 +86,7 @@ impl Bench<'_> {
             }
             Does::Replays { chunk, one_in, pool } => (chunk, one_in, pool),
         };
-        let part = match chunk {
-            Chunk::First => first,
-            Chunk::Second => &self.recording.second,
-        };
+        let part = self.recorded(chunk);
         let (log, expected) = match one_in {
             1 => (part.path.clone(), part.reads),
             _ => {
@@ -107,11 +103,11 @@ impl Bench<'_> {
         Ok(Warming { played: Some(played), expected: Some(expected), took_s: Some(took_s), reads })
     }
 
-    /// Loads the pages that the active node had in memory when chunk 1 ended. It is brought there again: by now it has run chunk 2, too.
-    async fn load_pool(&self, then_replays: bool) -> anyhow::Result<Warming> {
-        let first = &self.recording.first;
+    /// Loads the pages that the active node had in memory when a chunk ended. It is brought there again: by now it has run others, too.
+    async fn load_pool(&self, chunk: Chunk, then_replays: bool) -> anyhow::Result<Warming> {
+        let part = self.recorded(chunk);
         self.ground.make_active_cold().await?;
-        self.replay(ACTIVE, &first.path, None).await?;
+        self.replay(ACTIVE, &part.path, None).await?;
         // MariaDB lists a tablespace, and loads pages of it, only when its table was opened since the server's start.
         let open = format!("SELECT COUNT(*) FROM {APP_SCHEMA}.{TABLE} WHERE id = 0");
         self.ground.stage.run_in(STANDBY, &open).await?;
@@ -133,12 +129,12 @@ impl Bench<'_> {
             bail!("understudy pool load ended with {status}: {}", said.trim());
         }
         let played = match then_replays {
-            true => Some(self.replay(STANDBY, &first.path, None).await?),
+            true => Some(self.replay(STANDBY, &part.path, None).await?),
             false => None,
         };
         let took_s = Some(began.elapsed().as_secs_f64());
         let reads = self.ground.reads(STANDBY).await?.since(before).pool;
-        Ok(Warming { played, expected: then_replays.then_some(first.reads), took_s, reads })
+        Ok(Warming { played, expected: then_replays.then_some(part.reads), took_s, reads })
     }
 
     /// Replays a log as fast as the node is, to its end.
@@ -182,6 +178,13 @@ impl Bench<'_> {
     ) -> anyhow::Result<Playback<'a>> {
         let address = self.ground.stage.node(node)?.address;
         Ok(Playback { log, host: address.ip().to_string(), port: address.port(), pool, recorded })
+    }
+
+    fn recorded(&self, chunk: Chunk) -> &Recorded {
+        match chunk {
+            Chunk::First => &self.recording.first,
+            Chunk::Second => &self.recording.second,
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {

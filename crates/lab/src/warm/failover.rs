@@ -15,11 +15,8 @@ use super::ground::{ACTIVE, Ground, STANDBY};
 use super::load::{Answer, Load};
 use super::playback::Playback;
 use super::record::Recording;
-use crate::failover::case::Writers;
+use super::takeover::{self, Asked, Killed};
 use crate::failover::front::Front;
-use crate::failover::rejoin;
-use crate::failover::understudy::Knobs;
-use crate::fault::Fault;
 use crate::figures::{ms, quantile};
 use crate::stage::process::Keeper;
 
@@ -98,42 +95,23 @@ async fn run(
             stage.run_in(STANDBY, &sql).await?;
         }
     }
-    let dir = stage.directory().join("front");
-    if dir.exists() {
-        std::fs::remove_dir_all(&dir)?;
-    }
-    std::fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let nodes: Vec<_> =
-        stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
-    let front = Front::understudy(stage.kind(), &nodes, Writers::One, &Knobs::default(), &dir).await?;
+    let front = takeover::front(ground).await?;
     let mut load = Load::connect(&front.target, plan.connections, plan.shape()).await?;
     let before = ground.reads(STANDBY).await?;
     let seconds = WINDOW.as_secs() * 2 + 1;
-    let began = Instant::now();
     let (first, per_s) = (2 * plan.events_per_chunk(), plan.rate);
-    let (ran, killed) = tokio::join!(load.run(first, seconds * u64::from(per_s), per_s), async {
-        tokio::time::sleep_until(began + WINDOW).await;
-        stage.fault(ACTIVE, Fault::Kill).await
-    });
-    let (ran, killed) = (ran?, Instant::from_std(killed?));
+    let asked = Asked { from: first, count: seconds * u64::from(per_s), per_s, kill_after: WINDOW };
+    let Killed { ran, after, .. } = takeover::kill(ground, &mut load, asked).await?;
     let disk_reads = ground.reads(STANDBY).await?.since(before).pool;
-    let windows = Windows::of(&ran.answers, killed.saturating_duration_since(ran.began))?;
+    let windows = Windows::of(&ran.answers, after)?;
     // The old primary comes back while the new one is asked on.
     let more = load.run(first + seconds * u64::from(per_s), WINDOW.as_secs() * u64::from(per_s), per_s);
-    let (more, moved_back, back) = tokio::join!(more, watch(&front), async {
-        stage.fault(ACTIVE, Fault::Heal).await?;
-        rejoin::whole(stage, &front, ACTIVE).await
-    });
+    let (more, moved_back, back) = tokio::join!(more, watch(&front), takeover::heal(ground, &front));
     let more = more?;
-    back.context("the old primary does not come back")?;
+    back?;
     load.end().await;
     let moved_back = moved_back? || front.active().await? != STANDBY;
-    let api = front.api().context("Understudy has an API")?;
-    if !moved_back {
-        api.switchover(Some(ACTIVE)).await.context("moving the writer back, as ordered")?;
-    }
-    stage.settled(PATIENCE).await?;
-    drop(front);
+    takeover::back(ground, front).await?;
     Ok(Failover {
         standby: match standby {
             Standby::Warmed => "warmed by parallel replay",

@@ -67,15 +67,21 @@ impl Ground {
         .await?;
         let mut ground = Self { stage, page_cache: None };
         ground.page_cache = ground.page_cache_in_the_way()?;
-        // Read at the server's next start, and each way begins with one.
-        let size = format!("[mariadbd]\ninnodb-buffer-pool-size = {}M\n", plan.standby_pool_mb);
-        fs::OpenOptions::new()
-            .append(true)
-            .open(ground.directory_of(ground.stage.node(STANDBY)?)?.join("my.cnf"))?
-            .write_all(size.as_bytes())?;
+        ground.set_standby_pool(plan.standby_pool_mb)?;
         tell(&format!("filling a table of {} MiB", plan.data_mb));
         ground.fill(plan).await?;
         Ok(ground)
+    }
+
+    /// The size of the standby's buffer pool from its next start on, MiB; each way begins with a start.
+    pub fn set_standby_pool(&self, pool_mb: u32) -> anyhow::Result<()> {
+        let path = self.directory_of(self.stage.node(STANDBY)?)?.join("my.cnf");
+        // The last one counts.
+        fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .and_then(|mut file| write!(file, "[mariadbd]\ninnodb-buffer-pool-size = {pool_mb}M\n"))
+            .with_context(|| format!("cannot write {}", path.display()))
     }
 
     async fn fill(&self, plan: &WarmPlan) -> anyhow::Result<()> {

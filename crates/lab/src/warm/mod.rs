@@ -14,6 +14,7 @@
 pub mod case;
 pub mod chunk;
 pub mod failover;
+pub mod forecast;
 pub mod ground;
 pub mod keepup;
 pub mod load;
@@ -27,11 +28,27 @@ pub mod result;
 pub mod run;
 pub mod streamer;
 pub mod table;
+pub mod takeover;
 pub mod way;
 pub mod workload;
 
 use self::way::Way;
 use self::workload::Shape;
+
+/// A part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// The ways to warm
+    Ways,
+    /// Whether replay keeps up with a source at full rate
+    FullRate,
+    /// What streaming costs the active node
+    Price,
+    /// Real failovers under load: response times
+    Failovers,
+    /// Real failovers: what was forecast, and what they cost
+    Forecasts,
+}
 
 /// A run, as asked for.
 #[derive(Clone, Debug)]
@@ -52,7 +69,9 @@ pub struct WarmPlan {
     pub speed: f64,
     /// The same seed gives the same statements.
     pub seed: u64,
-    /// In this order.
+    /// What is measured.
+    pub parts: Vec<Part>,
+    /// In this order; none without [`Part::Ways`].
     pub ways: Vec<&'static Way>,
     /// A short run on little data.
     pub is_quick: bool,

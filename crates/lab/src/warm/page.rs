@@ -21,6 +21,7 @@ pub fn page(report: &Report) -> String {
     goals(&mut out, report);
     pictures(&mut out, report);
     failovers(&mut out, report);
+    forecasts(&mut out, report);
     keep_up(&mut out, report);
     prices(&mut out, report);
     conditions(&mut out, report);
@@ -179,6 +180,38 @@ fn failovers(out: &mut String, report: &Report) {
                 number(row.disk_reads as f64),
                 row.errors.to_string(),
                 if row.moved_back { "yes" } else { "no" }.to_owned(),
+            ]
+        }),
+    );
+}
+
+fn forecasts(out: &mut String, report: &Report) {
+    if report.forecasts.is_empty() {
+        return;
+    }
+    put(
+        out,
+        format_args!(
+            "<h2>Is the forecast right?</h2><p class=\"soft\">What <code>understudy warmth</code> forecast by chunk 2, and the pages that the standby then \
+             read from disk in the next {} s of recorded traffic, after its primary was killed under load. The goal: within 10 %.</p>",
+            report.conditions.chunk_s
+        ),
+    );
+    let head =
+        ["Standby", "buffer pool", "forecast", "95 %", "disk reads", "error", "method", "served from memory"];
+    figures(
+        out,
+        &head,
+        report.forecasts.iter().map(|row| {
+            vec![
+                row.standby.to_owned(),
+                format!("{} MiB", row.pool_mb),
+                number(row.forecast as f64),
+                format!("{} to {}", number(row.low as f64), number(row.high as f64)),
+                number(row.disk_reads as f64),
+                format!("{:+.1} %", row.error * 100.0),
+                row.method.clone(),
+                row.score.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0)),
             ]
         }),
     );

@@ -16,6 +16,9 @@ pub const GOAL_BEHIND: f64 = 0.25;
 /// The 99th percentile after a failover to a warmed standby, as a multiple of that before: at most this.
 pub const GOAL_P99: f64 = 1.2;
 
+/// The error of a forecast, as a part of what was then counted: at most this, in either direction.
+pub const GOAL_FORECAST: f64 = 0.1;
+
 /// The counters at one moment of the measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
@@ -119,8 +122,10 @@ pub struct Report {
     pub keep_up: Vec<super::keepup::KeepUp>,
     /// What the active node pays; empty with --quick.
     pub prices: Vec<super::price::Price>,
-    /// Real failovers under load; empty with --quick.
+    /// Real failovers under load: response times; empty with --quick.
     pub failovers: Vec<super::failover::Failover>,
+    /// What `understudy warmth` forecast, and what the failover then cost; with --quick a cold standby alone.
+    pub forecasts: Vec<super::forecast::Forecast>,
     /// What had to be shown.
     pub goals: Vec<Goal>,
 }
@@ -164,6 +169,14 @@ impl Report {
             let what =
                 "p99 in the first 10 s after a failover to the warmed standby, as a multiple of that before";
             goals.push(Goal::new(what, row.p99_ratio, GOAL_P99));
+        }
+        // A short run has too few reads for so narrow a goal.
+        for row in self.forecasts.iter().filter(|_| !self.conditions.is_quick) {
+            let what = format!(
+                "error of the forecast of disk reads after a failover to a standby that is {}",
+                row.standby
+            );
+            goals.push(Goal::new(&what, hundredths(row.error.abs()), GOAL_FORECAST));
         }
         if !self.failovers.is_empty() {
             let moved = self.failovers.iter().filter(|row| row.moved_back).count();

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, bail};
 
-use super::WarmPlan;
 use super::case::Bench;
 use super::ground::Ground;
 use super::result::{Conditions, Report};
 use super::way::{Does, Way};
-use super::{failover, keepup, price, record};
+use super::{Part, WarmPlan};
+use super::{failover, forecast, keepup, price, record};
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::stage::process::Keeper;
@@ -34,18 +34,28 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
         cases.push(bench.measure(way).await?);
         progress.step();
     }
+    let mut forecasts = Vec::new();
     let (mut keep_up, mut prices, mut failovers) = (Vec::new(), Vec::new(), Vec::new());
-    if !plan.is_quick {
+    if plan.parts.contains(&Part::FullRate) {
         tell("full rate: whether replay keeps up with the source");
         keep_up =
             keepup::measure(&ground, plan, &keeper).await.context("replay beside a source at full rate")?;
         progress.step();
+    }
+    if plan.parts.contains(&Part::Price) {
         tell("what streaming costs the active node");
         prices = price::measure(&ground, plan, &keeper).await.context("the cost of streaming")?;
         progress.step();
+    }
+    if plan.parts.contains(&Part::Failovers) {
         tell("failovers under load: a warmed standby, a cold one, a slow one");
         failovers =
             failover::measure(&ground, plan, &recording, &keeper).await.context("a failover under load")?;
+        progress.step();
+    }
+    if plan.parts.contains(&Part::Forecasts) {
+        tell("forecasts, and the failovers that were forecast");
+        forecasts = forecast::measure(&bench).await.context("a failover that was forecast")?;
         progress.step();
     }
     let shape = plan.shape();
@@ -67,15 +77,25 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     ground.stage.down().await.context("taking the stage away")?;
     let machine = machine::look(&[("MariaDB", "mariadbd", &["--version"])]).await;
     let chunks = [recording.first, recording.second];
-    let mut report =
-        Report { conditions, machine, chunks, cases, keep_up, prices, failovers, goals: Vec::new() };
+    let mut report = Report {
+        conditions,
+        machine,
+        chunks,
+        cases,
+        keep_up,
+        prices,
+        failovers,
+        forecasts,
+        goals: Vec::new(),
+    };
     report.judge();
     Ok(report)
 }
 
 /// How many steps the progress has.
 pub fn steps(plan: &WarmPlan) -> u64 {
-    2 + plan.ways.len() as u64 + if plan.is_quick { 0 } else { 3 }
+    let others = plan.parts.iter().filter(|part| **part != Part::Ways).count();
+    (2 + plan.ways.len() + others) as u64
 }
 
 fn check(plan: &WarmPlan) -> anyhow::Result<()> {

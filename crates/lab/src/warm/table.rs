@@ -106,7 +106,9 @@ pub fn draw(report: &Report) -> String {
             ),
         );
     }
-    out.push_str(if report.keep_up.is_empty() { "\n" } else { "\n\n" });
+    forecasts(&mut out, report);
+    out.truncate(out.trim_end().len());
+    out.push_str("\n\n");
     for goal in &report.goals {
         let holds = if goal.holds { "holds" } else { "DOES NOT HOLD" };
         put(
@@ -119,6 +121,35 @@ pub fn draw(report: &Report) -> String {
     }
     out.truncate(out.trim_end().len());
     out
+}
+
+fn forecasts(out: &mut String, report: &Report) {
+    if report.forecasts.is_empty() {
+        return;
+    }
+    put(
+        out,
+        format_args!(
+            "\n\n{:<42}{:>10}{:>12}{:>18}{:>12}{:>10}{:>14}",
+            "failover to a standby that is", "pool, MiB", "forecast", "95 %", "disk reads", "error", "by"
+        ),
+    );
+    for row in &report.forecasts {
+        let interval = format!("{} to {}", row.low, row.high);
+        put(
+            out,
+            format_args!(
+                "\n{:<42}{:>10}{:>12}{:>18}{:>12}{:>+8.1} %{:>14}",
+                row.standby,
+                row.pool_mb,
+                row.forecast,
+                interval,
+                row.disk_reads,
+                row.error * 100.0,
+                row.method
+            ),
+        );
+    }
 }
 
 fn put(out: &mut String, part: std::fmt::Arguments<'_>) {

@@ -30,9 +30,11 @@ pub enum Does {
         /// In no order, as soon as there is an answer, instead of a replay.
         at_once: bool,
     },
-    /// The pages that the active node had in memory after chunk 1 are loaded, by their numbers.
+    /// The pages that the active node had in memory after a chunk are loaded, by their numbers.
     LoadsPool {
-        /// And then chunk 1 is replayed.
+        /// Which chunk.
+        chunk: Chunk,
+        /// And then that chunk is replayed.
         then_replays: bool,
     },
 }
@@ -116,14 +118,14 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "pool",
         title: "buffer pool dump and load",
-        does: Does::LoadsPool { then_replays: false },
+        does: Does::LoadsPool { chunk: Chunk::First, then_replays: false },
         group: LOADED,
         is_quick: false,
     },
     Way {
         name: "pool-and-replay",
         title: "dump and load, then replay",
-        does: Does::LoadsPool { then_replays: true },
+        does: Does::LoadsPool { chunk: Chunk::First, then_replays: true },
         group: LOADED,
         is_quick: false,
     },
