@@ -87,11 +87,11 @@ pub fn rhythm(checkpoints: &[Checkpoint]) -> Rhythm {
     let durations = checkpoints.iter().filter_map(Checkpoint::duration_us).map(ms).collect();
     // Checkpoints whose numbers do not follow each other have others between them that the log does not show.
     let spacings = checkpoints.windows(2).filter_map(|pair| match pair {
-        [a, b] if b.id == a.id + 1 => Some(ms(b.started.since_us(a.started))),
+        [a, b] if a.id.checked_add(1) == Some(b.id) => Some(ms(b.started.since_us(a.started))),
         _ => None,
     });
     let thirds = checkpoints.windows(3).filter_map(|three| match three {
-        [a, _, c] if c.id == a.id + 2 => Some(ms(c.started.since_us(a.started))),
+        [a, _, c] if a.id.checked_add(2) == Some(c.id) => Some(ms(c.started.since_us(a.started))),
         _ => None,
     });
     Rhythm {

@@ -42,7 +42,7 @@ pub enum Start {
     /// The whole cluster, from disk.
     SystemRestart,
     /// The whole cluster, empty.
-    InitialStart,
+    Initial,
 }
 
 impl Start {
@@ -51,7 +51,7 @@ impl Start {
             "node restart" => Self::NodeRestart,
             "initial node restart" => Self::InitialNodeRestart,
             "system restart" => Self::SystemRestart,
-            "initial start" => Self::InitialStart,
+            "initial start" => Self::Initial,
             _ => return None,
         })
     }
@@ -62,7 +62,7 @@ impl Start {
             Self::NodeRestart => "node restart",
             Self::InitialNodeRestart => "initial node restart",
             Self::SystemRestart => "system restart",
-            Self::InitialStart => "initial start",
+            Self::Initial => "initial start",
         }
     }
 }

@@ -23,7 +23,7 @@ pub mod verdict;
 mod wrong;
 
 pub use cluster::{ClusterLog, Log, Window};
-pub use event::Version;
+pub use event::{Start, Version};
 pub use node_log::{NodeLog, Own, OwnStart};
 pub use time::{Moment, seconds};
 pub use wrong::{Note, Wrong};

@@ -95,7 +95,7 @@ pub struct Restart {
     pub restored_fragments: Option<u64>,
     /// Rows of these.
     pub restored_rows: Option<u64>,
-    /// From and to which global checkpoint its redo log was run, the first part's.
+    /// From and to which global checkpoint its redo log was run, of all its parts.
     pub redo_gci: Option<(u64, u64)>,
     /// Fragments that were copied or compared, counted by their lines.
     pub fragments_copied: u64,
@@ -383,17 +383,17 @@ impl Folding {
     }
 
     fn of_data(&mut self, time: Moment, event: Event) {
-        let node = match event {
-            Event::MetadataCopied { node }
-            | Event::DataBegins { node }
-            | Event::DataCompleted { node }
-            | Event::FragmentCopied { node }
-            | Event::RestoredLcp { node, .. }
-            | Event::RestoredFragments { node, .. }
-            | Event::Redo { node, .. }
-            | Event::CopyComplete { node, .. }
-            | Event::OwnLcp { node, .. } => node,
-            _ => return,
+        let (Event::MetadataCopied { node }
+        | Event::DataBegins { node }
+        | Event::DataCompleted { node }
+        | Event::FragmentCopied { node }
+        | Event::RestoredLcp { node, .. }
+        | Event::RestoredFragments { node, .. }
+        | Event::Redo { node, .. }
+        | Event::CopyComplete { node, .. }
+        | Event::OwnLcp { node, .. }) = event
+        else {
+            return;
         };
         let Some(restart) = self.begun(node) else { return };
         match event {
@@ -407,7 +407,8 @@ impl Folding {
                 add(&mut restart.restored_rows, rows);
             }
             Event::Redo { from_gci, to_gci, .. } => {
-                restart.redo_gci.get_or_insert((from_gci, to_gci));
+                let (from, to) = restart.redo_gci.unwrap_or((from_gci, to_gci));
+                restart.redo_gci = Some((from.min(from_gci), to.max(to_gci)));
             }
             Event::CopyComplete { rows, rows_removed, bytes, .. } => {
                 add(&mut restart.rows_fetched, rows);

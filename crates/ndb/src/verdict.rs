@@ -3,7 +3,7 @@
 //! The rule is of 5.1: at each local checkpoint that starts without a node, the master's DBDIH block counts one more that the node has missed, and
 //! at the third it is to be taken over, which is a full copy (`Dbdih::setLcpActiveStatusStart`; the states `NS_ActiveMissed_1` and `_2`). Sources of
 //! 7.x set `NS_ActiveMissed_1` however many are missed. Since 7.6.4 checkpoints are partial (release notes of 2018-01-31): each writes what changed and a share of the
-//! rest, and a node restores its own, however old, runs its redo log, and fetches the rows that changed since. Recordings of 9.7.4 show a restore from disk with twelve
+//! rest, and a node restores its own, however old, runs its redo log, and fetches the rows that changed since. Recordings of 9.7.4 show a restore from disk with eleven
 //! checkpoints missed.
 
 use std::fmt;
@@ -88,7 +88,7 @@ pub fn happened(restart: &Restart, own: Option<&OwnStart>) -> Happened {
 }
 
 fn source(restart: &Restart, own: Option<&OwnStart>) -> (Source, String) {
-    if let Some(start @ (Start::SystemRestart | Start::InitialStart)) = restart.start {
+    if let Some(start @ (Start::SystemRestart | Start::Initial)) = restart.start {
         return (Source::WholeCluster, format!("the log says `{}`", start.name()));
     }
     if let Some((from_lcp, by_copy)) =
@@ -136,7 +136,7 @@ fn source(restart: &Restart, own: Option<&OwnStart>) -> (Source, String) {
 /// What the rule of three says. `has_checkpoints`: the log shows any checkpoints at all.
 pub fn predicted(restart: &Restart, has_checkpoints: bool) -> Predicted {
     let source = match restart.start {
-        Some(Start::SystemRestart | Start::InitialStart) => Source::WholeCluster,
+        Some(Start::SystemRestart | Start::Initial) => Source::WholeCluster,
         _ if !has_checkpoints => Source::NotKnown,
         _ if restart.lcps_missed >= RULE_MISSED => Source::FullCopy,
         _ => Source::Disk,

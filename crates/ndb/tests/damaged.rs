@@ -4,7 +4,7 @@
 
 use ndb::restart::Story;
 use ndb::restart_info::Table;
-use ndb::{ClusterLog, Moment, NodeLog, Note, Window, Wrong};
+use ndb::{ClusterLog, Moment, NodeLog, Note, Window, Wrong, advice, verdict};
 use proptest::prelude::*;
 
 const RECORDED: &str = include_str!("recordings/k_rolling_restart/cluster.log");
@@ -109,6 +109,39 @@ proptest! {
             prop_assert!(apart_us.abs() < 1000);
             prop_assert!(part.started.is_none() || part.started == all.started);
         }
+    }
+
+    /// Lines that are missing, doubled, moved or of another node: nothing breaks, and no part is longer than the log.
+    #[test]
+    fn a_log_with_disordered_lines(moves in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0u8..5), 1..30)) {
+        let mut lines: Vec<String> = RECORDED.lines().map(str::to_owned).collect();
+        for (from, to, what) in moves {
+            let (from, to) = (from.index(lines.len()), to.index(lines.len()));
+            match what {
+                0 => drop(lines.remove(from)),
+                1 => lines.insert(to, lines[from].clone()),
+                2 => lines.swap(from, to),
+                3 => lines[from] = lines[from].replace("Node 2", "Node 1").replace("node=2", "node=1"),
+                // The text of one behind the time of another.
+                _ => {
+                    let text = lines[from].get(27..).unwrap_or_default().to_owned();
+                    if let Some(time) = lines[to].get(..27).map(str::to_owned) {
+                        lines[to] = time + &text;
+                    }
+                }
+            }
+        }
+        let Ok(story) = read((lines.join("\n") + "\n").as_bytes(), DAMAGED) else { return Ok(()) };
+        let span_us = story.last.since_us(story.first);
+        for restart in &story.restarts {
+            prop_assert!(restart.parts().iter().all(|part| part.us.abs() <= span_us));
+            let known = [restart.failed, restart.node_id, restart.started, restart.failed_again, restart.process_ended];
+            prop_assert!(known.into_iter().flatten().all(|time| story.first <= time && time <= story.last));
+            prop_assert!(restart.lcps_missed <= restart.lcps_absent.len() + restart.lcps_starting.len());
+            let _ = verdict::happened(restart, None);
+            let _ = verdict::predicted(restart, true).to_string();
+        }
+        let _ = advice::rhythm(&story.checkpoints);
     }
 
     /// Whatever a line holds, nothing breaks.
