@@ -14,7 +14,7 @@ case $seconds in
 esac
 shift
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog slowlog health)
+[ ${#targets[@]} -gt 0 ] || targets=(packet handshake command response statement gtid binlog slowlog health ndb)
 at_once=2
 grace=60 # seconds beyond `seconds` for reading the corpus, and for an engine that does not stop by itself
 
@@ -59,6 +59,7 @@ run() {
         statement | command) dictionary=statement ;;
         health) dictionary=health ;;
         slowlog) dictionary=slowlog ;;
+        ndb) dictionary=ndb ;;
         gtid) dictionary=gtid ;;
     esac
     mkdir -p "corpus/$name" "artifacts/$name"

@@ -1,3 +1,29 @@
 //! NDB Cluster's logs and `ndbinfo.restart_info`, read: which node restarted when, where its data came from, and how long each part took.
 //!
 //! A core: text in, findings out. The formats are those of NDB 5.1 to 9.x.
+//!
+//! ```text
+//!   pieces --Lines--> entry::Entry --event::of--> Event --restart::Story--> Restart, Checkpoint
+//!                                  '--node_log::NodeLog (a data node's own log)--> OwnStart
+//!   Restart + OwnStart --verdict--> where the data came from; what the rule of three checkpoints says
+//!   restart_info (a table)          advice: TimeBetweenLocalCheckpoints
+//! ```
+//!
+//! Invariant: what is not in the text is `None` or "not known", never a guess; no input makes anything here panic or keep more than its stated limit.
+
+pub mod advice;
+mod cluster;
+mod entry;
+mod event;
+mod node_log;
+pub mod restart;
+pub mod restart_info;
+mod time;
+pub mod verdict;
+mod wrong;
+
+pub use cluster::{ClusterLog, Log, Window};
+pub use event::{Start, Version};
+pub use node_log::{NodeLog, Own, OwnStart};
+pub use time::{Moment, seconds};
+pub use wrong::{Note, Wrong};

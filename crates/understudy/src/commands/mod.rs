@@ -10,6 +10,7 @@ mod journal;
 mod limit;
 mod pool;
 mod preflight;
+mod recovery;
 pub mod replay;
 pub mod serve;
 mod show_settings;
@@ -69,6 +70,9 @@ pub enum Command {
     Pool(pool::Pool),
     /// Show how warm a standby is, and what a failover to it would cost
     Warmth(Box<warmth::WarmthCommand>),
+    /// How nodes come back: how long it takes, and whether with a full copy
+    #[command(subcommand)]
+    Recovery(recovery::Recovery),
     /// Start real clusters on this machine, load them, break them, measure
     #[command(subcommand)]
     Lab(lab::command::Lab),
@@ -85,6 +89,7 @@ impl Command {
             | Self::Slowlog(_)
             | Self::Replay(_)
             | Self::Warm(_)
+            | Self::Recovery(_)
             | Self::Warmth(_) => false,
             // In the middle of a change nothing must end it.
             Self::Pool(pool) => pool.only_prints(),
@@ -119,6 +124,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Warm(warm) => warm.run(),
         Command::Pool(pool) => pool.run(),
         Command::Warmth(warmth) => warmth.run(),
+        Command::Recovery(recovery) => recovery.run(),
         Command::Lab(lab) => {
             let runtime = crate::runtime::start()?;
             runtime.block_on(lab::command::run(lab)).map_err(|e| Failure::failed(&e))

@@ -1,0 +1,208 @@
+//! A log as a whole: fed in pieces, checked, and what matters of it kept in the order of time.
+
+use crate::entry::{Entry, Lines, Writer};
+use crate::event::{self, Event};
+use crate::time::Moment;
+use crate::wrong::{Note, Wrong};
+
+/// How late a line may be and still be put where its time says: lines of different nodes pass each other on their way to the management server.
+const LATE_US: i64 = 2_000_000;
+/// Entries that are kept. A restart leaves some 200; a cluster log is rotated at 1 MB.
+const ENTRIES_MAX: usize = 2_000_000;
+/// Of an input that is no log, so much is shown.
+const SHOWN_CHARS: usize = 60;
+
+/// Which part of a log is looked at, and what is put up with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// What is earlier is left out.
+    pub since: Option<Moment>,
+    /// What is later is left out.
+    pub until: Option<Moment>,
+    /// Take the whole lines of a log that is cut off, and what follows the last jump backwards.
+    pub allow_damaged: bool,
+}
+
+/// One log while it is read, of whose entries those are kept that `T` stands for.
+#[derive(Debug)]
+pub struct Log<T> {
+    lines: Lines,
+    window: Window,
+    wanted: Writer,
+    of: fn(&str) -> Option<T>,
+    kept: Vec<(Moment, T)>,
+    first_line: String,
+    first: Option<Moment>,
+    reached: Option<Moment>,
+    outside: u64,
+    others: u64,
+    late: u64,
+    continued: u64,
+    used_from: Option<u64>,
+    wrong: Option<Wrong>,
+}
+
+/// What was found, in the order of time.
+#[derive(Debug)]
+pub(crate) struct Found<T> {
+    pub kept: Vec<(Moment, T)>,
+    pub first: Moment,
+    pub last: Moment,
+    pub notes: Vec<Note>,
+}
+
+impl<T> Log<T> {
+    pub(crate) fn new(wanted: Writer, of: fn(&str) -> Option<T>, window: Window) -> Self {
+        Self {
+            lines: Lines::default(),
+            window,
+            wanted,
+            of,
+            kept: Vec::new(),
+            first_line: String::new(),
+            first: None,
+            reached: None,
+            outside: 0,
+            others: 0,
+            late: 0,
+            continued: 0,
+            used_from: None,
+            wrong: None,
+        }
+    }
+
+    /// Takes the next piece, cut anywhere.
+    pub fn feed(&mut self, piece: &[u8]) {
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.feed(piece, |at, line| self.line(at, line));
+        self.lines = lines;
+    }
+
+    fn line(&mut self, at: u64, line: &str) {
+        if self.first_line.is_empty() {
+            self.first_line = line.chars().take(SHOWN_CHARS).collect();
+        }
+        let Some(entry) = Entry::of(line) else {
+            self.untimed(line);
+            return;
+        };
+        if entry.writer != self.wanted {
+            self.others += 1;
+            return;
+        }
+        let is_outside = self.window.since.is_some_and(|since| entry.time < since)
+            || self.window.until.is_some_and(|until| entry.time > until);
+        if is_outside {
+            self.outside += 1;
+            return;
+        }
+        if let Some(before) = self.reached.filter(|reached| entry.time < *reached) {
+            if before.since_us(entry.time) <= LATE_US {
+                self.late += 1;
+            } else if self.window.allow_damaged {
+                self.kept.clear();
+                self.used_from = Some(at);
+                self.first = None;
+                self.reached = None;
+            } else {
+                self.wrong.get_or_insert(Wrong::Backwards { line: at, before, after: entry.time });
+            }
+        }
+        self.first = Some(self.first.map_or(entry.time, |first| first.min(entry.time)));
+        self.reached = Some(self.reached.map_or(entry.time, |reached| reached.max(entry.time)));
+        self.keep(entry.time, entry.text);
+    }
+
+    /// A line without a head: part of the entry before; old data nodes also print such lines of their own.
+    fn untimed(&mut self, line: &str) {
+        if let Some(time) = self.reached {
+            self.continued += 1;
+            self.keep(time, line.trim());
+        }
+    }
+
+    fn keep(&mut self, time: Moment, text: &str) {
+        let Some(what) = (self.of)(text) else { return };
+        if self.kept.len() >= ENTRIES_MAX {
+            self.wrong.get_or_insert(Wrong::TooMuch);
+        } else {
+            self.kept.push((time, what));
+        }
+    }
+
+    /// The end of the input.
+    ///
+    /// # Errors
+    /// What makes it no log, or none that can be used.
+    pub(crate) fn found(mut self) -> Result<Found<T>, Wrong> {
+        let is_cut = self.lines.is_cut();
+        if self.lines.ended == 0 && !is_cut {
+            return Err(Wrong::Empty);
+        }
+        if self.first_line.is_empty() {
+            self.first_line = self.lines.unfinished().chars().take(SHOWN_CHARS).collect();
+        }
+        let (Some(first), Some(last)) = (self.first, self.reached) else { return Err(self.nothing()) };
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        if is_cut && !self.window.allow_damaged {
+            return Err(Wrong::Cut { line: self.lines.ended + 1 });
+        }
+        // Stable: of one time, in the order of the lines.
+        self.kept.sort_by_key(|(time, _)| *time);
+        let mut notes = Vec::new();
+        notes.extend(is_cut.then_some(Note::LastLineLeftOut));
+        notes.extend(self.used_from.map(Note::UsedFromLine));
+        notes.extend((self.late > 0).then_some(Note::LateLines(self.late)));
+        notes.extend((self.continued > 0).then_some(Note::Continued(self.continued)));
+        notes.extend((self.lines.long > 0).then_some(Note::LongLines(self.lines.long)));
+        Ok(Found { kept: self.kept, first, last, notes })
+    }
+
+    /// Why there is no entry.
+    fn nothing(&self) -> Wrong {
+        if self.outside > 0 {
+            return Wrong::NothingInWindow;
+        }
+        if self.others > 0 {
+            return match self.wanted {
+                Writer::Management => Wrong::IsNodeLog,
+                Writer::DataNode => Wrong::IsClusterLog,
+            };
+        }
+        let mut chars = self.first_line.chars();
+        match (chars.next(), chars.next()) {
+            // 1f 8b, whose second byte is no character.
+            (Some('\u{1f}'), Some('\u{fffd}')) => Wrong::Compressed("gzip"),
+            (Some('('), Some('\u{fffd}')) => Wrong::Compressed("zstd"),
+            (Some('B'), Some('Z')) if self.first_line.starts_with("BZh") => Wrong::Compressed("bzip2"),
+            _ => Wrong::NoLog(self.first_line.clone()),
+        }
+    }
+}
+
+/// A cluster log while it is read.
+#[derive(Debug)]
+pub struct ClusterLog(Log<Event>);
+
+impl ClusterLog {
+    /// A log of which nothing was read yet.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self(Log::new(Writer::Management, event::of, window))
+    }
+
+    /// Takes the next piece, cut anywhere.
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.0.feed(piece);
+    }
+
+    /// The end of the log: its restarts and checkpoints.
+    ///
+    /// # Errors
+    /// What makes it no cluster log, or none that can be used.
+    pub fn finish(self) -> Result<crate::restart::Story, Wrong> {
+        Ok(crate::restart::Story::of(self.0.found()?))
+    }
+}

@@ -1,0 +1,163 @@
+//! A data node's own log: what it says of where its data came from, start by start.
+
+use crate::cluster::{Log, Window};
+use crate::entry::Writer;
+use crate::event::{Start, number, number_after};
+use crate::restart::Restart;
+use crate::time::Moment;
+use crate::wrong::{Note, Wrong};
+
+/// How far the two logs' times of one start may be apart: two machines' clocks, and the way from the node id to the first lines.
+const APART_US: i64 = 15_000_000;
+
+/// A data node's own log while it is read.
+#[derive(Debug)]
+pub struct NodeLog(Log<Said>);
+
+/// What one line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Begins { node: u32 },
+    Start(Start),
+    AskedGci(u64),
+    Restorable(bool),
+    Restored { from_lcp: u64, by_copy: u64 },
+    RestoredTable,
+    KeepGci(u64),
+}
+
+/// One start of the process, in its own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnStart {
+    /// Which node.
+    pub node: u32,
+    /// When it said so.
+    pub began: Moment,
+    /// How it starts.
+    pub start: Option<Start>,
+    /// Up to which global checkpoint it has its own data; 0: it has none.
+    pub asked_gci: Option<u64>,
+    /// Whether its system file says that it can be restored.
+    pub is_restorable: Option<bool>,
+    /// Fragments taken from its own checkpoint, of all threads.
+    pub from_lcp: Option<u64>,
+    /// Fragments copied whole from another node, of all threads.
+    pub by_copy: Option<u64>,
+    /// Tables and fragments whose rows the RESTORE block read from disk, counted by their lines.
+    pub restore_lines: u64,
+    /// The global checkpoint that its redo log is run from, where checkpoints went on without it.
+    pub keep_gci: Option<u64>,
+}
+
+/// What a node's log tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// In the order of time.
+    pub starts: Vec<OwnStart>,
+    /// What is odd about the log.
+    pub notes: Vec<Note>,
+}
+
+fn said(text: &str) -> Option<Said> {
+    if let Some((_, rest)) = text.split_once("NDB Cluster -- DB node ") {
+        return Some(Said::Begins { node: u32::try_from(number(rest)?.0).ok()? });
+    }
+    if let Some(rest) = text.strip_prefix("We are performing ") {
+        return match rest {
+            "a node restart" => Some(Said::Start(Start::NodeRestart)),
+            "initial node restart" => Some(Said::Start(Start::InitialNodeRestart)),
+            _ => None,
+        };
+    }
+    if text.starts_with("Asking master node to accept our start") {
+        return Some(Said::AskedGci(number_after(text, "GCI = ")?.0));
+    }
+    if let Some(rest) = text.strip_prefix("Local sysfile: Node ") {
+        let is_restorable = rest.starts_with("restorable");
+        return (is_restorable || rest.starts_with("requires initial start"))
+            .then_some(Said::Restorable(is_restorable));
+    }
+    if let Some((_, rest)) = text.split_once("Completed fuzzy restore ") {
+        let (from_lcp, rest) = number_after(rest, "(")?;
+        let (by_copy, _) = number_after(rest, "from LCP, ")?;
+        return Some(Said::Restored { from_lcp, by_copy });
+    }
+    if let Some(rest) = text.strip_prefix("GSN_START_RECREQ keepGci: ") {
+        return Some(Said::KeepGci(number(rest)?.0));
+    }
+    // 9.x: one for each fragment. 5.1: of the RESTORE block, without a time.
+    let is_new = text.contains(": Restored T") && text.contains(" LCP ");
+    let is_old = text.strip_prefix("RESTORE table: ").is_some_and(|rest| rest.ends_with(" rows applied"));
+    (is_new || is_old).then_some(Said::RestoredTable)
+}
+
+impl NodeLog {
+    /// A log of which nothing was read yet.
+    #[must_use]
+    pub fn new(window: Window) -> Self {
+        Self(Log::new(Writer::DataNode, said, window))
+    }
+
+    /// Takes the next piece, cut anywhere.
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.0.feed(piece);
+    }
+
+    /// The end of the log.
+    ///
+    /// # Errors
+    /// What makes it no data node's log, or none that can be used.
+    pub fn finish(self) -> Result<Own, Wrong> {
+        let found = self.0.found()?;
+        let mut starts: Vec<OwnStart> = Vec::new();
+        for (time, said) in found.kept {
+            take(&mut starts, time, &said);
+        }
+        Ok(Own { starts, notes: found.notes })
+    }
+}
+
+fn take(starts: &mut Vec<OwnStart>, time: Moment, said: &Said) {
+    if let Said::Begins { node } = *said {
+        starts.push(OwnStart {
+            node,
+            began: time,
+            start: None,
+            asked_gci: None,
+            is_restorable: None,
+            from_lcp: None,
+            by_copy: None,
+            restore_lines: 0,
+            keep_gci: None,
+        });
+    }
+    let Some(own) = starts.last_mut() else { return };
+    match *said {
+        Said::Begins { .. } => {}
+        Said::Start(start) => own.start = Some(start),
+        Said::AskedGci(gci) => own.asked_gci = Some(gci),
+        Said::Restorable(is) => own.is_restorable = Some(is),
+        Said::Restored { from_lcp, by_copy } => {
+            own.from_lcp = Some(own.from_lcp.unwrap_or(0).saturating_add(from_lcp));
+            own.by_copy = Some(own.by_copy.unwrap_or(0).saturating_add(by_copy));
+        }
+        Said::RestoredTable => own.restore_lines += 1,
+        Said::KeepGci(gci) => own.keep_gci = Some(gci),
+    }
+}
+
+impl OwnStart {
+    /// Whether this is the same start as that of the cluster log.
+    pub fn is_of(&self, restart: &Restart) -> bool {
+        if self.node != restart.node {
+            return false;
+        }
+        match (restart.node_id, restart.failed, restart.started) {
+            (Some(id), ..) => self.began.since_us(id).abs() <= APART_US,
+            (None, Some(failed), ended) => {
+                self.began >= failed && ended.is_none_or(|ended| self.began <= ended)
+            }
+            _ => false,
+        }
+    }
+}

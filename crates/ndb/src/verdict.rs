@@ -1,0 +1,186 @@
+//! Two verdicts on a restart, kept apart: what the logs show happened, and what the rule of three checkpoints says.
+//!
+//! The rule is of 5.1: at each local checkpoint that starts without a node, the master's DBDIH block counts one more that the node has missed, and
+//! at the third it is to be taken over, which is a full copy (`Dbdih::setLcpActiveStatusStart`; the states `NS_ActiveMissed_1` and `_2`). Sources of
+//! 7.x set `NS_ActiveMissed_1` however many are missed. Since 7.6.4 checkpoints are partial (release notes of 2018-01-31): each writes what changed and a share of the
+//! rest, and a node restores its own, however old, runs its redo log, and fetches the rows that changed since. Recordings of 9.7.4 show a restore from disk with eleven
+//! checkpoints missed.
+
+use std::fmt;
+
+use crate::event::{Start, Version};
+use crate::node_log::OwnStart;
+use crate::restart::Restart;
+
+/// Since this version the rule decides nothing: checkpoints are partial.
+pub const PARTIAL_CHECKPOINTS: Version = Version(7, 6, 4);
+/// So many checkpoints missed make the rule say "full copy".
+pub const RULE_MISSED: usize = 3;
+
+/// Where a node's data came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Its own checkpoint and redo log; changed rows from another node.
+    Disk,
+    /// All of it from another node.
+    FullCopy,
+    /// Some fragments from its own checkpoint, some copied whole.
+    Both {
+        /// Fragments from its own checkpoint.
+        from_lcp: u64,
+        /// Fragments copied.
+        by_copy: u64,
+    },
+    /// The logs that were given do not say.
+    NotKnown,
+    /// It was not a restart of one node: the whole cluster started.
+    WholeCluster,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// Where the data came from, or was coming from when the start ended early.
+    pub source: Source,
+    /// What says so: a line's meaning and its figures; or what would say so.
+    pub because: String,
+    /// Whether the start went on until `Started`.
+    pub is_finished: bool,
+}
+
+/// What decides in a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// 5.1: three missed checkpoints are a full copy.
+    Decides,
+    /// 6.0 to 7.6.3, and where the log names no version.
+    NotEstablished,
+    /// 7.6.4 and later.
+    DecidesNothing,
+}
+
+impl Rule {
+    /// For a version, as far as it is known.
+    pub fn of(version: Option<Version>) -> Self {
+        match version {
+            Some(version) if version >= PARTIAL_CHECKPOINTS => Self::DecidesNothing,
+            Some(Version(5, 1, _)) => Self::Decides,
+            _ => Self::NotEstablished,
+        }
+    }
+}
+
+/// What the rule says of a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// Disk or full copy; not known where the log shows no checkpoints.
+    pub source: Source,
+    /// How many were missed.
+    pub missed: usize,
+    /// Whether that means anything in this version.
+    pub rule: Rule,
+}
+
+/// What the logs show.
+pub fn happened(restart: &Restart, own: Option<&OwnStart>) -> Happened {
+    let (source, because) = source(restart, own);
+    Happened { source, because, is_finished: restart.started.is_some() }
+}
+
+fn source(restart: &Restart, own: Option<&OwnStart>) -> (Source, String) {
+    if let Some(start @ (Start::SystemRestart | Start::Initial)) = restart.start {
+        return (Source::WholeCluster, format!("the log says `{}`", start.name()));
+    }
+    if let Some((from_lcp, by_copy)) =
+        own.and_then(|own| Some((own.from_lcp?, own.by_copy?))).filter(|both| *both != (0, 0))
+    {
+        let because =
+            format!("its own log: {from_lcp} fragments from its checkpoint, {by_copy} copied whole");
+        let source = match (from_lcp, by_copy) {
+            (_, 0) => Source::Disk,
+            (0, _) => Source::FullCopy,
+            _ => Source::Both { from_lcp, by_copy },
+        };
+        return (source, because);
+    }
+    let is_initial = restart.start == Some(Start::InitialNodeRestart)
+        || own.is_some_and(|own| own.start == Some(Start::InitialNodeRestart) || own.asked_gci == Some(0));
+    if let Some(fragments) = restart.restored_fragments.filter(|fragments| *fragments > 0) {
+        let id = restart.restored_lcp.map_or_else(String::new, |id| format!(" {id}"));
+        return (
+            Source::Disk,
+            format!("cluster log: {fragments} fragments restored from its checkpoint{id}"),
+        );
+    }
+    if restart.restored_fragments == Some(0) && (is_initial || restart.restored_lcp == Some(0)) {
+        return (Source::FullCopy, "cluster log: no fragment restored from a checkpoint".to_owned());
+    }
+    if is_initial {
+        return (Source::FullCopy, "an initial node restart: it began with nothing of its own".to_owned());
+    }
+    if let Some(lines) = own.map(|own| own.restore_lines).filter(|lines| *lines > 0) {
+        return (Source::Disk, format!("its own log: {lines} lines of rows that RESTORE read from disk"));
+    }
+    if Rule::of(restart.version) == Rule::DecidesNothing && restart.start == Some(Start::NodeRestart) {
+        // Since partial checkpoints a node that has nothing to restore starts as an initial one.
+        return (Source::Disk, "cluster log: a node restart, not an initial one".to_owned());
+    }
+    let because = if restart.has_begun() {
+        "the cluster log does not say it; the node's own log does (--node-log)"
+    } else {
+        "it has not been started again in this log"
+    };
+    (Source::NotKnown, because.to_owned())
+}
+
+/// What the rule of three says. `has_checkpoints`: the log shows any checkpoints at all.
+pub fn predicted(restart: &Restart, has_checkpoints: bool) -> Predicted {
+    let source = match restart.start {
+        Some(Start::SystemRestart | Start::Initial) => Source::WholeCluster,
+        _ if !has_checkpoints => Source::NotKnown,
+        _ if restart.lcps_missed >= RULE_MISSED => Source::FullCopy,
+        _ => Source::Disk,
+    };
+    Predicted { source, missed: restart.lcps_missed, rule: Rule::of(restart.version) }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk => write!(f, "restored from disk"),
+            Self::FullCopy => write!(f, "full copy"),
+            Self::Both { from_lcp, by_copy } => write!(f, "{from_lcp} fragments from disk, {by_copy} copied"),
+            Self::NotKnown => write!(f, "not known"),
+            Self::WholeCluster => write!(f, "start of the whole cluster"),
+        }
+    }
+}
+
+impl fmt::Display for Predicted {
+    /// A sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missed = match self.missed {
+            1 => "1 checkpoint was started without it".to_owned(),
+            n => format!("{n} checkpoints were started without it"),
+        };
+        match self.source {
+            Source::NotKnown => {
+                return write!(
+                    f,
+                    "the log shows no checkpoints, so none could be counted: ALL CLUSTERLOG CHECKPOINT=8 and NODERESTART=15 (--enable-logging) show them"
+                );
+            }
+            Source::WholeCluster => return write!(f, "does not apply to a start of the whole cluster"),
+            source => write!(f, "{missed}: {source}")?,
+        }
+        match self.rule {
+            Rule::Decides => write!(f, " (5.1: the rule decides)"),
+            Rule::NotEstablished => {
+                write!(f, " (the rule is of 5.1; whether it decides in this version is not established)")
+            }
+            Rule::DecidesNothing => {
+                write!(f, " (since {PARTIAL_CHECKPOINTS} the rule decides nothing: checkpoints are partial)")
+            }
+        }
+    }
+}

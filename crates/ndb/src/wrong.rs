@@ -1,0 +1,127 @@
+//! What is wrong with an input, each in a sentence that says what to do.
+
+use std::fmt;
+
+use crate::time::{Moment, seconds};
+
+/// Why an input cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// There is nothing in it.
+    Empty,
+    /// No line looks like an entry of NDB's logs; the beginning of the first one.
+    NoLog(String),
+    /// It is compressed; by what.
+    Compressed(&'static str),
+    /// A data node's own log where the cluster log is wanted.
+    IsNodeLog,
+    /// The cluster log where a data node's own is wanted.
+    IsClusterLog,
+    /// It ends in the middle of a line.
+    Cut {
+        /// Counted from 1.
+        line: u64,
+    },
+    /// Times go backwards further than lines are ever late.
+    Backwards {
+        /// The line with the earlier time, counted from 1.
+        line: u64,
+        /// What the lines before had reached.
+        before: Moment,
+        /// What this one says.
+        after: Moment,
+    },
+    /// More entries that matter than are kept.
+    TooMuch,
+    /// No entry is within the wanted window.
+    NothingInWindow,
+    /// A table without the columns of `restart_info`; the missing one.
+    NoRestartInfo(&'static str),
+    /// A row of the table that cannot be read.
+    Row {
+        /// Counted from 1.
+        line: u64,
+        /// The column.
+        column: String,
+    },
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "is empty"),
+            Self::NoLog(first) => write!(
+                f,
+                "is not a log of NDB Cluster: no line of it looks like `TIME [MgmtSrvr] LEVEL -- TEXT`; it begins with {first:?}"
+            ),
+            Self::Compressed(by) => write!(f, "is compressed by {by}: unpack it first"),
+            Self::IsNodeLog => write!(
+                f,
+                "is a data node's own log ([ndbd]): give it with --node-log, and the management server's ndb_NODE_cluster.log with --log"
+            ),
+            Self::IsClusterLog => {
+                write!(
+                    f,
+                    "is a cluster log ([MgmtSrvr]): give it with --log; --node-log takes a data node's ndb_NODE_out.log"
+                )
+            }
+            Self::Cut { line } => write!(
+                f,
+                "ends in the middle of line {line}: it was cut off, or is still being copied; --allow-damaged reads the lines that are whole"
+            ),
+            Self::Backwards { line, before, after } => write!(
+                f,
+                "has times that go backwards: line {line} says {after}, {} s before the {before} that was reached: a clock was set back, or logs were put \
+                 together in the wrong order. Choose a part with --since or --until; --allow-damaged takes what follows the last such line",
+                seconds(before.since_us(*after))
+            ),
+            Self::TooMuch => write!(
+                f,
+                "has more entries than can be looked at in one go: choose a part with --since and --until"
+            ),
+            Self::NothingInWindow => write!(f, "has no entry between --since and --until"),
+            Self::NoRestartInfo(column) => write!(
+                f,
+                "is not ndbinfo.restart_info with its header line, separated by tabs (mysql --batch prints it so): there is no column {column}"
+            ),
+            Self::Row { line, column } => write!(f, "has no number in line {line}, column {column}"),
+        }
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// What is odd about an input that was used nevertheless.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Its unfinished last line was left out.
+    LastLineLeftOut,
+    /// Times went backwards; only what follows this line was used.
+    UsedFromLine(u64),
+    /// Lines that stand after later ones, and were put where their time says.
+    LateLines(u64),
+    /// Lines without a time of their own: they belong to the entry before them.
+    Continued(u64),
+    /// Lines longer than the limit; their rest was left out.
+    LongLines(u64),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LastLineLeftOut => write!(f, "the last line is not whole and was left out"),
+            Self::UsedFromLine(line) => {
+                write!(f, "times go backwards; only what stands from line {line} on was used")
+            }
+            Self::LateLines(n) => {
+                write!(f, "{n} lines stand after later ones and were put where their time says")
+            }
+            Self::Continued(n) => {
+                write!(f, "{n} lines have no time of their own: parts of an entry of several lines")
+            }
+            Self::LongLines(n) => {
+                write!(f, "{n} lines are longer than any that matters; their ends were left out")
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `understudy recovery`: how long nodes take to come back, and whether they come back with a full copy.
+
+mod ndb;
+
+use clap::Subcommand;
+
+use crate::exit::Outcome;
+
+/// How nodes come back.
+#[derive(Subcommand)]
+pub enum Recovery {
+    /// Read the logs of an NDB Cluster: its nodes' restarts by phases, and where their data came from
+    Ndb(Box<ndb::Ndb>),
+}
+
+impl Recovery {
+    /// Does it.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Ndb(ndb) => ndb.run(),
+        }
+    }
+}
