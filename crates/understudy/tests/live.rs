@@ -101,7 +101,9 @@ async fn what_nodes_do_is_sampled_told_as_it_comes_and_shown() {
     });
     assert_eq!(status["nodes"][0]["sample"]["galera"]["local_state"], 4, "{status:#}");
     assert!(status["nodes"][0]["sample"]["uptime_s"].as_u64().unwrap() > 0);
-    assert_eq!(status["flow_control"], Value::Null);
+    // A busy machine may bring some about; then somebody is named.
+    let flow_control = status["flow_control"].as_str();
+    assert!(flow_control.is_none_or(|said| said.starts_with("the group stood still")), "{flow_control:?}");
 
     samples(&serving);
     events(&serving);
@@ -167,10 +169,11 @@ fn watched(serving: &Serving, dir: &Path) -> std::path::PathBuf {
 
 /// The view on a terminal, which is given back whatever ends it.
 fn top(serving: &Serving, recording: &Path) {
-    // util-linux' script gives the command a terminal.
+    // util-linux' script gives the command a terminal, which has no size of its own.
     let shown = |command: &str, keys: &str| {
+        let sized = format!("stty rows 30 cols 120; {command}");
         let mut child = Command::new("script")
-            .args(["-qefc", command, "/dev/null"])
+            .args(["-qefc", &sized, "/dev/null"])
             .env("TERM", "xterm")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -188,7 +191,7 @@ fn top(serving: &Serving, recording: &Path) {
             }
             text.extend_from_slice(&piece[..read]);
             // Once something is shown, somebody can press a key.
-            if String::from_utf8_lossy(&text).contains("events")
+            if String::from_utf8_lossy(&text).contains("shop")
                 && let Some(keys) = keys.take()
             {
                 keyboard.write_all(keys.as_bytes()).unwrap();
@@ -203,8 +206,8 @@ fn top(serving: &Serving, recording: &Path) {
     };
     let config = serving.dir().join("understudy.toml");
     let (config, recording) = (config.display(), recording.display());
-    assert_eq!(shown(&format!("{BIN} top --config {config}"), "q"), 0);
-    assert_eq!(shown(&format!("{BIN} top --replay {recording}"), "\u{3}"), 0);
+    assert_eq!(shown(&format!("timeout --foreground 60 {BIN} top --config {config}"), "q"), 0);
+    assert_eq!(shown(&format!("timeout --foreground 60 {BIN} top --replay {recording}"), "\u{3}"), 0);
     let told_to_end = format!("timeout --foreground -s TERM 1 {BIN} top --replay {recording}");
     assert_eq!(shown(&told_to_end, ""), 124, "timeout's word that it ended it");
     // Without a terminal nothing is taken over.
