@@ -4,8 +4,8 @@
 //! values simply does not say it.
 
 /// Rows of name and value: the status half of what [`super::GaleraStatus`] holds. SHOW is answered by a node that is
-/// not ready or rejects queries. 0.6 ms on MariaDB 10.11. The names of the second half are for the samples that are kept of each node: the
-/// server computes every value for any such question, so they cost no more than their lines in the answer.
+/// not ready or rejects queries. 0.6 ms on MariaDB 10.11. The names from Uptime on are for the samples that are kept of
+/// each node. They cost the server 0.07 ms of CPU beside the 0.21 ms that the others take (MariaDB 10.11, 2000 questions each).
 pub const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state','wsrep_local_state_comment','wsrep_cluster_status',\
     'wsrep_cluster_size','wsrep_cluster_conf_id','wsrep_cluster_state_uuid','wsrep_gcomm_uuid','wsrep_incoming_addresses',\
     'wsrep_local_index','wsrep_ready','wsrep_connected','wsrep_local_recv_queue','wsrep_last_committed',\
