@@ -43,6 +43,7 @@ impl Samples {
     }
 
     /// Takes what a node said when it was asked at that moment.
+    #[allow(clippy::large_types_passed_by_value)] // it goes into the sample
     pub(crate) fn put(&self, node: NodeId, asked: Now, counters: Counters) {
         let sample = Sample { at_unix_ms: unix_ms(), at_us: asked.as_micros() as u64, counters };
         let Some(mut ring) = self.ring(node) else { return };

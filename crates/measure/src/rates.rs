@@ -143,6 +143,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    #[allow(clippy::large_types_passed_by_value)] // it goes into the sample
     fn sample(at_s: f64, uptime_s: u64, galera: Galera) -> Sample {
         let counters = Counters { uptime_s: Some(uptime_s), galera: Some(galera), ..Counters::default() };
         Sample { at_unix_ms: (at_s * 1e3) as u64, at_us: (at_s * 1e6) as u64, counters }

@@ -176,8 +176,7 @@ impl Counters {
     /// Reads an answer with the [`NAMES`]; `value` gives the value of a name.
     pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
         let number = |name: &str| value(name)?.parse::<u64>().ok();
-        let changed =
-            ["Innodb_rows_inserted", "Innodb_rows_updated", "Innodb_rows_deleted"].map(|name| number(name));
+        let changed = ["Innodb_rows_inserted", "Innodb_rows_updated", "Innodb_rows_deleted"].map(&number);
         Self {
             uptime_s: number("Uptime"),
             questions: number("Questions"),
