@@ -31,7 +31,8 @@ use topology::kind::Kind;
 use topology::routes::ServerGreeting;
 
 use crate::advice::Topic;
-use crate::reading::{self, Reading};
+use crate::reading::{self, Reading, Told};
+use crate::samples::Samples;
 
 /// A lack of this host's own is said again after this long.
 const WARNED_AGAIN_AFTER: Duration = Duration::from_secs(10);
@@ -43,6 +44,9 @@ const SLOW_TIMES: u32 = 4;
 /// Signs of life are asked for so many times in an interval, unless that is shorter than this.
 const BEATS: u32 = 4;
 const BEATS_FROM: Duration = Duration::from_millis(100);
+
+/// Between two samples.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// What a probe task is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +81,14 @@ pub(crate) struct Probe {
     pub beats: bool,
     /// When the time of the facts began.
     pub started: Instant,
+    /// Where the node's counters go; aside, not through the brain.
+    pub samples: Samples,
     pub wishes: mpsc::Receiver<Wish>,
     pub notes: mpsc::Sender<Note>,
 }
 
 /// The status, or only a sign of life.
-type Word = Result<Option<Box<Reading>>, LinkError>;
+type Word = Result<Option<Box<Told>>, LinkError>;
 type Asked = Pin<Box<dyn Future<Output = (Link, Word)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 
@@ -117,6 +123,8 @@ struct About {
 struct Times {
     ask: Instant,
     beat: Instant,
+    /// The next sample.
+    sample: Instant,
     usual_status: Duration,
     usual_beat: Duration,
 }
@@ -124,6 +132,18 @@ struct Times {
 impl Times {
     fn usual(&mut self, is_beat: bool) -> &mut Duration {
         if is_beat { &mut self.usual_beat } else { &mut self.usual_status }
+    }
+
+    /// Whether the status that is asked for now is one of those that a sample is taken of: one a second, or each where they are rarer. That one is
+    /// taken which is nearest to the second.
+    fn is_sampled(&mut self, now: Instant, interval: Duration) -> bool {
+        if now + interval / 2 < self.sample {
+            return false;
+        }
+        // What was missed is not caught up with.
+        let is_late = self.sample + interval < now;
+        self.sample = if is_late { now } else { self.sample } + SAMPLE_EVERY;
+        true
     }
 }
 
@@ -149,7 +169,7 @@ impl Probe {
         let mut trying: Option<Trying> = None;
         let now = Instant::now();
         let (usual_status, usual_beat) = (Duration::ZERO, Duration::ZERO);
-        let mut times = Times { ask: now, beat: now, usual_status, usual_beat };
+        let mut times = Times { ask: now, beat: now, sample: now, usual_status, usual_beat };
         let mut warned = None;
         loop {
             let now = Instant::now();
@@ -222,9 +242,12 @@ impl Probe {
                     // A slow node is asked for more than a sign of life.
                     let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());
                     kept = if status_next { self.ask(*link, &mut times) } else { Kept::Idle(link) };
-                    if let Some(reading) = word {
+                    if let Some(told) = word {
                         let asked = about.asked.duration_since(self.started);
-                        if self.notes.send(Note::Reading(self.node, *reading, asked)).await.is_err() {
+                        if let Some(counters) = told.counters {
+                            self.samples.put(self.node, asked, counters);
+                        }
+                        if self.notes.send(Note::Reading(self.node, told.reading, asked)).await.is_err() {
                             return;
                         }
                     }
@@ -331,9 +354,10 @@ impl Probe {
     /// Asks for the status.
     fn ask(&self, mut link: Link, times: &mut Times) -> Kept {
         let (kind, deadline) = (self.kind, self.deadline());
+        let is_sampled = times.is_sampled(Instant::now(), self.interval);
         let answer = Box::pin(async move {
-            let answer = reading::ask(kind, &mut link, deadline).await;
-            (link, answer.map(|reading| Some(Box::new(reading))))
+            let answer = reading::ask(kind, &mut link, deadline, is_sampled).await;
+            (link, answer.map(|told| Some(Box::new(told))))
         });
         self.asking(answer, false, times)
     }
@@ -484,6 +508,7 @@ mod tests {
                 misses_max: 3,
                 beats,
                 started,
+                samples: Samples::new(1),
                 wishes,
                 notes: notes_in,
             };
@@ -554,6 +579,30 @@ mod tests {
         let mut stand = Stand::start(false);
         let before = stand.freeze().await;
         assert!(stand.slow().await >= before + INTERVAL);
+    }
+
+    #[test]
+    fn a_sample_is_taken_each_second_or_as_often_as_there_is_an_answer() {
+        let start = Instant::now();
+        let taken = |interval: Duration, asks: u32| {
+            let (usual_status, usual_beat) = (Duration::ZERO, Duration::ZERO);
+            let mut times = Times { ask: start, beat: start, sample: start, usual_status, usual_beat };
+            (0..asks).filter(|ask| times.is_sampled(start + interval * *ask, interval)).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(Duration::from_millis(200), 16), [0, 5, 10, 15]);
+        assert_eq!(taken(Duration::from_millis(300), 11), [0, 3, 7, 10]);
+        assert_eq!(taken(Duration::from_secs(2), 5), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn samples_that_were_missed_are_not_caught_up_with() {
+        let (start, interval) = (Instant::now(), Duration::from_millis(200));
+        let (usual_status, usual_beat) = (Duration::ZERO, Duration::ZERO);
+        let mut times = Times { ask: start, beat: start, sample: start, usual_status, usual_beat };
+        let at = |ms| start + Duration::from_millis(ms);
+        assert!(times.is_sampled(start, interval) && times.is_sampled(at(7_700), interval));
+        assert!(!times.is_sampled(at(7_900), interval) && !times.is_sampled(at(8_400), interval));
+        assert!(times.is_sampled(at(8_600), interval));
     }
 
     #[test]

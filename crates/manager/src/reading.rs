@@ -5,6 +5,8 @@
 use std::time::Duration;
 
 use link::{Link, LinkError, Rows};
+use measure::sample::{self, Counters};
+use protocol::gtid::Position;
 use topology::flavor::Dialect;
 use topology::galera;
 use topology::kind::Kind;
@@ -15,6 +17,13 @@ use topology::replication::{self, Channel, ReplicationStatus};
 pub(crate) enum Reading {
     Galera(galera::Reading),
     Replication(Standing),
+}
+
+/// A reading, and its counters where a sample of them was wanted.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub reading: Reading,
+    pub counters: Option<Counters>,
 }
 
 /// What a server of a primary-replica setup said.
@@ -57,14 +66,20 @@ pub(crate) async fn admit(kind: Kind, link: &mut Link, deadline: Duration) -> Re
 /// ER_NOT_SUPPORTED_YET.
 pub(crate) const ER_NOT_SUPPORTED_YET: u16 = 1235;
 
-/// Asks for the status.
-pub(crate) async fn ask(kind: Kind, link: &mut Link, deadline: Duration) -> Result<Reading, LinkError> {
+/// Asks for the status. With `is_sampled` the same answers are read for their counters, too; nothing more is asked for it.
+pub(crate) async fn ask(
+    kind: Kind,
+    link: &mut Link,
+    deadline: Duration,
+    is_sampled: bool,
+) -> Result<Told, LinkError> {
     match kind {
         Kind::Galera => {
             let status = link.query(galera::sql::STATUS, deadline).await?;
             let variables = link.query(galera::sql::VARIABLES, deadline).await?;
             let reading = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
-            Ok(Reading::Galera(reading))
+            let counters = is_sampled.then(|| Counters::read_galera(|name| status.value_of(name)));
+            Ok(Told { reading: Reading::Galera(reading), counters })
         }
         Kind::Replication => {
             let dialect = Dialect::of(&link.greeting.version);
@@ -75,8 +90,39 @@ pub(crate) async fn ask(kind: Kind, link: &mut Link, deadline: Duration) -> Resu
             };
             let status = link.query(replication::sql::status(dialect), deadline).await?;
             let rows = channel_rows(link, deadline).await?;
-            Ok(Reading::Replication(Standing::read(&variables, &positions, &status, &rows)))
+            let standing = Standing::read(&variables, &positions, &status, &rows);
+            let counters = is_sampled.then(|| Counters {
+                replication: Some(replication_counters(&standing.status, &rows)),
+                ..Counters::read(|name| status.value_of(name))
+            });
+            Ok(Told { reading: Reading::Replication(standing), counters })
         }
+    }
+}
+
+/// What a sample has of a server's replication. With several sources, the one that is furthest behind, and all of what they sent.
+fn replication_counters(status: &ReplicationStatus, rows: &Rows) -> sample::Replication {
+    let received = status.channels.iter().filter_map(Channel::received).map(|received| count(&received));
+    let relay = |row| rows.text(row, rows.column("Relay_Log_Space")?)?.parse::<u64>().ok();
+    let all =
+        |runs: fn(&Channel) -> bool| (!status.channels.is_empty()).then(|| status.channels.iter().all(runs));
+    sample::Replication {
+        applied: status.position.as_ref().map(count),
+        received: received.reduce(u64::saturating_add),
+        lag_s: status.channels.iter().filter_map(|channel| channel.lag_s).max(),
+        io_running: all(|channel| channel.io_running),
+        sql_running: all(|channel| channel.sql_running),
+        relay_log_bytes: (0..rows.len()).filter_map(relay).reduce(u64::saturating_add),
+    }
+}
+
+/// How many transactions a position comes to: exactly of MySQL's; of MariaDB's, the sum of the domains' sequence numbers.
+fn count(position: &Position) -> u64 {
+    match position {
+        Position::MariaDb(position) => {
+            position.gtids().map(|gtid| gtid.sequence).fold(0, u64::saturating_add)
+        }
+        Position::MySql(set) => u64::try_from(set.count()).unwrap_or(u64::MAX),
     }
 }
 

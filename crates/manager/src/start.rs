@@ -21,6 +21,7 @@ use crate::journal::Journal;
 use crate::loans::Loans;
 use crate::preflight::Preflight;
 use crate::question;
+use crate::samples::Samples;
 use crate::settings::Settings;
 use crate::store::{Opened, Saved, Store, StoreError, Work};
 use crate::watched::{Making, Watched};
@@ -66,6 +67,8 @@ pub struct Handles {
     pub orders: Orders,
     /// What was decided, when and why.
     pub journal: Journal,
+    /// The counters of each node during the last hour.
+    pub samples: Samples,
     /// Looks before a switchover.
     pub preflight: Preflight,
     /// Ends it all; when it is dropped, too, only without waiting.
@@ -150,6 +153,8 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
     let login = Login::new(settings.monitor.user.clone(), secret);
     let cluster = settings.cluster;
     let preflight = Preflight::new(&cluster, login.clone());
+    let samples = Samples::new(cluster.nodes.len());
+    let samples_in = samples.clone();
     let started = Instant::now();
     let thread = std::thread::Builder::new().name("manager".into()).spawn(move || {
         runtime.block_on(async move {
@@ -161,6 +166,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 login: login.clone(),
                 started,
                 notes: notes_in.clone(),
+                samples: samples_in,
                 questions: Arc::clone(&questions),
                 loans: Arc::clone(&loans),
             };
@@ -200,6 +206,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
         facts: facts_in,
         orders: Orders { queue: orders_in },
         journal,
+        samples,
         preflight,
         stop: Stop { signal: Some(signal), thread: Some(thread) },
     })

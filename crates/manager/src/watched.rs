@@ -26,6 +26,7 @@ use crate::loans::Loans;
 use crate::pacer::Pacer;
 use crate::probe::{Note, Probe, Wish};
 use crate::rival::Rival;
+use crate::samples::Samples;
 use crate::tasks::Tasks;
 
 /// Wishes to one probe that may wait.
@@ -53,6 +54,8 @@ pub(crate) struct Making {
     /// When the time of the facts began.
     pub started: Instant,
     pub notes: mpsc::Sender<Note>,
+    /// Where the nodes' counters go.
+    pub samples: Samples,
     /// Questions to the group wait here for one another.
     pub questions: Arc<Semaphore>,
     /// What of the nodes' own settings is changed for a while.
@@ -270,6 +273,7 @@ impl Making {
             misses_max: self.settings.misses_max,
             beats: self.settings.events,
             started: self.started,
+            samples: self.samples.clone(),
             wishes,
             notes: self.notes.clone(),
         };

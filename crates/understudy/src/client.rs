@@ -43,6 +43,7 @@ pub struct Server {
 }
 
 /// A line to a running server.
+#[derive(Clone)]
 pub struct Client {
     agent: Agent,
     base: String,

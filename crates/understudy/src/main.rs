@@ -13,10 +13,12 @@ mod exit;
 mod local;
 mod mha;
 mod mycnf;
+mod myq;
 mod notify;
 mod runtime;
 mod settings;
 mod table;
+mod top;
 mod wiring;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@
 //!   manager ── reads, reached ─> a second proxy: the port for reads ── facts, as such ─> manager
 //!   manager ── reads ─> the first proxy, too, where reads are split off (listen.split)
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
+//!   manager ── samples ─> live (each node's counters, as they come) ─> web
 //!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> Desk
 //! ```
 //!
@@ -19,6 +20,7 @@
 
 mod desk;
 mod health;
+mod live;
 mod metrics;
 pub mod warm;
 mod warmth;
@@ -30,6 +32,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use topology::kind::Kind;
 use topology::settings::NodeSettings;
 use topology::view::ClusterView;
@@ -58,6 +61,8 @@ pub struct House {
     /// Answers until the very end.
     health: Doors,
     web: web::server::Server,
+    /// Tells the live view's readers.
+    live: AbortHandle,
     /// Warms the standbys.
     warming: Option<warm::Warming>,
     /// Carries the clients.
@@ -132,12 +137,16 @@ pub fn start(
     };
 
     let readers = reads.as_ref().map(proxy::Handle::stats_reader);
-    let desk = Desk::new(settings, &manager, (proxy.stats_reader(), readers), health.answerer(), warmth);
+    let events = live::channel();
+    let stats = (proxy.stats_reader(), readers);
+    let desk = Desk::new(settings, &manager, stats, health.answerer(), warmth, events.downgrade());
+    let desk = Arc::new(desk);
     let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
-        web::server::start(web_settings(settings, credentials), Arc::new(desk))?
+        web::server::start(web_settings(settings, credentials), Arc::clone(&desk))?
     };
+    let live = calm.spawn(live::feed(desk, manager.samples.clone(), events)).abort_handle();
     Ok(House {
         manager: manager.stop,
         view,
@@ -145,6 +154,7 @@ pub fn start(
         reads,
         health,
         web,
+        live,
         warming,
         hot,
         calm,
@@ -213,7 +223,8 @@ impl House {
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { manager, view: _, proxy, reads, health, web, warming, hot, calm, shutdown_grace } = self;
+        let Self { manager, view: _, proxy, reads, health, web, live, warming, hot, calm, shutdown_grace } =
+            self;
         // First: nobody waits for it, and it must not disturb the end of the others.
         if let Some(warming) = warming {
             warming.stop();
@@ -227,6 +238,8 @@ impl House {
                 }
                 () = hurry => tracing::warn!("told to stop twice: closing every client now"),
             }
+            // Its readers would otherwise read on for as long as they may.
+            live.abort();
             web.shutdown(WEB_GRACE).await;
         });
         drop(health);

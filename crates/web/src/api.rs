@@ -13,6 +13,7 @@ use topology::order::{Order, OrderReply};
 
 use crate::admitted::{Admitted, Ordered};
 use crate::key::ApiKey;
+use crate::live::{Readers, live, samples};
 use crate::repeat::{Repeat, Turn};
 use crate::reply::Reply;
 use crate::request::{MoveWish, Said, preflight_wish};
@@ -23,6 +24,7 @@ use crate::{Cluster, Control};
 pub struct Api<C> {
     pub(crate) control: Arc<C>,
     pub(crate) key: ApiKey,
+    pub(crate) readers: Readers,
     budget: Duration,
     failover: Arc<Repeat>,
 }
@@ -31,7 +33,8 @@ pub(crate) type Shared<C> = State<Arc<Api<C>>>;
 
 /// All routes. `budget` is for orders that name none.
 pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Router {
-    let api = Api { control, key, budget, failover: Arc::new(Repeat::default()) };
+    let api =
+        Api { control, key, readers: Readers::default(), budget, failover: Arc::new(Repeat::default()) };
     Router::new()
         .route("/api/cluster/{id}/status", get(status::<C>))
         .route("/api/cluster/{id}/journal", get(journal::<C>))
@@ -42,7 +45,11 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
         .route("/api/cluster/{id}/node/{name}/undrain", put(undrain::<C>))
         .route("/api/cluster/{id}/node/{name}/max_connections", put(max_connections::<C>))
         .route("/api/cluster/{id}/slow", get(slow::<C>))
+        .route("/api/cluster/{id}/samples", get(samples::<C>))
+        .route("/api/cluster/{id}/live", get(live::<C>))
         .route("/slow", get(slow::<C>))
+        .route("/v1/samples", get(samples::<C>))
+        .route("/v1/live", get(live::<C>))
         .route("/metrics", get(metrics::<C>))
         .route("/healthz", get(healthz))
         .route("/health", any(health::<C>))
@@ -154,7 +161,7 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
 // ---- what is nobody's
 
 async fn no_such_path() -> Reply {
-    let message = "no such path; the API is under /api/cluster/ID/, and there are /slow, /metrics, /healthz and /health/NODE";
+    let message = "no such path; the API is under /api/cluster/ID/, and there are /v1/samples, /v1/live, /slow, /metrics, /healthz and /health/NODE";
     Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
 }
 

@@ -18,6 +18,7 @@ pub mod server;
 
 mod admitted;
 mod api;
+mod live;
 mod private_file;
 mod repeat;
 mod reply;
@@ -28,7 +29,9 @@ use std::future::Future;
 use std::time::Duration;
 
 pub use axum::body::{Body, Bytes};
+pub use live::Event;
 use serde_json::Value;
+use tokio::sync::broadcast;
 use topology::order::{Order, OrderReply};
 use topology::preflight::Report;
 use topology::{NodeId, Term};
@@ -80,6 +83,10 @@ pub trait Control: Send + Sync + 'static {
     fn status(&self) -> impl Future<Output = Value> + Send;
     /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.
     fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
+    /// The counters of each node that were taken after that moment (milliseconds since 1970). From memory.
+    fn samples(&self, since_unix_ms: u64) -> Value;
+    /// Samples and states, as they come from now on; `None` when there will be none any more.
+    fn live(&self) -> Option<broadcast::Receiver<Event>>;
     /// The figures in Prometheus' text format.
     fn metrics(&self) -> impl Future<Output = String> + Send;
     /// The reads of clients as a slow log, from now on and until whoever reads it leaves; an `Err` is a sentence for the caller.

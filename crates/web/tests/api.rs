@@ -10,13 +10,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Report, Row, Verdict};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
-use web::{Body, Cluster, Control, Health, SlowWish, Standing};
+use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 
@@ -26,6 +26,7 @@ struct Fake {
     refuse: Mutex<Option<OrderRefused>>,
     /// When set, an order waits here until it is told to go on.
     gate: Option<Notify>,
+    live: broadcast::Sender<Event>,
 }
 
 impl Control for Fake {
@@ -67,6 +68,12 @@ impl Control for Fake {
     async fn journal(&self, after: u64) -> Result<Value, String> {
         Ok(json!({ "after": after }))
     }
+    fn samples(&self, since_unix_ms: u64) -> Value {
+        json!({ "since": since_unix_ms })
+    }
+    fn live(&self) -> Option<broadcast::Receiver<Event>> {
+        Some(self.live.subscribe())
+    }
     async fn metrics(&self) -> String {
         "understudy_term 8\n".into()
     }
@@ -95,7 +102,8 @@ impl Stand {
     fn with(gate: Option<Notify>) -> Self {
         let nodes = ["db1", "db2", "db3"].map(str::to_owned).to_vec();
         let cluster = Cluster { id: 5, name: "shop".into(), nodes };
-        let fake = Arc::new(Fake { cluster, given: Mutex::default(), refuse: Mutex::default(), gate });
+        let live = broadcast::channel(8).0;
+        let fake = Arc::new(Fake { cluster, given: Mutex::default(), refuse: Mutex::default(), gate, live });
         let settings = Settings {
             http: vec!["127.0.0.1:0".into()],
             https: vec![],
@@ -373,4 +381,39 @@ async fn shutdown_ends_in_its_grace_with_an_idle_client_connected() {
     let _idle = TcpStream::connect(stand.address()).await.unwrap();
     let end = stand.server.shutdown(Duration::from_millis(200));
     tokio::time::timeout(Duration::from_secs(5), end).await.unwrap();
+}
+
+#[tokio::test]
+async fn samples_are_told_from_a_moment_on() {
+    let stand = Stand::new();
+    let key = format!("X-Api-Key: {KEY}\r\n");
+    for path in ["/v1/samples", "/api/cluster/5/samples"] {
+        assert_eq!(stand.get(path, "").await.0, 401);
+        let (status, said) = stand.get(&format!("{path}?since=77"), &key).await;
+        assert_eq!((status, &said["data"]["since"]), (200, &json!(77)));
+        assert!(stand.get(path, &key).await.1["data"]["since"].as_u64().unwrap() > 77, "the last minute");
+        assert_eq!(stand.get(&format!("{path}?until=77"), &key).await.0, 400);
+    }
+}
+
+#[tokio::test]
+async fn events_are_told_as_they_come_and_only_to_who_has_the_key() {
+    let stand = Stand::new();
+    assert_eq!(stand.get("/v1/live", "").await.0, 401);
+    let mut stream = TcpStream::connect(stand.address()).await.unwrap();
+    let request = format!("GET /v1/live HTTP/1.1\r\nHost: x\r\nX-Api-Key: {KEY}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    let mut heard = async |wanted: &str| {
+        while !String::from_utf8_lossy(&said).contains(wanted) {
+            let deadline = Duration::from_secs(10);
+            let read = tokio::time::timeout(deadline, stream.read_buf(&mut said)).await.unwrap().unwrap();
+            assert!(read > 0, "it ended without {wanted}: {}", String::from_utf8_lossy(&said));
+        }
+    };
+    heard("text/event-stream").await;
+    for term in [8, 9] {
+        stand.fake.live.send(Event::new("status", &json!({ "term": term }))).unwrap();
+        heard(&format!("event: status\ndata: {{\"term\":{term}}}\n\n")).await;
+    }
 }

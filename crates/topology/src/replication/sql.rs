@@ -38,7 +38,7 @@ pub fn positions(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// Rows of name and value: the status half. MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins of 8.0.26
+/// Rows of name and value: the status half, and what the samples that are kept of each node are read from. MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins of 8.0.26
 /// and later, which may be installed in place of the older ones ("Installing Semisynchronous Replication").
 pub fn status(dialect: Dialect) -> &'static str {
     match dialect {
@@ -46,14 +46,18 @@ pub fn status(dialect: Dialect) -> &'static str {
         Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
             "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_source_status','Rpl_semi_sync_source_clients',\
              'Rpl_semi_sync_replica_status','Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\
-             'Rpl_semi_sync_slave_status','Threads_connected')"
+             'Rpl_semi_sync_slave_status','Threads_connected','Uptime','Questions','Com_select','Com_insert','Com_update',\
+             'Com_delete','Com_commit','Threads_running','Bytes_received','Bytes_sent','Innodb_rows_read','Innodb_rows_inserted',\
+             'Innodb_rows_updated','Innodb_rows_deleted','Innodb_buffer_pool_reads','Innodb_os_log_written')"
         }
     }
 }
 
 /// The same on MariaDB.
 pub const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\
-    'Rpl_semi_sync_slave_status','Threads_connected')";
+    'Rpl_semi_sync_slave_status','Threads_connected','Uptime','Questions','Com_select','Com_insert','Com_update',\
+    'Com_delete','Com_commit','Threads_running','Bytes_received','Bytes_sent','Innodb_rows_read','Innodb_rows_inserted',\
+    'Innodb_rows_updated','Innodb_rows_deleted','Innodb_buffer_pool_reads','Innodb_os_log_written')";
 
 /// One row for each source that the server replicates from, to be read with [`super::channel()`]. Needs SLAVE MONITOR (MariaDB) or REPLICATION
 /// CLIENT (MySQL: "SHOW REPLICA STATUS Statement", since 8.0.22; before, "SHOW SLAVE STATUS Statement").

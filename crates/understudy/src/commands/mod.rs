@@ -2,7 +2,7 @@
 
 mod account;
 pub mod check;
-mod drain;
+pub mod drain;
 mod errant;
 mod errors;
 pub mod foreground;
@@ -15,7 +15,7 @@ pub mod replay;
 pub mod serve;
 mod show_settings;
 pub mod slowlog;
-mod status;
+pub mod status;
 mod streamer;
 mod switchover;
 mod vip;
@@ -26,6 +26,7 @@ use clap::Subcommand;
 
 use crate::doctor;
 use crate::exit::{Failure, Outcome};
+use crate::top;
 
 /// What the program can be asked to do.
 #[derive(Subcommand)]
@@ -36,6 +37,8 @@ pub enum Command {
     Check(Box<check::Check>),
     /// Show the nodes, the writer, the hold and the last decisions
     Status(status::Status),
+    /// Watch the cluster in the terminal, with keys for drain and switchover
+    Top(Box<top::Top>),
     /// Move the writer in good order: transactions end first, statements wait meanwhile
     Switchover(switchover::Switchover),
     /// Take a node out: its sessions move to another one
@@ -90,6 +93,8 @@ impl Command {
             | Self::Replay(_)
             | Self::Warm(_)
             | Self::Recovery(_)
+            // It gives the terminal back first.
+            | Self::Top(_)
             | Self::Warmth(_) => false,
             // In the middle of a change nothing must end it.
             Self::Pool(pool) => pool.only_prints(),
@@ -109,6 +114,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Serve(serve) => serve.run(),
         Command::Check(check) => check.run(),
         Command::Status(status) => status.run(),
+        Command::Top(top) => top.run(),
         Command::Switchover(switchover) => switchover.run(),
         Command::Drain(drain) => drain.run(),
         Command::Undrain(undrain) => undrain.run(),

@@ -5,15 +5,18 @@
 
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
 
-use crate::client::Server;
+use crate::client::{Client, Server};
 use crate::commands::journal;
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::table::{Lean, Table, span};
 
+/// Between two states.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Decisions shown.
 const DECISIONS: usize = 5;
 
@@ -23,6 +26,9 @@ pub struct Status {
     /// As JSON, with everything there is
     #[arg(long)]
     json: bool,
+    /// With --json: once a second, each on one line, until it is ended; while the server does not answer, that is said once
+    #[arg(long, requires = "json")]
+    watch: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -30,6 +36,9 @@ pub struct Status {
 impl Status {
     /// Prints it.
     pub fn run(&self) -> Outcome {
+        if self.watch {
+            return watch(&self.server.client()?);
+        }
         let answer = self.server.client()?.get("status")?;
         if self.json {
             println!("{:#}", answer.data);
@@ -37,6 +46,29 @@ impl Status {
             print!("{}", screen(&answer.data));
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// One status a second, a line each. It ends when nobody reads on, or with the first answer that is an error.
+fn watch(client: &Client) -> Outcome {
+    let mut answer = Some(client.get("status")?);
+    loop {
+        if let Some(answer) = &answer {
+            println!("{}", answer.data);
+        }
+        std::thread::sleep(WATCH_EVERY);
+        let is_told = answer.is_none();
+        answer = match client.get("status") {
+            Ok(answer) => Some(answer),
+            // Whoever watches a server wants to see it come back.
+            Err(Failure::Unreachable(why)) => {
+                if !is_told {
+                    eprintln!("{why}");
+                }
+                None
+            }
+            Err(other) => return Err(other),
+        };
     }
 }
 
@@ -84,7 +116,7 @@ fn head(screen: &mut String, status: &Value) {
 }
 
 /// Whether it is a primary with replicas.
-fn replicates(status: &Value) -> bool {
+pub fn replicates(status: &Value) -> bool {
     status["kind"] == "replication"
 }
 
@@ -105,21 +137,13 @@ fn nodes(status: &Value) -> String {
     ]);
     let all = list(&status["nodes"]);
     let lanes = list(&status["proxy"]["lanes"]);
-    let one_writer = text(&status["writers"]) != "all";
     for node in all {
         let name = text(&node["name"]);
         let lane = lanes.iter().find(|lane| text(&lane["node"]) == name).unwrap_or(&Value::Null);
-        let role = match (one_writer, node["writer"].as_bool()) {
-            (true, Some(true)) if replicates => "primary",
-            (true, _) if replicates => "replica",
-            (true, Some(true)) => "writer",
-            (true, _) => "standby",
-            (false, _) => "-",
-        };
         table.row([
             name.to_owned(),
             text(&node["address"]).to_owned(),
-            role.to_owned(),
+            role(status, node).to_owned(),
             state(node, replicates).to_owned(),
             span(number(&node["since_ms"])),
             text(&node["lane"]).to_owned(),
@@ -141,12 +165,24 @@ fn nodes(status: &Value) -> String {
     table.text()
 }
 
+/// What a node is to the others.
+pub fn role(status: &Value, node: &Value) -> &'static str {
+    let one_writer = text(&status["writers"]) != "all";
+    match (one_writer, node["writer"].as_bool(), replicates(status)) {
+        (true, Some(true), true) => "primary",
+        (true, _, true) => "replica",
+        (true, Some(true), false) => "writer",
+        (true, _, false) => "standby",
+        (false, ..) => "-",
+    }
+}
+
 fn reason(node: &Value) -> &str {
     node["reason"].as_str().unwrap_or_default()
 }
 
 /// The word for what a node is. A server is in no group that it could be in step with.
-fn state(node: &Value, replicates: bool) -> &str {
+pub fn state(node: &Value, replicates: bool) -> &str {
     match text(&node["state"]) {
         "synced" if replicates => "running",
         state => state,
@@ -154,12 +190,12 @@ fn state(node: &Value, replicates: bool) -> &str {
 }
 
 /// It does not answer: what it said last does not count.
-fn is_lost(node: &Value) -> bool {
+pub fn is_lost(node: &Value) -> bool {
     matches!(text(&node["state"]), "dead" | "silent") || node["linked"] == Value::Bool(false)
 }
 
 /// Since when it has not, as the end of a sentence.
-fn last_answered(node: &Value) -> String {
+pub fn last_answered(node: &Value) -> String {
     node["answered_ms_ago"]
         .as_u64()
         .map_or_else(String::new, |ago| format!("; last answered {} ago", span(ago)))
@@ -167,7 +203,7 @@ fn last_answered(node: &Value) -> String {
 
 /// How old what a replica has is, at the most: measured by what the primary and the replica have, the same that the port for reads goes by. Not
 /// Seconds_Behind_Master, which is the age of what was applied last.
-fn behind(node: &Value) -> String {
+pub fn behind(node: &Value) -> String {
     match node["reads"]["age_ms"].as_u64() {
         None => "-".to_owned(),
         Some(0..1000) => "< 1 s".to_owned(),
@@ -343,20 +379,23 @@ fn decisions(screen: &mut String, status: &Value) {
     }
 }
 
-fn list(value: &Value) -> &[Value] {
+/// The values of an array; of anything else none.
+pub fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn text(value: &Value) -> &str {
+/// A text; a question mark for anything else.
+pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
 
-fn number(value: &Value) -> u64 {
+/// A number; 0 for anything else.
+pub fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
 /// A figure, or a dash for what is not said.
-fn figure(value: &Value) -> String {
+pub fn figure(value: &Value) -> String {
     value.as_u64().map_or_else(|| "-".to_owned(), |n| n.to_string())
 }
 

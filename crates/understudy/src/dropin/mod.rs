@@ -1,7 +1,7 @@
 //! Drop-ins: under another tool's name, the program is that tool.
 //!
-//! Enters: argv\[0\], so a link `clustercheck -> understudy` is all that an installation needs; MHA's names also as the first argument
-//! (`understudy masterha_master_switch ...`). Leaves: an exit code, or nothing when
+//! Enters: argv\[0\], so a link `clustercheck -> understudy` is all that an installation needs; MHA's names and myq_status also as the first
+//! argument (`understudy masterha_master_switch ...`). Leaves: an exit code, or nothing when
 //! the name is none of theirs.
 
 mod clustercheck;
@@ -15,6 +15,10 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::myq;
+
+const MYQ_STATUS: &str = "myq_status";
+
 /// Runs the tool that the program was called as.
 pub fn run() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
@@ -25,7 +29,11 @@ pub fn run() -> Option<ExitCode> {
         "pyclustercheck" => Some(pyclustercheck::run()),
         "mysql_slowlogd" => Some(mysql_slowlogd::run()),
         "percona-playback" => Some(percona_playback::run()),
+        MYQ_STATUS => Some(myq::run(std::env::args_os())),
         _ => {
+            if std::env::args_os().nth(1).is_some_and(|first| first == MYQ_STATUS) {
+                return Some(myq::run(std::env::args_os().skip(1)));
+            }
             // Text that is no text fits no option either.
             let mut rest: VecDeque<String> =
                 arguments.map(|text| text.to_string_lossy().into_owned()).collect();

@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use health::server::Answerer;
-use manager::{DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, PreflightWish};
+use manager::{
+    DEADLINE_ASKED, DEADLINE_ORDERED, Handles, Journal, Orders, Preflight, PreflightWish, Samples,
+};
 use proxy::Busy;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use topology::NodeId;
 use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Immovable, Report, warm};
 use topology::view::ClusterView;
-use web::{Body, Cluster, Control, Health, SlowWish, Standing};
+use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
 
-use super::metrics;
 use super::warmth::Warmth;
+use super::{live, metrics};
 use crate::settings::Settings;
 
 /// While an order runs, so often it is looked at what it waits for.
@@ -38,6 +40,9 @@ pub struct Desk {
     reads: Option<proxy::StatsReader>,
     health: Answerer,
     preflight: Preflight,
+    samples: Samples,
+    /// Where readers of the live view are told; nothing when it has ended.
+    live: broadcast::WeakSender<Event>,
     /// Where standbys are warmed.
     warmth: Option<Warmth>,
     /// Another program moves the writer: an order only tells of it.
@@ -52,6 +57,7 @@ impl Desk {
         (proxy, reads): (proxy::StatsReader, Option<proxy::StatsReader>),
         health: Answerer,
         warmth: Option<Warmth>,
+        live: broadcast::WeakSender<Event>,
     ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
         Self {
@@ -64,6 +70,8 @@ impl Desk {
             reads,
             health,
             preflight: manager.preflight.clone(),
+            samples: manager.samples.clone(),
+            live,
             warmth,
             is_informed: settings.manager == topology::replication::Manager::External,
         }
@@ -191,7 +199,10 @@ impl Control for Desk {
     }
 
     async fn status(&self) -> Value {
-        let mut status = json!(*self.view());
+        let view = self.view();
+        let mut status = json!(*view);
+        // The view is up to 200 ms old; ages are told as of it.
+        live::add(&mut status, &self.samples, view.now_ms);
         status["id"] = json!(self.cluster.id);
         status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
@@ -204,6 +215,14 @@ impl Control for Desk {
             status["warm"] = warmth.status();
         }
         status
+    }
+
+    fn samples(&self, since_unix_ms: u64) -> Value {
+        live::samples(&self.cluster, &self.samples, since_unix_ms)
+    }
+
+    fn live(&self) -> Option<broadcast::Receiver<Event>> {
+        Some(self.live.upgrade()?.subscribe())
     }
 
     async fn journal(&self, after: u64) -> Result<Value, String> {

@@ -1,0 +1,128 @@
+//! The counters of each node during the last hour, for whoever shows or reckons with them.
+//!
+//! ```text
+//!   probe (a task per node) ──put──> a ring per node ──since, last, rates──> API, status, live view
+//!                                └─> news (each sample, to whoever listens; who is too slow misses some and is told so)
+//! ```
+//!
+//! Nothing is asked of a node for this: the probe's own answers are read, once a second. Nothing here goes through the brain, and no client's
+//! statement comes near it. A ring's lock is held for a push, or for copying what is asked for; never across an await.
+//!
+//! Memory: at most [`SAMPLES_MAX`] samples a node, below 2.5 MB.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use measure::rates::{Rates, Span};
+use measure::ring::Ring;
+use measure::sample::{Counters, Sample};
+use tokio::sync::broadcast;
+use topology::NodeId;
+use topology::fact::Now;
+
+use crate::cycle::unix_ms;
+
+/// An hour of samples of one node, one a second.
+pub const SAMPLES_MAX: usize = 3600;
+/// News that one listener may be behind by.
+const NEWS_MAX: usize = 256;
+
+/// See the head of this file. Cheap to clone: all clones are the same.
+#[derive(Clone)]
+pub struct Samples {
+    /// In the configuration's order.
+    rings: Arc<[Mutex<Ring>]>,
+    news: broadcast::Sender<(NodeId, Sample)>,
+}
+
+impl Samples {
+    /// Empty rings for so many nodes.
+    pub(crate) fn new(nodes: usize) -> Self {
+        let rings = (0..nodes).map(|_| Mutex::new(Ring::new(SAMPLES_MAX))).collect();
+        Self { rings, news: broadcast::channel(NEWS_MAX).0 }
+    }
+
+    /// Takes what a node said when it was asked at that moment.
+    #[allow(clippy::large_types_passed_by_value)] // it goes into the sample
+    pub(crate) fn put(&self, node: NodeId, asked: Now, counters: Counters) {
+        let sample = Sample { at_unix_ms: unix_ms(), at_us: asked.as_micros() as u64, counters };
+        let Some(mut ring) = self.ring(node) else { return };
+        ring.put(sample);
+        drop(ring);
+        // An error says that nobody listens.
+        let _ = self.news.send((node, sample));
+    }
+
+    /// What a node said after that moment (milliseconds since 1970), oldest first.
+    pub fn since(&self, node: NodeId, unix_ms: u64) -> Vec<Sample> {
+        self.ring(node).map_or_else(Vec::new, |ring| ring.since(unix_ms).copied().collect())
+    }
+
+    /// What it said last.
+    pub fn last(&self, node: NodeId) -> Option<Sample> {
+        self.ring(node)?.last().copied()
+    }
+
+    /// What happened on it a second, from about so long before its last sample until that; of the whole time that is known, when that is
+    /// less. `None` while there are not two samples, or when it restarted between them.
+    pub fn rates(&self, node: NodeId, over: Duration) -> Option<Rates> {
+        let ring = self.ring(node)?;
+        // Samples come about, not exactly, a second apart.
+        let age = over.saturating_sub(Duration::from_millis(500));
+        let span = Span::new(ring.before_last(age.as_micros() as u64)?, ring.last()?)?;
+        drop(ring);
+        Some(span.into())
+    }
+
+    /// Each sample from now on.
+    pub fn news(&self) -> broadcast::Receiver<(NodeId, Sample)> {
+        self.news.subscribe()
+    }
+
+    fn ring(&self, node: NodeId) -> Option<MutexGuard<'_, Ring>> {
+        let ring = self.rings.get(usize::from(node.0))?;
+        Some(ring.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_of_a_node_stays_below_two_and_a_half_megabytes() {
+        assert!(size_of::<Sample>() * SAMPLES_MAX < 2_500_000, "{}", size_of::<Sample>());
+    }
+
+    #[test]
+    fn every_name_of_a_sample_is_asked_for_by_the_probe() {
+        use topology::{flavor::Dialect, galera, replication};
+        let all = measure::sample::NAMES.iter().chain(&measure::sample::GALERA_NAMES);
+        for name in all {
+            assert!(galera::sql::STATUS.contains(&format!("'{name}'")), "{name}");
+        }
+        for dialect in [Dialect::MariaDb, Dialect::MySql57, Dialect::MySql80, Dialect::MySql] {
+            for name in measure::sample::NAMES {
+                assert!(
+                    replication::sql::status(dialect).contains(&format!("'{name}'")),
+                    "{dialect:?} {name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rates_are_of_the_span_that_was_asked_for() {
+        let samples = Samples::new(1);
+        let node = NodeId(0);
+        for s in 0..10_u64 {
+            let counters = Counters { questions: Some(s * s), ..Counters::default() };
+            samples.put(node, Duration::from_secs(s), counters);
+        }
+        let rate = |s| samples.rates(node, Duration::from_secs(s)).unwrap().questions.unwrap();
+        assert!(
+            (rate(1) - 17.0).abs() < 1e-9 && (rate(3) - 15.0).abs() < 1e-9 && (rate(60) - 9.0).abs() < 1e-9
+        );
+        assert!(samples.rates(NodeId(7), Duration::from_secs(1)).is_none());
+    }
+}

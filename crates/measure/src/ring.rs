@@ -1,0 +1,95 @@
+//! The last samples of one node, oldest first, at most so many.
+//!
+//! Invariant: each sample is later than the one before it by `at_us`, and the memory is bounded by what [`Ring::new`] was given.
+
+use std::collections::VecDeque;
+
+use crate::sample::Sample;
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    samples: VecDeque<Sample>,
+    samples_max: usize,
+}
+
+impl Ring {
+    /// A ring of at most so many samples, at least two: rates need that many. It grows as it is filled.
+    pub fn new(samples_max: usize) -> Self {
+        Self { samples: VecDeque::new(), samples_max: samples_max.max(2) }
+    }
+
+    /// Takes one more; the oldest goes when there are too many. One that is not later than the last is not taken.
+    pub fn put(&mut self, sample: Sample) {
+        if self.last().is_some_and(|last| last.at_us >= sample.at_us) {
+            return;
+        }
+        if self.samples.len() >= self.samples_max {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    /// The newest.
+    pub fn last(&self) -> Option<&Sample> {
+        self.samples.back()
+    }
+
+    /// The newest that is at least so many microseconds older than the last one; the oldest there is, when none is that old. `None` when
+    /// there are not two.
+    pub fn before_last(&self, age_us: u64) -> Option<&Sample> {
+        let last = self.last()?;
+        let is_old = |sample: &&Sample| last.at_us - sample.at_us >= age_us;
+        let oldest = || self.samples.front().filter(|_| self.samples.len() > 1);
+        self.samples.iter().rev().skip(1).find(is_old).or_else(oldest)
+    }
+
+    /// All that were taken after that moment (milliseconds since 1970), oldest first.
+    pub fn since(&self, unix_ms: u64) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().filter(move |sample| sample.at_unix_ms > unix_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn at(s: u64) -> Sample {
+        Sample { at_unix_ms: 1000 * s, at_us: 1_000_000 * s, ..Sample::default() }
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        let mut ring = Ring::new(3);
+        for s in 1..=5 {
+            ring.put(at(s));
+        }
+        assert_eq!(ring.since(0).map(|sample| sample.at_unix_ms).collect::<Vec<_>>(), [3000, 4000, 5000]);
+        assert_eq!(ring.since(4000).count(), 1);
+        assert_eq!(ring.since(5000).count(), 0);
+    }
+
+    #[test]
+    fn the_one_before_is_as_old_as_asked_for_or_the_oldest() {
+        let mut ring = Ring::new(10);
+        assert!(ring.before_last(0).is_none());
+        ring.put(at(1));
+        assert!(ring.before_last(0).is_none(), "one sample has no rates");
+        for s in 2..=5 {
+            ring.put(at(s));
+        }
+        assert_eq!(ring.before_last(0).unwrap().at_unix_ms, 4000);
+        assert_eq!(ring.before_last(2_000_000).unwrap().at_unix_ms, 3000);
+        assert_eq!(ring.before_last(60_000_000).unwrap().at_unix_ms, 1000);
+    }
+
+    #[test]
+    fn what_is_not_later_is_not_taken() {
+        let mut ring = Ring::new(10);
+        ring.put(at(2));
+        ring.put(at(2));
+        ring.put(at(1));
+        assert_eq!(ring.since(0).count(), 1);
+    }
+}

@@ -1,0 +1,258 @@
+//! `understudy top`: the cluster in a terminal, as it is each second, with keys for what an operator does most.
+//!
+//! ```text
+//!   feed (a thread): the status of a running serve, each second ──┐
+//!   recording: the states of a file, at their own pace ───────────┼─Message─> update(model) ──Effect──> order (a thread), seek, quit
+//!   keys, signals, what came of an order ─────────────────────────┘              │
+//!                                                                            view draws
+//! ```
+//!
+//! The terminal is its own again however this ends: by a key, an error, a signal or a panic.
+
+mod model;
+mod record;
+mod update;
+mod view;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::model::{Model, Order, Replay};
+use self::record::{Recorder, Recording, moment_ms};
+use self::update::{Effect, Message, update};
+use crate::client::{Client, Server};
+use crate::commands::drain::node_path;
+use crate::exit::{Failure, Outcome};
+
+/// Between two questions for the status.
+const EVERY: Duration = Duration::from_secs(1);
+/// A key is answered within this.
+const KEY_TIME: Duration = Duration::from_millis(50);
+/// The longest pause between two states of a recording: what was not recorded is not waited for.
+const GAP_MAX: Duration = Duration::from_secs(5);
+
+/// The cluster in the terminal: nodes, rates, queues, flow control, the hold and the last decisions, each second. Keys drain a node or make it
+/// the writer, after a question.
+#[derive(Args)]
+pub struct Top {
+    /// Keep every state in this new file, one JSON a line
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Show what --record, or `status --watch --json`, has kept; nothing is asked of any server
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// With --replay: so many times as fast
+    #[arg(long, value_name = "N", requires = "replay", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    speed: u32,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Gives the terminal back.
+struct Restored;
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Where states come from.
+enum Source {
+    Live { orders: Client, recorder: Option<Recorder> },
+    Recording { recording: Recording, next: Instant, speed: u32 },
+}
+
+impl Top {
+    /// Shows it until somebody ends it.
+    pub fn run(self) -> Outcome {
+        let mut model = Model::default();
+        let (send, messages) = mpsc::channel();
+        let source = match &self.replay {
+            Some(file) => {
+                let recording = Recording::read(file)?;
+                let replay = Replay { at: 0, count: recording.len(), is_paused: false };
+                model.replay = Some(replay);
+                if recording.is_cut_off {
+                    model.told = Some("the last line of the recording is not whole, and left out".to_owned());
+                }
+                need_terminal()?;
+                Source::Recording { recording, next: Instant::now(), speed: self.speed }
+            }
+            None => {
+                // What cannot be reached or is refused is said before the terminal is taken.
+                let client = self.server.client()?;
+                model.take(client.get("status")?.data);
+                need_terminal()?;
+                let recorder = self.record.as_deref().map(Recorder::new).transpose()?;
+                let (orders, send) = (self.server.client()?, send.clone());
+                std::thread::spawn(move || feed(&client, &send));
+                Source::Live { orders, recorder }
+            }
+        };
+        let runtime = crate::runtime::start()?;
+        heed_signals(&runtime, &send)?;
+        // Before the first of the steps in which it is taken over.
+        let restored = Restored;
+        let terminal = ratatui::try_init()
+            .map_err(|e| Failure::Failed(format!("the terminal cannot be taken over: {e}")))?;
+        let ended = show(terminal, model, source, &messages, &send);
+        drop(restored);
+        // A question that is under way is not waited for.
+        runtime.shutdown_background();
+        ended.map(|()| ExitCode::SUCCESS)
+    }
+}
+
+fn need_terminal() -> Result<(), Failure> {
+    if std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let why =
+        "top needs a terminal on standard output; for scripts there is `understudy status --watch --json`";
+    Err(Failure::usage(why))
+}
+
+/// Asks for the status until nobody wants it any more.
+fn feed(client: &Client, send: &Sender<Message>) {
+    loop {
+        std::thread::sleep(EVERY);
+        let message = match client.get("status") {
+            Ok(answer) => Message::Status(answer.data),
+            Err(Failure::Failed(why) | Failure::Usage(why) | Failure::Unreachable(why)) => {
+                Message::Trouble(why)
+            }
+        };
+        if send.send(message).is_err() {
+            return;
+        }
+    }
+}
+
+/// What would end the program ends the view.
+fn heed_signals(runtime: &tokio::runtime::Runtime, send: &Sender<Message>) -> Result<(), Failure> {
+    let _inside = runtime.enter();
+    for kind in [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()] {
+        let mut signals =
+            signal(kind).map_err(|e| Failure::Failed(format!("signals cannot be heard: {e}")))?;
+        let send = send.clone();
+        runtime.spawn(async move {
+            if signals.recv().await.is_some() {
+                // An error says that it ends already.
+                let _ = send.send(Message::Stop);
+            }
+        });
+    }
+    Ok(())
+}
+
+fn show(
+    mut terminal: DefaultTerminal,
+    mut model: Model,
+    mut source: Source,
+    messages: &Receiver<Message>,
+    send: &Sender<Message>,
+) -> Result<(), Failure> {
+    let lost = |e: std::io::Error| Failure::Failed(format!("the terminal is lost: {e}"));
+    record(&mut source, &mut model);
+    loop {
+        terminal.draw(|frame| view::draw(frame, &model)).map_err(lost)?;
+        let mut news: Vec<Message> = Vec::new();
+        if event::poll(KEY_TIME).map_err(lost)?
+            && let Event::Key(key) = event::read().map_err(lost)?
+            && key.kind == KeyEventKind::Press
+        {
+            news.push(Message::Key(key));
+        }
+        news.extend(messages.try_iter());
+        news.extend(source.due(&mut model));
+        for message in news {
+            let is_status = matches!(message, Message::Status(_));
+            let effect = update(&mut model, message);
+            if is_status {
+                record(&mut source, &mut model);
+            }
+            match effect {
+                None => {}
+                Some(Effect::Quit) => return Ok(()),
+                Some(Effect::Order(order)) => source.order(order, send),
+                Some(Effect::Seek(at)) => source.seek(at, &mut model),
+            }
+        }
+    }
+}
+
+/// Keeps the status, where that is wanted.
+fn record(source: &mut Source, model: &mut Model) {
+    let Source::Live { recorder, .. } = source else { return };
+    if let Some(Err(why)) = recorder.as_mut().map(|recorder| recorder.write(&model.status)) {
+        *recorder = None;
+        model.told = Some(why);
+    }
+}
+
+impl Source {
+    /// The next state of a recording, when its time has come.
+    fn due(&mut self, model: &mut Model) -> Option<Message> {
+        let Self::Recording { recording, next, speed } = self else { return None };
+        let replay = model.replay?;
+        let is_first = model.status.is_null();
+        if !is_first && (replay.is_paused || *next > Instant::now() || replay.at + 1 >= replay.count) {
+            return None;
+        }
+        let at = if is_first { 0 } else { replay.at + 1 };
+        let state = recording.state(at)?;
+        *next = Instant::now() + gap(&state, recording.state(at + 1).as_ref()) / *speed;
+        model.replay = Some(Replay { at, ..replay });
+        Some(Message::Status(state))
+    }
+
+    fn seek(&mut self, at: usize, model: &mut Model) {
+        let Self::Recording { recording, next, speed } = self else { return };
+        if let Some(state) = recording.state(at) {
+            *next = Instant::now() + gap(&state, recording.state(at + 1).as_ref()) / *speed;
+            model.take(state);
+        }
+    }
+
+    /// Gives an order; what comes of it is told later.
+    fn order(&self, order: Order, send: &Sender<Message>) {
+        let Self::Live { orders, .. } = self else { return };
+        let (client, send) = (orders.clone(), send.clone());
+        std::thread::spawn(move || {
+            let (path, body) = request(&order);
+            let sentence = match client.put(&path, &body, None) {
+                Ok(answer) => answer.message,
+                Err(Failure::Failed(why) | Failure::Usage(why) | Failure::Unreachable(why)) => why,
+            };
+            // An error says that the view has ended; the order goes on all the same.
+            let _ = send.send(Message::Done(sentence));
+        });
+    }
+}
+
+fn request(order: &Order) -> (String, Value) {
+    match order {
+        Order::Drain(node) => (node_path(node, "drain"), json!({})),
+        Order::Undrain(node) => (node_path(node, "undrain"), json!({})),
+        Order::Switchover(node) => ("switchover".to_owned(), json!({ "to": node })),
+    }
+}
+
+/// How long after a state the next one was; a clock that was set back counts as no time.
+fn gap(state: &Value, next: Option<&Value>) -> Duration {
+    let ms = moment_ms(state).zip(next.and_then(moment_ms)).map_or(0, |(at, next)| next.saturating_sub(at));
+    Duration::from_millis(ms).min(GAP_MAX)
+}
+
+#[cfg(test)]
+mod tests;

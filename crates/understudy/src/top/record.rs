@@ -1,0 +1,153 @@
+//! Recordings: one status a line, as `understudy status --watch --json` writes them, too.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+/// A recording is held in memory while it is shown.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// A recording in the making.
+pub struct Recorder {
+    file: File,
+    path: PathBuf,
+}
+
+impl Recorder {
+    /// A new file.
+    ///
+    /// # Errors
+    /// There is one already, or it cannot be made.
+    pub fn new(path: &Path) -> Result<Self, Failure> {
+        let file = File::create_new(path).map_err(|e| {
+            let why = match e.kind() {
+                std::io::ErrorKind::AlreadyExists => "is there already, and is not written over".to_owned(),
+                _ => format!("cannot be made: {e}"),
+            };
+            Failure::usage(format!("--record {} {why}", path.display()))
+        })?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Adds a status.
+    ///
+    /// # Errors
+    /// One sentence; the recording is of no more use from there on.
+    pub fn write(&mut self, status: &Value) -> Result<(), String> {
+        self.file
+            .write_all(format!("{status}\n").as_bytes())
+            .map_err(|e| format!("the recording {} ends here: {e}", self.path.display()))
+    }
+}
+
+/// What a recording has.
+#[derive(Debug)]
+pub struct Recording {
+    states: Vec<String>,
+    /// Its last line is not whole.
+    pub is_cut_off: bool,
+}
+
+impl Recording {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none; with the line.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let wrong = |why: String| Failure::usage(format!("--replay {} {why}", path.display()));
+        let file = File::open(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+        let bytes = file.metadata().map_err(|e| wrong(format!("cannot be read: {e}")))?.len();
+        if bytes > FILE_BYTES_MAX {
+            return Err(wrong(format!(
+                "has {bytes} bytes, and at most {FILE_BYTES_MAX} are shown at once: cut it with `split -l`"
+            )));
+        }
+        Self::of(BufReader::new(file)).map_err(wrong)
+    }
+
+    fn of(lines: impl BufRead) -> Result<Self, String> {
+        let mut states = Vec::new();
+        let mut broken = None;
+        for (number, line) in (1..).zip(lines.lines()) {
+            let line = line.map_err(|e| format!("cannot be read: {e}"))?;
+            if let Some(number) = broken {
+                return Err(foreign(number));
+            }
+            match serde_json::from_str::<Value>(&line) {
+                Ok(status) if status["nodes"].is_array() => states.push(line),
+                Ok(_) => return Err(foreign(number)),
+                // The last line of a recorder that was killed.
+                Err(_) => broken = Some(number),
+            }
+        }
+        match (states.is_empty(), broken) {
+            (true, Some(number)) => Err(foreign(number)),
+            (true, None) => Err("is empty".to_owned()),
+            (false, broken) => Ok(Self { states, is_cut_off: broken.is_some() }),
+        }
+    }
+
+    /// How many states.
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// A state by its number, from 0.
+    pub fn state(&self, at: usize) -> Option<Value> {
+        serde_json::from_str(self.states.get(at)?).ok()
+    }
+}
+
+fn foreign(number: u64) -> String {
+    format!(
+        "is no recording: line {number} is no status of `understudy top --record` or `status --watch --json`"
+    )
+}
+
+/// When a state was, in milliseconds since 1970.
+pub fn moment_ms(status: &Value) -> Option<u64> {
+    status["started_unix_ms"].as_u64()?.checked_add(status["now_ms"].as_u64()?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_recorded_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r");
+        let mut recorder = Recorder::new(&path).unwrap();
+        let states = [
+            json!({ "nodes": [], "now_ms": 5, "started_unix_ms": 7 }),
+            json!({ "nodes": [{ "name": "a\nb" }] }),
+        ];
+        for state in &states {
+            recorder.write(state).unwrap();
+        }
+        let recording = Recording::read(&path).unwrap();
+        assert_eq!((recording.len(), recording.is_cut_off), (2, false));
+        assert_eq!([0, 1].map(|at| recording.state(at).unwrap()), states);
+        assert_eq!(moment_ms(&recording.state(0).unwrap()), Some(12));
+        assert_eq!(moment_ms(&recording.state(1).unwrap()), None);
+        assert!(matches!(Recorder::new(&path), Err(Failure::Usage(why)) if why.contains("not written over")));
+    }
+
+    #[test]
+    fn what_is_none_is_refused_by_its_line() {
+        let of = |text: &str| Recording::of(text.as_bytes());
+        assert_eq!(of("").unwrap_err(), "is empty");
+        assert!(of("130523  9:59:46 [Note]\n").unwrap_err().contains("line 1"));
+        assert!(of("{\"nodes\": []}\n{\"a\": 1}\n").unwrap_err().contains("line 2"));
+        assert!(of("{\"nodes\": []}\nx\n{\"nodes\": []}\n").unwrap_err().contains("line 2"));
+        let cut_off = of("{\"nodes\": []}\n{\"nodes\": [").unwrap();
+        assert!(cut_off.is_cut_off && cut_off.len() == 1);
+    }
+}

@@ -1,0 +1,188 @@
+//! What a message does to the model, and what is to be done because of it.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::Value;
+
+use super::model::{Model, Order, Replay};
+
+/// What happens to the view.
+#[derive(Debug)]
+pub enum Message {
+    /// A newer status.
+    Status(Value),
+    /// There is none, and why.
+    Trouble(String),
+    /// A key.
+    Key(KeyEvent),
+    /// What came of an order, as a sentence.
+    Done(String),
+    /// It is to end.
+    Stop,
+}
+
+/// What is to be done outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// End.
+    Quit,
+    /// Give this order.
+    Order(Order),
+    /// Show that state of the recording.
+    Seek(usize),
+}
+
+/// Takes a message.
+pub fn update(model: &mut Model, message: Message) -> Option<Effect> {
+    match message {
+        Message::Status(status) => {
+            model.take(status);
+            None
+        }
+        Message::Trouble(why) => {
+            model.trouble = Some(why);
+            None
+        }
+        Message::Done(sentence) => {
+            (model.told, model.is_ordering) = (Some(sentence), false);
+            None
+        }
+        Message::Stop => Some(Effect::Quit),
+        Message::Key(key) => press(model, key),
+    }
+}
+
+fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
+    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        return Some(Effect::Quit);
+    }
+    if let Some(order) = model.asked.take() {
+        // Anything but a yes is a no.
+        let is_yes = key.code == KeyCode::Char('y') && key.modifiers.is_empty();
+        model.told = (!is_yes).then(|| "not done".to_owned());
+        model.is_ordering |= is_yes;
+        return is_yes.then_some(Effect::Order(order));
+    }
+    let last = model.names().len().saturating_sub(1);
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return Some(Effect::Quit),
+        KeyCode::Up | KeyCode::Char('k') => model.chosen = model.chosen.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => model.chosen = (model.chosen + 1).min(last),
+        code => match model.replay {
+            Some(replay) => return wind(model, replay, code),
+            None => ask(model, code),
+        },
+    }
+    None
+}
+
+/// A key that orders something, which is asked first.
+fn ask(model: &mut Model, code: KeyCode) {
+    let order: fn(String) -> Order = match code {
+        KeyCode::Char('d') => Order::Drain,
+        KeyCode::Char('u') => Order::Undrain,
+        KeyCode::Char('s') => Order::Switchover,
+        _ => return,
+    };
+    model.told = None;
+    if model.is_ordering {
+        model.told = Some("an order is under way: wait for its end".to_owned());
+    } else {
+        model.asked = model.chosen_name().map(order);
+    }
+}
+
+/// A key that moves in a recording.
+fn wind(model: &mut Model, replay: Replay, code: KeyCode) -> Option<Effect> {
+    let last = replay.count.saturating_sub(1);
+    let (at, is_paused) = match code {
+        KeyCode::Char(' ') => (replay.at, !replay.is_paused),
+        KeyCode::Left => (replay.at.saturating_sub(1), true),
+        KeyCode::Right => ((replay.at + 1).min(last), true),
+        KeyCode::Home => (0, replay.is_paused),
+        KeyCode::End => (last, replay.is_paused),
+        KeyCode::Char('d' | 'u' | 's') => {
+            model.told = Some("this is a recording: nothing can be ordered".to_owned());
+            return None;
+        }
+        _ => return None,
+    };
+    model.replay = Some(Replay { at, is_paused, ..replay });
+    (at != replay.at).then_some(Effect::Seek(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn model() -> Model {
+        let mut model = Model::default();
+        model.take(json!({ "nodes": [{ "name": "db1" }, { "name": "db2", "rates": { "applied": 5.4 } }] }));
+        model
+    }
+
+    fn press(model: &mut Model, code: KeyCode) -> Option<Effect> {
+        update(model, Message::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    }
+
+    #[test]
+    fn an_order_needs_a_yes() {
+        let mut model = model();
+        press(&mut model, KeyCode::Down);
+        assert_eq!(press(&mut model, KeyCode::Char('d')), None);
+        assert_eq!(model.asked, Some(Order::Drain("db2".into())));
+        assert_eq!(press(&mut model, KeyCode::Enter), None, "anything but y is a no");
+        assert_eq!((&model.asked, model.told.as_deref()), (&None, Some("not done")));
+        press(&mut model, KeyCode::Char('s'));
+        let order = Order::Switchover("db2".into());
+        assert_eq!(press(&mut model, KeyCode::Char('y')), Some(Effect::Order(order)));
+        assert_eq!(press(&mut model, KeyCode::Char('u')), None);
+        assert_eq!(model.asked, None, "one order at a time");
+        update(&mut model, Message::Done("db2 writes now".into()));
+        press(&mut model, KeyCode::Char('u'));
+        assert_eq!(model.asked, Some(Order::Undrain("db2".into())));
+    }
+
+    #[test]
+    fn nobody_orders_anything_by_leaving() {
+        for code in [KeyCode::Esc, KeyCode::Char('q'), KeyCode::Char('n')] {
+            let mut model = model();
+            press(&mut model, KeyCode::Char('d'));
+            assert_eq!(press(&mut model, code), None, "the question is answered first");
+            assert_eq!(model.asked, None);
+        }
+        let mut model = model();
+        assert_eq!(press(&mut model, KeyCode::Char('q')), Some(Effect::Quit));
+        press(&mut model, KeyCode::Char('d'));
+        let break_off = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(update(&mut model, Message::Key(break_off)), Some(Effect::Quit));
+    }
+
+    #[test]
+    fn a_recording_is_wound_and_orders_nothing() {
+        let mut model = model();
+        model.replay = Some(Replay { at: 1, count: 3, is_paused: false });
+        assert_eq!(press(&mut model, KeyCode::Right), Some(Effect::Seek(2)));
+        assert_eq!(press(&mut model, KeyCode::Right), None, "that was the end");
+        assert!(model.replay.is_some_and(|replay| replay.is_paused));
+        assert_eq!(press(&mut model, KeyCode::Home), Some(Effect::Seek(0)));
+        assert_eq!(press(&mut model, KeyCode::Char('d')), None);
+        assert!(model.asked.is_none() && model.told.is_some());
+    }
+
+    #[test]
+    fn the_choice_stays_among_the_nodes() {
+        let mut model = model();
+        for _ in 0..5 {
+            press(&mut model, KeyCode::Down);
+        }
+        assert_eq!(model.chosen, 1);
+        model.take(json!({ "nodes": [{ "name": "db1" }] }));
+        assert_eq!(model.chosen, 0);
+        model.take(json!({}));
+        assert_eq!((model.chosen_name(), press(&mut model, KeyCode::Char('d'))), (None, None));
+        assert_eq!(model.asked, None);
+        assert_eq!(model.applied["db2"], [5]);
+    }
+}

@@ -1,0 +1,207 @@
+//! `GET /v1/samples`: the counters of each node during the last hour. `GET /v1/live`: each of them as it comes, and the status once a
+//! second, as server-sent events ("Server-sent events", HTML Living Standard), until the reader leaves.
+//!
+//! ```text
+//!   Control ──one event for all──> broadcast ──> a reader each: writes on, or has fallen too far behind, and its stream ends
+//! ```
+//!
+//! Every event is made once, whoever reads it. Readers are bounded: at most [`READERS_MAX`], of whom one that has taken nothing for
+//! [`STALLED_AFTER`] makes place for another. A reader that misses events is not told a part of the story: its stream ends, and it may ask again.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+use serde_json::Value;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::Control;
+use crate::admitted::Admitted;
+use crate::api::Shared;
+use crate::reply::Reply;
+
+/// Readers at one time.
+const READERS_MAX: usize = 32;
+/// There is an event each second: who has taken none for so long stands still.
+const STALLED_AFTER: Duration = Duration::from_secs(30);
+/// Without `since`: the last minute.
+const SINCE_DEFAULT: Duration = Duration::from_secs(60);
+
+/// An event, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Event(Bytes);
+
+impl Event {
+    /// `name` is `sample` or `status`; JSON on one line is its data.
+    pub fn new(name: &str, data: &Value) -> Self {
+        Self(Bytes::from(format!("event: {name}\ndata: {data}\n\n")))
+    }
+}
+
+/// Who reads.
+#[derive(Default)]
+pub struct Readers {
+    all: Mutex<Vec<Weak<Reader>>>,
+}
+
+struct Reader {
+    last: Mutex<Instant>,
+    /// Another has its place.
+    is_out: AtomicBool,
+}
+
+impl Readers {
+    /// A place; `None` when all are taken by readers who read.
+    fn enter(&self, now: Instant) -> Option<Arc<Reader>> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|reader| reader.strong_count() > 0);
+        if all.len() >= READERS_MAX {
+            let stalled = |reader: &Weak<Reader>| reader.upgrade().filter(|reader| reader.is_stalled(now));
+            let (place, reader) =
+                all.iter().enumerate().find_map(|(place, reader)| Some((place, stalled(reader)?)))?;
+            reader.is_out.store(true, Relaxed);
+            all.swap_remove(place);
+        }
+        let reader = Arc::new(Reader { last: Mutex::new(now), is_out: AtomicBool::new(false) });
+        all.push(Arc::downgrade(&reader));
+        Some(reader)
+    }
+}
+
+impl Reader {
+    fn is_stalled(&self, now: Instant) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        now.saturating_duration_since(last) >= STALLED_AFTER
+    }
+
+    fn took(&self, now: Instant) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
+/// The counters; they are read from memory.
+pub async fn samples<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
+    let Some(since) = since(query.as_deref().unwrap_or_default(), unix_ms()) else {
+        return Reply::bad_request(
+            "samples takes only ?since=MS, milliseconds since 1970: later samples are told; without it, those of the last minute",
+        );
+    };
+    Reply::done(format!("samples of cluster {}", api.control.cluster().name), api.control.samples(since))
+}
+
+/// Events until somebody ends it.
+pub async fn live<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
+    if query.is_some_and(|query| !query.is_empty()) {
+        return Reply::bad_request("live takes nothing after its name").into_response();
+    }
+    let Some(events) = api.control.live() else {
+        let message = "Understudy is stopping: ask again when it is up";
+        return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "stopping", message).into_response();
+    };
+    let Some(reader) = api.readers.enter(Instant::now()) else {
+        let message =
+            format!("{READERS_MAX} programs read this already, which is the limit; end one of them");
+        return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", message).into_response();
+    };
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(told(events, reader))).into_response()
+}
+
+fn told(
+    events: broadcast::Receiver<Event>,
+    reader: Arc<Reader>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    futures_util::stream::unfold((events, reader), |(mut events, reader)| async {
+        let event = match events.recv().await {
+            Ok(event) if !reader.is_out.load(Relaxed) => event,
+            Ok(_) => return None,
+            Err(RecvError::Lagged(missed)) => {
+                tracing::info!("a reader of /v1/live was {missed} events behind: its stream ends");
+                return None;
+            }
+            Err(RecvError::Closed) => return None,
+        };
+        reader.took(Instant::now());
+        Some((Ok(event.0), (events, reader)))
+    })
+}
+
+/// Of the query; `None` when it is not understood.
+fn since(query: &str, now_unix_ms: u64) -> Option<u64> {
+    if query.is_empty() {
+        return Some(now_unix_ms.saturating_sub(SINCE_DEFAULT.as_millis() as u64));
+    }
+    query.strip_prefix("since=")?.parse().ok()
+}
+
+fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_read_or_refused() {
+        assert_eq!(since("", 100_000), Some(40_000));
+        assert_eq!(since("since=7", 100_000), Some(7));
+        for wrong in ["since=", "since=-1", "since=x", "after=7", "since=1&since=2"] {
+            assert_eq!(since(wrong, 100_000), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_event_is_as_the_standard_has_it() {
+        let event = Event::new("sample", &serde_json::json!({ "node": "a\nb" }));
+        assert_eq!(event.0, "event: sample\ndata: {\"node\":\"a\\nb\"}\n\n");
+    }
+
+    #[test]
+    fn one_that_stands_still_makes_place_and_one_that_reads_does_not() {
+        let readers = Readers::default();
+        let start = Instant::now();
+        let mut held: Vec<_> = (0..READERS_MAX).map(|_| readers.enter(start)).collect();
+        assert!(held.iter().all(Option::is_some));
+        assert!(readers.enter(start).is_none(), "all places are taken");
+        held.pop();
+        let last = readers.enter(start);
+        assert!(last.is_some(), "one has left");
+        let later = start + STALLED_AFTER;
+        for reader in held.iter().flatten().skip(1) {
+            reader.took(later);
+        }
+        if let Some(last) = &last {
+            last.took(later);
+        }
+        let next = readers.enter(later);
+        assert!(next.is_some(), "one stands still");
+        assert!(held[0].as_ref().is_some_and(|reader| reader.is_out.load(Relaxed)), "and is out");
+        assert!(readers.enter(later).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_falls_behind_is_dropped_and_one_that_reads_gets_all() {
+        use futures_util::StreamExt;
+        let readers = Readers::default();
+        let (events, _) = broadcast::channel(2);
+        let enter = || readers.enter(Instant::now()).map(|reader| Box::pin(told(events.subscribe(), reader)));
+        let (Some(mut slow), Some(mut quick)) = (enter(), enter()) else { panic!("there is place") };
+        for count in 0..3 {
+            let _ = events.send(Event::new("sample", &serde_json::json!(count)));
+            let Some(Ok(event)) = quick.next().await else { panic!("it reads") };
+            assert_eq!(event, format!("event: sample\ndata: {count}\n\n"));
+        }
+        assert!(slow.next().await.is_none());
+        drop(events);
+        assert!(quick.next().await.is_none(), "it ends with whoever tells");
+    }
+}
