@@ -1,6 +1,7 @@
 //! The commands: one file each, and the list of them here.
 
 mod account;
+mod capacity;
 pub mod check;
 mod drain;
 mod errant;
@@ -63,6 +64,8 @@ pub enum Command {
     Replay(Box<replay::Replay>),
     /// Keep the standbys of a running cluster warm
     Warm(Box<warm::Warm>),
+    /// Measure how many transactions a second a node could apply at most
+    Capacity(Box<capacity::Capacity>),
     /// The pages that a server has in memory: show them, load them on a standby
     #[command(subcommand)]
     Pool(pool::Pool),
@@ -84,7 +87,8 @@ impl Command {
             | Self::Slowlog(_)
             | Self::Replay(_)
             | Self::Warm(_)
-            | Self::Warmth(_) => false,
+            | Self::Warmth(_)
+            | Self::Capacity(_) => false,
             // In the middle of a change nothing must end it.
             Self::Pool(pool) => pool.only_prints(),
             Self::Errant(errant) => errant.only_prints(),
@@ -116,6 +120,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Slowlog(slowlog) => slowlog.run(),
         Command::Replay(replay) => replay.run(),
         Command::Warm(warm) => warm.run(),
+        Command::Capacity(capacity) => capacity.run(),
         Command::Pool(pool) => pool.run(),
         Command::Warmth(warmth) => warmth.run(),
         Command::Lab(lab) => {
