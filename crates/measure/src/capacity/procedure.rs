@@ -264,13 +264,11 @@ impl Procedure {
         match self.phase {
             Phase::Baseline => self.look_at_baseline(place),
             Phase::Desyncing if node.is_desynced => Some(self.stop()),
-            Phase::Desyncing | Phase::Resyncing if self.is_overdue() => {
-                self.fail(Failure::State(format!(
-                    "{:.0} s after {} it is not in the state that this leads to",
-                    self.plan.change_max.as_secs_f64(),
-                    if self.phase == Phase::Desyncing { Order::Desync } else { Order::Resync }
-                )))
-            }
+            Phase::Desyncing | Phase::Resyncing if self.is_overdue() => self.fail(Failure::State(format!(
+                "{:.0} s after {} it is not in the state that this leads to",
+                self.plan.change_max.as_secs_f64(),
+                if self.phase == Phase::Desyncing { Order::Desync } else { Order::Resync }
+            ))),
             Phase::Resyncing if node.is_in_step || self.is_hurried => Some(self.put_back()),
             Phase::Held => self.look_at_hold(place),
             Phase::CatchingUp => self.look_at_queue(place),

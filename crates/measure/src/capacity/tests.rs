@@ -193,7 +193,8 @@ fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
                 let what = format!("{kind:?} {place:?} {number} {how_often}: {:?}", procedure.failure());
                 assert!(!model.is_stopped && !model.is_desynced && !model.is_out, "{what}");
                 // An undoing that failed is told, even when the model did as it was told.
-                let is_undoing = |order: &Order| matches!(order, Order::Resume | Order::Resync | Order::PutBack);
+                let is_undoing =
+                    |order: &Order| matches!(order, Order::Resume | Order::Resync | Order::PutBack);
                 assert!(procedure.left().iter().all(|(order, _)| is_undoing(order)), "{what}");
                 if count > 0 && procedure.failure().is_none() {
                     assert!(matches!(place, Phase::Resyncing | Phase::PuttingBack), "{what}");

@@ -31,7 +31,12 @@ pub struct Found {
 ///
 /// # Errors
 /// When the node does not answer, or is of a kind that cannot be measured.
-pub async fn look(site: &Site, node: &mut Asker, others: &mut [Asker], ignored: &[String]) -> Result<Found, Failure> {
+pub async fn look(
+    site: &Site,
+    node: &mut Asker,
+    others: &mut [Asker],
+    ignored: &[String],
+) -> Result<Found, Failure> {
     let sessions = ask(node, sql::SESSIONS).await?;
     let programs = node.ask(PROGRAMS, ANSWER_MAX).await.ok();
     let mut facts = Facts {
@@ -137,9 +142,8 @@ fn sessions(rows: &Rows) -> impl Iterator<Item = Session<'_>> {
 /// The sessions that are clients', in words. What the server does by itself is none, nor are those of `ignored`.
 pub fn clients(rows: &Rows, ignored: &[String]) -> Vec<String> {
     let own = ["system user", "event_scheduler", "unauthenticated user", ""];
-    let others = sessions(rows).filter(|session| {
-        !own.contains(&session.user) && !ignored.iter().any(|user| user == session.user)
-    });
+    let others = sessions(rows)
+        .filter(|session| !own.contains(&session.user) && !ignored.iter().any(|user| user == session.user));
     others
         .filter(|session| session.command != "Daemon")
         .map(|Session { id, user, host, command, .. }| match command {

@@ -27,7 +27,7 @@ const ORDER_MAX: Duration = Duration::from_secs(10);
 /// The lock waits so long for statements that run on the node.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// The server ends the lock by itself so much after it should have ended.
-const LOCK_MARGIN: Duration = Duration::from_secs(15);
+const LOCK_MARGIN: Duration = Duration::from_secs(5);
 /// A guard is seen to run after so long, or there is none.
 const GUARD_MAX: Duration = Duration::from_secs(5);
 /// Clients may take so long to leave a node that is taken out.
@@ -221,7 +221,9 @@ impl Hands {
                     Some(guard) if guard.task.is_finished() => guard.task.await.unwrap_or_default(),
                     _ => "it is not seen to run".to_owned(),
                 };
-                return Err(format!("the server does not keep the session that would undo everything: {why}"));
+                return Err(format!(
+                    "the server does not keep the session that would undo everything: {why}"
+                ));
             }
             sleep(PACE).await;
         }

@@ -99,9 +99,10 @@ pub struct Capacity {
 }
 
 fn condition(name: &str) -> Result<Condition, String> {
-    Condition::OVERRIDABLE.into_iter().find(|condition| condition.name() == name).ok_or_else(|| {
-        format!("there is {}", Condition::OVERRIDABLE.map(Condition::name).join(", "))
-    })
+    Condition::OVERRIDABLE
+        .into_iter()
+        .find(|condition| condition.name() == name)
+        .ok_or_else(|| format!("there is {}", Condition::OVERRIDABLE.map(Condition::name).join(", ")))
 }
 
 impl Capacity {
@@ -190,7 +191,9 @@ impl Capacity {
                     Ok(ExitCode::from(INTERRUPTED))
                 }
                 // It was taken out of traffic and given back, and nothing else.
-                Why::NoRoom { .. } | Why::NoWrites | Why::Order(Order::TakeOut, _) => Err(Failure::Usage(text)),
+                Why::NoRoom { .. } | Why::NoWrites | Why::Order(Order::TakeOut, _) => {
+                    Err(Failure::Usage(text))
+                }
                 _ => Err(Failure::Failed(text)),
             };
         }

@@ -69,7 +69,9 @@ impl Result<'_> {
             Some(HoldEnd::FlowControl) => ", ended early: flow control was seen",
             Some(HoldEnd::Time) | None => "",
         };
-        let peak = record.peak_per_s().map_or_else(String::new, |rate| format!(", at its fastest {} a second", thousands(rate)));
+        let peak = record
+            .peak_per_s()
+            .map_or_else(String::new, |rate| format!(", at its fastest {} a second", thousands(rate)));
         line(format!(
             "held            {}{ended}; the queue grew to {}{peak}",
             span(ms(counted.held)),
@@ -108,7 +110,9 @@ impl Result<'_> {
             HoldEnd::FlowControl => "flow_control",
         });
         let marks = &record.marks;
-        let at = |index: Option<usize>| index.and_then(|index| record.readings.get(index)).map(|reading| ms(reading.at));
+        let at = |index: Option<usize>| {
+            index.and_then(|index| record.readings.get(index)).map(|reading| ms(reading.at))
+        };
         json!({
             "node": self.site.node.name,
             "address": self.site.node.address,
@@ -160,7 +164,11 @@ pub fn failure(site: &Site, why: &Why) -> String {
             "{name} would gather {:.1} MiB while it is held, and {:.1} may wait there: hold it shorter (--hold-s), or allow more (--backlog-mb) where its {} room",
             *expected_bytes as f64 / 1_048_576.0,
             *max_bytes as f64 / 1_048_576.0,
-            if site.kind == Kind::Galera { "memory and gcache have" } else { "disk and relay_log_space_limit have" }
+            if site.kind == Kind::Galera {
+                "memory and gcache have"
+            } else {
+                "disk and relay_log_space_limit have"
+            }
         ),
         Why::NoWrites => {
             format!("nothing was written to the cluster, so {name} would have nothing to catch up with")
@@ -186,6 +194,7 @@ pub fn left(site: &Site, order: Order, why: &str, is_unguarded: bool) -> String 
         (Order::Resync, _) => "SET GLOBAL wsrep_desync = OFF".to_owned(),
         _ => format!("`understudy undrain {name}`"),
     };
-    let by_itself = if order == Order::PutBack { "it is tried for ten minutes; if that fails: " } else { by_itself };
+    let by_itself =
+        if order == Order::PutBack { "it is tried for ten minutes; if that fails: " } else { by_itself };
     format!("{name}: {order} failed ({why}); {by_itself}{by_hand}")
 }

@@ -52,7 +52,10 @@ pub fn served(client: &Client, node: &str, login: Login) -> Result<Site, Failure
 fn of_status(status: &Value, node: &str, login: Login) -> Result<Site, Failure> {
     let nodes = status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |node: &Value| {
-        Some(Member { name: node["name"].as_str()?.to_owned(), address: node["address"].as_str()?.to_owned() })
+        Some(Member {
+            name: node["name"].as_str()?.to_owned(),
+            address: node["address"].as_str()?.to_owned(),
+        })
     };
     let Some(measured) = nodes.iter().find(|known| known["name"] == node) else {
         let names: Vec<&str> = nodes.iter().filter_map(|node| node["name"].as_str()).collect();
@@ -67,7 +70,12 @@ fn of_status(status: &Value, node: &str, login: Login) -> Result<Site, Failure> 
         kind,
         node: of(measured)
             .ok_or_else(|| Failure::Failed("`understudy serve` tells no node's address".into()))?,
-        others: nodes.iter().filter(|other| other["name"] != node).filter(is_primary).filter_map(of).collect(),
+        others: nodes
+            .iter()
+            .filter(|other| other["name"] != node)
+            .filter(is_primary)
+            .filter_map(of)
+            .collect(),
         login,
         is_writer: measured["writer"] == true,
         was_drained: measured["sessions_max"] == 0,

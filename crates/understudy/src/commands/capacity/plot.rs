@@ -54,7 +54,10 @@ impl Panel {
     }
 
     fn frame(&self, out: &mut String, name: &str) {
-        put(out, format_args!("<text class=\"name\" x=\"{LEFT}\" y=\"{:.1}\">{name}</text>", self.top - 10.0));
+        put(
+            out,
+            format_args!("<text class=\"name\" x=\"{LEFT}\" y=\"{:.1}\">{name}</text>", self.top - 10.0),
+        );
         for quarter in 0..=4 {
             let value = self.most * f64::from(quarter) / 4.0;
             let y = self.y(value);
@@ -105,7 +108,11 @@ pub fn svg(record: &Record) -> String {
     held(&mut out, record, &[&upper, &lower]);
     upper.frame(&mut out, "Transactions received and not yet applied");
     lower.frame(&mut out, "Transactions a second: applied here (solid), committed by the others (dashed)");
-    upper.line(&mut out, "queue", readings.iter().map(|reading| (reading.at.as_secs_f64(), reading.node.queue as f64)));
+    upper.line(
+        &mut out,
+        "queue",
+        readings.iter().map(|reading| (reading.at.as_secs_f64(), reading.node.queue as f64)),
+    );
     lower.line(&mut out, "came", came.into_iter());
     lower.line(&mut out, "applied", applied.into_iter());
     seconds(&mut out, &lower);
@@ -144,14 +151,25 @@ fn seconds(out: &mut String, panel: &Panel) {
             ),
         );
     }
-    put(out, format_args!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">seconds</text>", WIDTH - RIGHT, bottom + 34.0));
+    put(
+        out,
+        format_args!(
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">seconds</text>",
+            WIDTH - RIGHT,
+            bottom + 34.0
+        ),
+    );
 }
 
 /// The next round figure at or above `value`.
 fn nice(value: f64) -> f64 {
     let value = value.max(1.0);
     let unit = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 4.0, 5.0, 8.0].into_iter().map(|step| step * unit).find(|round| *round >= value).unwrap_or(unit * 10.0)
+    [1.0, 2.0, 4.0, 5.0, 8.0]
+        .into_iter()
+        .map(|step| step * unit)
+        .find(|round| *round >= value)
+        .unwrap_or(unit * 10.0)
 }
 
 /// A whole figure with commas between thousands.

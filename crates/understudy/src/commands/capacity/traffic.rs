@@ -126,7 +126,9 @@ pub fn succeed(client: &Client, node: &str) -> Outcome {
     loop {
         match client.put(&node_path(node, "undrain"), &json!({}), None) {
             Ok(_) => {
-                eprintln!("`understudy capacity` was ended in the middle: {node} takes traffic again when it is in step");
+                eprintln!(
+                    "`understudy capacity` was ended in the middle: {node} takes traffic again when it is in step"
+                );
                 return Ok(ExitCode::SUCCESS);
             }
             Err(failure) if Instant::now() > until => {

@@ -36,8 +36,15 @@ struct Watched {
 impl Watch {
     /// Ways of its own to all of them.
     pub fn new(kind: Kind, node: &Asker, others: &[Asker]) -> Self {
-        let watched = |asker: &Asker| Watched { asker: asker.another(), last: None, bytes: 0, rests_until: None };
-        Self { kind, node: node.another(), others: others.iter().map(watched).collect(), asked: None, arrived_bytes: 0 }
+        let watched =
+            |asker: &Asker| Watched { asker: asker.another(), last: None, bytes: 0, rests_until: None };
+        Self {
+            kind,
+            node: node.another(),
+            others: others.iter().map(watched).collect(),
+            asked: None,
+            arrived_bytes: 0,
+        }
     }
 
     /// Reads; `began` is time zero.
@@ -64,7 +71,8 @@ impl Watch {
 
     async fn galera(&mut self) -> Result<Node, String> {
         let rows = self.node.ask(sql::GALERA_STATUS, ANSWER_MAX).await?;
-        sql::galera_node(&rows).ok_or_else(|| format!("{} is no member of the group any more", self.node.name))
+        sql::galera_node(&rows)
+            .ok_or_else(|| format!("{} is no member of the group any more", self.node.name))
     }
 
     /// What was applied is asked last: it can only be more than what was fetched then.
@@ -73,7 +81,8 @@ impl Watch {
         let replica = sql::replica(&rows)?;
         let rows = self.node.ask(sql::APPLIED, ANSWER_MAX).await?;
         let applied = rows.text(0, 0).and_then(sql::transactions);
-        let applied = applied.ok_or_else(|| format!("{} does not tell what it has applied", self.node.name))?;
+        let applied =
+            applied.ok_or_else(|| format!("{} does not tell what it has applied", self.node.name))?;
         self.arrived_bytes = replica.relay_log_bytes;
         Ok(Node {
             applied,
@@ -101,7 +110,9 @@ impl Watch {
                 }
             });
             match said {
-                Some((last, bytes)) => (other.last, other.bytes, other.rests_until) = (Some(last), bytes, None),
+                Some((last, bytes)) => {
+                    (other.last, other.bytes, other.rests_until) = (Some(last), bytes, None)
+                }
                 None => {
                     other.last = None;
                     other.rests_until = Some(Instant::now() + OTHERS_EVERY * 10);
