@@ -137,9 +137,11 @@ pub fn refusals(facts: &Facts, allowed: &[Condition]) -> Vec<Refusal> {
     refuse(
         Condition::SmallCluster,
         facts.size < 3,
-        format!("the cluster has {} nodes: while {node} is measured, {} would be left", facts.size, {
+        format!(
+            "the cluster has {} nodes: while {node} is measured, {} would be left",
+            facts.size,
             facts.size.saturating_sub(1)
-        }),
+        ),
     );
     refuse(
         Condition::Backup,

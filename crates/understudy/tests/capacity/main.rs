@@ -107,7 +107,8 @@ impl Scene {
         let sql = format!("INSERT INTO {APP_SCHEMA}.c (text) VALUES ('written here')");
         self.stage.run_in_within("db3", &sql, Duration::from_secs(5)).await.unwrap();
         let left = "SELECT INFO FROM information_schema.PROCESSLIST WHERE INFO LIKE '%SLEEP(%' AND ID <> CONNECTION_ID()";
-        assert_eq!(self.stage.run_in("db3", left).await.unwrap(), [[""; 0]; 0], "the guard is still there");
+        let left = self.stage.run_in("db3", left).await.unwrap();
+        assert!(left.is_empty(), "the guard is still there: {left:?}");
     }
 
     async fn end(self) {
@@ -288,4 +289,42 @@ async fn cut_off(scene: &Scene) {
     assert_eq!(running.ended().code(), Some(1), "{}", running.said());
     let said = running.said();
     assert!(said.contains("its server does it by itself") && said.contains("lost from sight"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_measured_and_left_as_it_was_found() {
+    let scene = Scene::set(Kind::Replication { semi_sync: false }, "capr").await;
+    let serving = Serving::start(scene.dir.path());
+    status_when(&serving, "all nodes are well", is_well);
+    let mut running = scene.begin(&[&["db3", "--json", "-"], &SHORT[..]].concat());
+    running.until_said("held: nothing is applied");
+    assert!(!applies(&scene).await, "{}", running.said());
+    assert_eq!(running.ended().code(), Some(0), "{}", running.said());
+    assert!(applies(&scene).await);
+    let said = running.said();
+    let result: Value =
+        serde_json::from_str(&said[said.find('{').unwrap()..=said.rfind('}').unwrap()]).unwrap();
+    assert!(result["apply_per_s"].as_f64().unwrap() > result["baseline_per_s"].as_f64().unwrap(), "{said}");
+    assert!(result["queue_max"].as_u64().unwrap() > 20, "{said}");
+    status_when(&serving, "db3 is back", is_well);
+
+    let mut running = scene.begin(&["db3", "--baseline-s", "1", "--hold-s", "60"]);
+    running.until_said("held: nothing is applied");
+    running.signal(Signal::KILL);
+    running.ended();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !applies(&scene).await {
+        assert!(Instant::now() < deadline, "its SQL thread still stands: {}", running.said());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    status_when(&serving, "db3 is back", is_well);
+    drop(serving);
+    scene.end().await;
+}
+
+/// Whether the SQL thread of db3 runs.
+async fn applies(scene: &Scene) -> bool {
+    let rows = scene.stage.run_in("db3", "SHOW STATUS LIKE 'Slave_running'").await.unwrap();
+    let threads = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND = 'Slave_SQL'";
+    rows[0][1] == "ON" && scene.stage.run_in("db3", threads).await.unwrap() == [["1"]]
 }

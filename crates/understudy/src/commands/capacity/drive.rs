@@ -63,17 +63,18 @@ async fn look(
     began: Instant,
     heard: &mut Instant,
 ) -> Option<(Duration, Event)> {
-    let must_be_guarded = matches!(procedure.phase(), Phase::Desyncing | Phase::Held | Phase::CatchingUp);
-    if must_be_guarded
-        && procedure.failure().is_none()
-        && let Some(why) = hands.guard_lost()
-    {
-        return Some((began.elapsed(), Event::Lost(why.to_owned())));
-    }
     match watch.read(began).await {
         Ok(reading) => {
             *heard = Instant::now();
-            Some((reading.at, Event::Read(reading)))
+            // With an empty queue the guard may have done its work already: nothing is lost by that.
+            let must_be_guarded =
+                matches!(procedure.phase(), Phase::Desyncing | Phase::Held | Phase::CatchingUp)
+                    && procedure.failure().is_none()
+                    && (procedure.phase() != Phase::CatchingUp || reading.node.queue > 0);
+            Some(match hands.guard_lost().filter(|_| must_be_guarded) {
+                Some(why) => (began.elapsed(), Event::Lost(why.to_owned())),
+                None => (reading.at, Event::Read(reading)),
+            })
         }
         Err(why) if heard.elapsed() > SILENCE_MAX => Some((began.elapsed(), Event::Lost(why))),
         Err(_) => None,

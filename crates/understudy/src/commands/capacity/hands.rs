@@ -24,6 +24,8 @@ use super::traffic::Traffic;
 
 /// An order may take so long, where nothing else is said.
 const ORDER_MAX: Duration = Duration::from_secs(10);
+/// What undoes an order answers so soon, or the next way is tried.
+const UNDO_MAX: Duration = Duration::from_secs(3);
 /// The lock waits so long for statements that run on the node.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// The server ends the lock by itself so much after it should have ended.
@@ -164,7 +166,7 @@ impl Hands {
     /// By the session that has it; should that not answer, by ending that session.
     async fn unlock(&mut self) -> Result<(), String> {
         let Some((mut lock, session)) = self.lock.take() else { return Ok(()) };
-        if lock.query(sql::UNLOCK, ORDER_MAX).await.is_ok() {
+        if lock.query(sql::UNLOCK, UNDO_MAX).await.is_ok() {
             lock.quit();
             return Ok(());
         }
@@ -175,10 +177,10 @@ impl Hands {
     /// Ends a session, and sees that it has ended.
     async fn kill(&mut self, session: u64) -> Result<(), String> {
         // It may have ended by itself: whether it is there is what counts.
-        let killed = self.orders.ask(&sql::kill(session), ORDER_MAX).await;
+        let killed = self.orders.ask(&sql::kill(session), UNDO_MAX).await;
         let until = Instant::now() + ORDER_MAX;
         loop {
-            let rows = self.orders.ask(&sql::session(session), ORDER_MAX).await?;
+            let rows = self.orders.ask(&sql::session(session), UNDO_MAX).await?;
             if rows.is_empty() {
                 return Ok(());
             }

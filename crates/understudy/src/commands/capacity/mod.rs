@@ -200,7 +200,7 @@ impl Capacity {
         let none = || Failure::Failed(format!("{}: nothing was applied that could be timed", site.node.name));
         let counted = procedure.record().counted().ok_or_else(none)?;
         let capacity = counted.capacity().ok_or_else(none)?;
-        let result = page::Result { site, version, procedure, counted, capacity };
+        let result = page::Measured { site, version, procedure, counted, capacity };
         let text = result.text();
         let written = |e: anyhow::Error| Failure::failed(&e);
         if let Some(file) = &self.html {

@@ -15,7 +15,7 @@ use crate::table::span;
 const RESOLUTION_MAX: f64 = 0.05;
 
 /// A run that came to a result.
-pub struct Result<'a> {
+pub struct Measured<'a> {
     /// Who was measured.
     pub site: &'a Site,
     /// The node's version.
@@ -36,7 +36,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-impl Result<'_> {
+impl Measured<'_> {
     /// A few lines.
     pub fn text(&self) -> String {
         let (counted, capacity, record) = (&self.counted, &self.capacity, self.procedure.record());
