@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{Kind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
@@ -48,6 +49,11 @@ impl Scene {
         for node in stage.nodes() {
             config +=
                 &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);
+        }
+        if let Kind::Replication { .. } = kind {
+            config += &format!(
+                "[cluster.replication]\nuser = \"{REPLICATION_USER}\"\npassword = \"{REPLICATION_PASSWORD}\"\n"
+            );
         }
         config += &format!(
             "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n[listen]\nmysql = \"{host}:6033\"\n\
@@ -294,9 +300,9 @@ async fn cut_off(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_is_measured_and_left_as_it_was_found() {
     let scene = Scene::set(Kind::Replication { semi_sync: false }, "capr").await;
-    let serving = Serving::start(scene.dir.path());
-    status_when(&serving, "all nodes are well", is_well);
-    let mut running = scene.begin(&[&["db3", "--json", "-"], &SHORT[..]].concat());
+    let db3 = scene.stage.node("db3").unwrap().address.to_string();
+    let alone = ["--standalone", &db3, "--user", MONITOR_USER, "--baseline-s", "1"];
+    let mut running = scene.begin(&[&alone[..], &["--hold-s", "2", "--json", "-"]].concat());
     running.until_said("held: nothing is applied");
     assert!(!applies(&scene).await, "{}", running.said());
     assert_eq!(running.ended().code(), Some(0), "{}", running.said());
@@ -306,9 +312,8 @@ async fn a_replica_is_measured_and_left_as_it_was_found() {
         serde_json::from_str(&said[said.find('{').unwrap()..=said.rfind('}').unwrap()]).unwrap();
     assert!(result["apply_per_s"].as_f64().unwrap() > result["baseline_per_s"].as_f64().unwrap(), "{said}");
     assert!(result["queue_max"].as_u64().unwrap() > 20, "{said}");
-    status_when(&serving, "db3 is back", is_well);
 
-    let mut running = scene.begin(&["db3", "--baseline-s", "1", "--hold-s", "60"]);
+    let mut running = scene.begin(&[&alone[..], &["--hold-s", "60"]].concat());
     running.until_said("held: nothing is applied");
     running.signal(Signal::KILL);
     running.ended();
@@ -317,7 +322,12 @@ async fn a_replica_is_measured_and_left_as_it_was_found() {
         assert!(Instant::now() < deadline, "its SQL thread still stands: {}", running.said());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    status_when(&serving, "db3 is back", is_well);
+
+    // Beside a `serve`, which starts a thread that stands.
+    let serving = Serving::start(scene.dir.path());
+    status_when(&serving, "all nodes are well", is_well);
+    let said = serving.ask(&["capacity", "db3"]).with(2);
+    assert!(said.contains("starts the SQL thread of a replica again"), "{said}");
     drop(serving);
     scene.end().await;
 }

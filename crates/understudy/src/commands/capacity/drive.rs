@@ -81,9 +81,10 @@ async fn look(
     }
 }
 
-/// What is going on, for people.
-pub fn doing(phase: Phase) -> Option<String> {
+/// What is going on, for people. `standalone`: nobody gives the node traffic.
+pub fn doing(phase: Phase, standalone: bool) -> Option<String> {
     Some(match phase {
+        Phase::TakingOut | Phase::PuttingBack if standalone => return None,
         Phase::TakingOut => format!("{} ...", Order::TakeOut),
         Phase::Baseline => "looking at the usual rate ...".to_owned(),
         Phase::Desyncing => format!("{} ...", Order::Desync),

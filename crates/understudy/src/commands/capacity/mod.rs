@@ -46,7 +46,7 @@ const INTERRUPTED: u8 = 130;
 /// For `--help`.
 const MORE: &str = "\
 Galera: the node is drained, desynchronised (wsrep_desync) and locked (FLUSH TABLES WITH READ LOCK) while the others go on; then it catches up.
-A replica: only its SQL thread is stopped. The account needs RELOAD, PROCESS and SUPER; for a replica REPLICATION SLAVE ADMIN, too.
+A replica, with --standalone: only its SQL thread is stopped. The account needs RELOAD, PROCESS and SUPER; for a replica REPLICATION SLAVE ADMIN, too.
 Should this command be killed, or the way to the node be lost, the node's own server undoes it: within 10 s, or when the time is up.
 Exit codes: 0 measured; 1 failed, and undone; 2 refused before anything was measured; 3 no running server reached; 130 ended by a signal, and undone.";
 
@@ -136,7 +136,7 @@ impl Capacity {
         hands.is_unguarded = !found.facts.has_guard;
         let mut signals = Signals::new()?;
         let tell = |procedure: &Procedure| {
-            if let Some(doing) = drive::doing(procedure.phase()) {
+            if let Some(doing) = drive::doing(procedure.phase(), self.standalone) {
                 eprintln!("{}: {doing}", site.node.name);
             }
         };
@@ -165,6 +165,13 @@ impl Capacity {
         };
         let client = self.server.client()?;
         let site = place::served(&client, &self.node, login)?;
+        if site.kind == Kind::Replication {
+            // It takes a thread that stands for one that an operator forgot, drained or not.
+            return Err(Failure::usage(
+                "nothing was changed: `understudy serve` starts the SQL thread of a replica again within a second, so it cannot be measured beside \
+                 one; where no `serve` runs, --standalone measures it (nothing overrides this)",
+            ));
+        }
         let traffic = Served::new(client, &self.node, site.was_drained);
         Ok((site, Traffic::Served(traffic)))
     }
