@@ -59,7 +59,7 @@ pub async fn watch(
         let sent = counts.sent.load(Ordering::Relaxed);
         let asked = began.elapsed();
         let there: Option<Option<u64>> = conn.query_first("SELECT MAX(id) FROM capacity").await?;
-        let at = asked + (began.elapsed() - asked) / 2;
+        let at = asked + began.elapsed().saturating_sub(asked) / 2;
         seen.push(Seen { at, there: there.flatten().unwrap_or(0), sent });
         sleep(PACE).await;
     }
@@ -67,20 +67,20 @@ pub async fn watch(
     Ok(seen)
 }
 
-/// The time after the longest standstill. `under_way`: so many rows may be sent and not yet acknowledged at any time.
+/// The time after the longest standstill. `under_way`: so many rows may be sent and not yet there when nothing is behind.
 ///
 /// `None` when they never stood still for `stood_min`, or were never all there again.
 pub fn truth(seen: &[Seen], stood_min: Duration, under_way: u64) -> Option<Truth> {
     let (from, to) = longest_standstill(seen)?;
-    let stood = seen[to].at - seen[from].at;
+    let stood = seen[to].at.saturating_sub(seen[from].at);
     if stood < stood_min {
         return None;
     }
     let last = seen[to];
     let end = seen[to + 1..].iter().find(|seen| seen.there + under_way >= seen.sent)?;
-    let (rows, took) = (end.there - last.there, end.at - last.at);
+    let (rows, took) = (end.there - last.there, end.at.saturating_sub(last.at));
     let per_s = rows as f64 / took.as_secs_f64();
-    (rows > 0).then(|| Truth { rows, took_s: took.as_secs_f64(), per_s, stood_s: stood.as_secs_f64() })
+    (rows > 0).then_some(Truth { rows, took_s: took.as_secs_f64(), per_s, stood_s: stood.as_secs_f64() })
 }
 
 /// Its first and last look.
@@ -91,7 +91,7 @@ fn longest_standstill(seen: &[Seen]) -> Option<(usize, usize)> {
         if seen[to].there != seen[from].there {
             from = to;
         }
-        let length = |(from, to): (usize, usize)| seen[to].at - seen[from].at;
+        let length = |(from, to): (usize, usize)| seen[to].at.saturating_sub(seen[from].at);
         if longest.is_none_or(|found| length((from, to)) > length(found)) {
             longest = Some((from, to));
         }

@@ -57,7 +57,7 @@ impl Watch {
             Kind::Galera => self.galera().await?,
             Kind::Replication => self.replica().await?,
         };
-        let at = before + (began.elapsed() - before) / 2;
+        let at = before + began.elapsed().saturating_sub(before) / 2;
         if self.asked.is_none_or(|asked| asked.elapsed() >= OTHERS_EVERY) {
             self.asked = Some(Instant::now());
             self.ask_others().await;
