@@ -203,6 +203,7 @@ mod tests {
 
     #[test]
     fn scales_are_round() {
-        assert_eq!([nice(0.0), nice(4.2), nice(349_812.0), nice(9_100.0)], [1.0, 5.0, 400_000.0, 10_000.0]);
+        let scales = [0.0, 4.2, 349_812.0, 9_100.0].map(|value| thousands(nice(value)));
+        assert_eq!(scales, ["1", "5", "400,000", "10,000"]);
     }
 }
