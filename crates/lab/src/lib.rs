@@ -3,6 +3,7 @@
 //! It links none of Understudy's other crates: what it tests, it runs as a user would, as a program.
 
 pub mod bench;
+pub mod capacity;
 pub mod checker;
 pub mod command;
 pub mod failover;

@@ -2,6 +2,7 @@
 //!
 //! Cores only: numbers in, forecasts and verdicts out. What asks servers and what shows the results is elsewhere.
 
+pub mod capacity;
 pub mod flow;
 pub mod rates;
 pub mod ring;

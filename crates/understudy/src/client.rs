@@ -71,6 +71,15 @@ impl Server {
         Ok(settings.nodes.into_iter().map(|node| node.address).collect())
     }
 
+    /// The configuration of the running server; nothing when only its address was given.
+    pub fn settings(&self) -> Result<Option<Settings>, Failure> {
+        if self.api.is_some() {
+            return Ok(None);
+        }
+        let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
+        Settings::load(&file).map(Some).map_err(Failure::usage)
+    }
+
     /// Makes ready to speak; nothing is sent yet.
     pub fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.api {

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bench_slowlog;
+pub mod capacity;
 pub mod down;
 pub mod failover;
 pub mod fault;
@@ -42,6 +43,8 @@ pub enum Lab {
     Vip(vip::VipArgs),
     /// Measure how cold a standby is after each way of warming it
     Warm(warm::WarmArgs),
+    /// Hold what `understudy capacity` says of a node against what its rows say
+    Capacity(capacity::CapacityArgs),
     /// Drive the seed's load against a database or a proxy
     Load(load::LoadArgs),
     /// Measure one part beside what others use in its place
@@ -76,6 +79,7 @@ async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
         Lab::RollingRestart(args) => rolling_restart::run(&args).await,
         Lab::Vip(args) => vip::run(&args).await,
         Lab::Warm(args) => warm::run(&args).await,
+        Lab::Capacity(args) => capacity::run(&args).await,
         Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),
         Lab::Bench(bench) => bench::run(&bench).await,
         Lab::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),

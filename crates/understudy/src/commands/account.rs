@@ -39,6 +39,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// Whether the command line says as whom, or where that stands.
+    pub fn names_an_account(&self) -> bool {
+        self.user.is_some() || self.defaults_file.is_some()
+    }
+
     /// What the command line, the environment and the option files say.
     pub fn login(&self) -> Result<(Place, Login), Failure> {
         let files = match &self.defaults_file {

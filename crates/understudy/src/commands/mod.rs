@@ -1,6 +1,7 @@
 //! The commands: one file each, and the list of them here.
 
 mod account;
+mod capacity;
 pub mod check;
 pub mod drain;
 mod errant;
@@ -68,6 +69,8 @@ pub enum Command {
     Replay(Box<replay::Replay>),
     /// Keep the standbys of a running cluster warm
     Warm(Box<warm::Warm>),
+    /// Measure how many transactions a second a node could apply at most
+    Capacity(Box<capacity::Capacity>),
     /// The pages that a server has in memory: show them, load them on a standby
     #[command(subcommand)]
     Pool(pool::Pool),
@@ -95,6 +98,7 @@ impl Command {
             | Self::Recovery(_)
             // It gives the terminal back first.
             | Self::Top(_)
+            | Self::Capacity(_)
             | Self::Warmth(_) => false,
             // In the middle of a change nothing must end it.
             Self::Pool(pool) => pool.only_prints(),
@@ -128,6 +132,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Slowlog(slowlog) => slowlog.run(),
         Command::Replay(replay) => replay.run(),
         Command::Warm(warm) => warm.run(),
+        Command::Capacity(capacity) => capacity.run(),
         Command::Pool(pool) => pool.run(),
         Command::Warmth(warmth) => warmth.run(),
         Command::Recovery(recovery) => recovery.run(),

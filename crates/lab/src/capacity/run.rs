@@ -1,0 +1,170 @@
+//! The order of a run: a cluster, writers, and `understudy capacity` on db3 as often as asked for, each time with an observer beside it.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::load::{DDL, Writers};
+use super::observe::{self, Truth};
+use super::{CapacityPlan, DIFFERENCE_MAX};
+use crate::failover::progress::Progress;
+use crate::failover::understudy::program;
+use crate::load::session::Target;
+use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use crate::stage::process::Keeper;
+use crate::stage::{Kind, Stage, StagePlan};
+
+/// Room for what comes while db3 is held; and a queue at which the others are slowed down that only db3 reaches, should it not be
+/// desynchronised: three servers, their writers and whatever else runs share this machine's processors, so db2 has a short queue at times.
+const GALERA_OPTIONS: &str = "gcache.size=256M; gcs.fc_limit=1000";
+/// The measured node.
+const NODE: &str = "db3";
+/// Writers run so long before anything is measured.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// A row is on db3 so soon after it was sent, also on a busy machine.
+const ROW_TAKES: Duration = Duration::from_millis(100);
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// What `understudy capacity` wrote, without its readings.
+    pub told: Value,
+    /// What the rows say.
+    pub truth: Truth,
+    /// By how much the one differs from the other, of the latter.
+    pub difference: f64,
+    /// For how long flow control stopped writes elsewhere, ms.
+    pub flow_control_ms: f64,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// When, UTC.
+    pub at: String,
+    /// Transactions a second.
+    pub rate: f64,
+    /// Connections that wrote.
+    pub connections: u32,
+    /// What differs from the servers' defaults.
+    pub settings: &'static str,
+    /// In order.
+    pub runs: Vec<Measured>,
+}
+
+impl Report {
+    /// Every figure is right, and nobody felt it.
+    pub fn is_good(&self) -> bool {
+        let is_good = |run: &Measured| run.difference.abs() <= DIFFERENCE_MAX && run.flow_control_ms == 0.0;
+        !self.runs.is_empty() && self.runs.iter().all(is_good)
+    }
+}
+
+/// Measures. `out_dir`: where each run's own JSON and page go.
+///
+/// # Errors
+/// When the cluster, the writers or the command fail.
+pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
+    progress.now("starting three Galera nodes");
+    let stage = Stage::up(StagePlan {
+        kind: Kind::Galera,
+        name: format!("capacity-{}", std::process::id()),
+        galera_options: GALERA_OPTIONS.to_owned(),
+        ..StagePlan::default()
+    })
+    .await?;
+    stage.run_in("db1", &format!("USE {APP_SCHEMA}")).await?;
+    stage.run_in("db1", &DDL.replace("TABLE capacity", &format!("TABLE {APP_SCHEMA}.capacity"))).await?;
+    progress.step();
+    let address = stage.node("db1")?.address.to_string();
+    let target = Target::parse(&address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
+    let writers = Writers::start(&target, plan.connections, plan.rate).await?;
+    tokio::time::sleep(WARM_UP).await;
+    let mut runs = Vec::new();
+    for number in 1..=plan.runs {
+        progress.now(&format!("measurement {number} of {}", plan.runs));
+        runs.push(
+            measure(plan, &stage, &writers, out_dir, number)
+                .await
+                .with_context(|| format!("measurement {number}"))?,
+        );
+        progress.step();
+    }
+    writers.stop().await?;
+    stage.down().await.context("taking the stage away")?;
+    Ok(Report {
+        at: crate::failover::machine::now_utc(),
+        rate: plan.rate,
+        connections: plan.connections,
+        settings: Kind::Galera.settings(),
+        runs,
+    })
+}
+
+/// How many steps the progress has.
+pub fn steps(plan: &CapacityPlan) -> u64 {
+    1 + u64::from(plan.runs)
+}
+
+async fn measure(
+    plan: &CapacityPlan,
+    stage: &Stage,
+    writers: &Writers,
+    out_dir: &Path,
+    number: u32,
+) -> anyhow::Result<Measured> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let socket = stage.node(NODE)?.socket.clone();
+    let (counts, over) = (writers.counts.clone(), is_over.clone());
+    let observer = tokio::spawn(async move { observe::watch(&socket, counts, over).await });
+    let told = tell(plan, stage, out_dir, number).await;
+    is_over.store(true, Ordering::Relaxed);
+    let seen = observer.await??;
+    let mut told = told?;
+    if told["hold_end"] != "time" {
+        let why = told["hold_end"].as_str().unwrap_or("nothing known");
+        bail!(
+            "db3 was not held as long as planned, because of {why}: another node is too slow for this --rate on this machine"
+        );
+    }
+    // Sent and not yet seen on db3, also when it is not behind: one of each connection, and what comes in the time that a row takes to it.
+    let under_way = u64::from(plan.connections) + (plan.rate * ROW_TAKES.as_secs_f64()) as u64;
+    let truth = observe::truth(&seen, plan.hold / 2, under_way)
+        .context("the rows of db3 never stood still and caught up: nothing is known independently")?;
+    let figure = told["apply_per_s"].as_f64().context("the command wrote no apply_per_s")?;
+    if let Some(told) = told.as_object_mut() {
+        told.remove("readings");
+    }
+    let flow_control_ms = told["others"]["flow_control_paused_ms"].as_f64().unwrap_or(f64::NAN);
+    Ok(Measured { difference: figure / truth.per_s - 1.0, told, truth, flow_control_ms })
+}
+
+/// Runs `understudy capacity`, and reads what it wrote.
+async fn tell(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -> anyhow::Result<Value> {
+    let (json, html) =
+        (out_dir.join(format!("run-{number}.json")), out_dir.join(format!("run-{number}.html")));
+    let said = out_dir.join(format!("run-{number}.txt"));
+    let mut command = Command::new(program()?);
+    command
+        .args(["capacity", &stage.node(NODE)?.address.to_string(), "--standalone", "--user", MONITOR_USER])
+        .args(["--ignore-user", "root", "--baseline-s", &plan.baseline.as_secs().to_string()])
+        .args(["--hold-s", &plan.hold.as_secs().to_string(), "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&html)
+        .env("UNDERSTUDY_PASSWORD", MONITOR_PASSWORD);
+    let keeper = Keeper::new()?;
+    let status = keeper.spawn(&command, Some(&said))?.ended().await?;
+    if !status.success() {
+        let said = std::fs::read_to_string(&said).unwrap_or_default();
+        bail!("`understudy capacity` ended with {status}: {said}");
+    }
+    let text = std::fs::read_to_string(&json).with_context(|| format!("cannot read {}", json.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no JSON", json.display()))
+}

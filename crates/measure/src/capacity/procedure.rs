@@ -1,0 +1,482 @@
+//! The order of things, and what undoes them.
+//!
+//! ```text
+//!   TakingOut ─> Baseline ─> Desyncing ─> Stopping ─> Held ─> Resuming ─> CatchingUp ─> Resyncing ─> PuttingBack ─> Ended
+//!        |          |            |            |         |                     ^   |          ^             ^
+//!        |          |            |            '---------'---> Resuming -------'   |          |             |
+//!        |          |            '------------- something goes wrong -------------'----------'             |
+//!        '----------'----------------------------------------------------------------------- ------------'
+//! ```
+//!
+//! Enters: readings, what came of orders, and what goes wrong, each with its moment. Leaves: the next [`Order`]. Invariant: an order that was given
+//! is undone, also when it failed (it may have been carried out all the same); undoing goes on when a part of it fails, and what could not
+//! be undone is in [`Procedure::left`].
+
+use std::fmt;
+use std::time::Duration;
+
+use super::reading::{Kind, Reading};
+use super::result::{Record, per_s};
+
+/// Readings that are kept, at the most: 100,000 are some hours.
+const READINGS_MAX: usize = 100_000;
+
+/// How it is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What kind of cluster.
+    pub kind: Kind,
+    /// How long the rate of applying is looked at before.
+    pub baseline: Duration,
+    /// For how long the node is to apply nothing.
+    pub hold: Duration,
+    /// How long catching up may take.
+    pub catch_up_max: Duration,
+    /// How long the node may take to change its state after an order.
+    pub change_max: Duration,
+    /// The hold ends when so many bytes have come meanwhile: they are in the node's gcache (in its relay logs).
+    pub backlog_bytes_max: u64,
+    /// The hold ends when so many transactions are in the queue: they are in the node's memory.
+    pub backlog_max: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Take the node out of proxy, health endpoint and address.
+    TakeOut,
+    /// Have it send no flow control (Galera).
+    Desync,
+    /// Have it apply nothing.
+    Stop,
+    /// Have it apply again.
+    Resume,
+    /// Have it send flow control again (Galera).
+    Resync,
+    /// Give it traffic again.
+    PutBack,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TakeOut => "taking the node out of traffic",
+            Self::Desync => "desynchronising it",
+            Self::Stop => "stopping it from applying",
+            Self::Resume => "letting it apply again",
+            Self::Resync => "resynchronising it",
+            Self::PutBack => "giving it traffic again",
+        })
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The nodes were read.
+    Read(Reading),
+    /// The last order was carried out.
+    Done,
+    /// It was not, or nobody knows.
+    Failed(String),
+    /// The node, its guard or the way there is lost.
+    Lost(String),
+    /// Whoever runs it wants it to end; the second time without waiting for the queue.
+    Interrupted(String),
+}
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// [`Order::TakeOut`] is under way.
+    TakingOut,
+    /// The usual rate is looked at.
+    Baseline,
+    /// [`Order::Desync`] is under way, or done and not yet seen.
+    Desyncing,
+    /// [`Order::Stop`] is under way.
+    Stopping,
+    /// Nothing is applied.
+    Held,
+    /// [`Order::Resume`] is under way.
+    Resuming,
+    /// The queue falls.
+    CatchingUp,
+    /// [`Order::Resync`] is under way, or done and not yet seen.
+    Resyncing,
+    /// [`Order::PutBack`] is under way.
+    PuttingBack,
+    /// Nothing is left to do.
+    Ended,
+}
+
+/// Why the hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// It had lasted as long as planned.
+    Time,
+    /// As many bytes had come as may.
+    BacklogBytes,
+    /// The queue was as long as may be.
+    Backlog,
+    /// Flow control stopped writes elsewhere.
+    FlowControl,
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Before anything was done to the node: what it would gather while it is held is more than may be.
+    NoRoom {
+        /// What would come in the hold, bytes.
+        expected_bytes: u64,
+        /// What may.
+        max_bytes: u64,
+    },
+    /// Before anything was done to the node: nobody writes, so it would gather nothing.
+    NoWrites,
+    /// It was not caught up when time was up: it applies less than comes, or little more.
+    TooSlow {
+        /// Transactions left in the queue.
+        queue: u64,
+    },
+    /// An order failed.
+    Order(Order, String),
+    /// It came into a state in which nothing can be measured.
+    State(String),
+    /// The node, its guard, or the way there was lost.
+    Lost(String),
+    /// Whoever ran it ended it.
+    Interrupted(String),
+}
+
+/// The state machine. See the head of this file.
+#[derive(Debug)]
+pub struct Procedure {
+    plan: Plan,
+    phase: Phase,
+    /// When the phase began.
+    since: Duration,
+    /// The latest moment heard of.
+    now: Duration,
+    is_out: bool,
+    is_desynced: bool,
+    is_stopped: bool,
+    /// Nobody is to be waited for any more.
+    is_hurried: bool,
+    hold_end: Option<HoldEnd>,
+    failure: Option<Failure>,
+    left: Vec<(Order, String)>,
+    record: Record,
+}
+
+impl Procedure {
+    /// Begins; its first order is [`Order::TakeOut`].
+    pub fn begin(plan: Plan) -> (Self, Order) {
+        let procedure = Self {
+            plan,
+            phase: Phase::TakingOut,
+            since: Duration::ZERO,
+            now: Duration::ZERO,
+            // Also when it fails halfway.
+            is_out: true,
+            is_desynced: false,
+            is_stopped: false,
+            is_hurried: false,
+            hold_end: None,
+            failure: None,
+            left: Vec::new(),
+            record: Record::default(),
+        };
+        (procedure, Order::TakeOut)
+    }
+
+    /// Where it is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// How long it has been there.
+    pub fn in_phase(&self) -> Duration {
+        self.now.saturating_sub(self.since)
+    }
+
+    /// Why the hold ended, once it has.
+    pub fn hold_end(&self) -> Option<HoldEnd> {
+        self.hold_end
+    }
+
+    /// Why there will be no result.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// What could not be undone, and why.
+    pub fn left(&self) -> &[(Order, String)] {
+        &self.left
+    }
+
+    /// What was read, and what it means.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Takes in what happened at `at`; what is to be done now. While an order is under way, only its end is to be told.
+    pub fn on(&mut self, at: Duration, event: Event) -> Option<Order> {
+        self.now = at;
+        match event {
+            Event::Read(reading) => self.read(reading),
+            Event::Done => self.done(),
+            Event::Failed(why) => self.failed(why),
+            Event::Lost(why) => {
+                // Nobody tells any more how long the queue is.
+                self.is_hurried |= self.phase == Phase::CatchingUp && self.is_overdue();
+                self.fail(Failure::Lost(why))
+            }
+            Event::Interrupted(by) => {
+                self.is_hurried |= self.failure.is_some();
+                match self.phase {
+                    // It is on the way back already.
+                    Phase::Resyncing | Phase::PuttingBack | Phase::Ended if !self.is_hurried => None,
+                    _ => self.fail(Failure::Interrupted(by)),
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.since = self.now;
+    }
+
+    /// Keeps a reading; its place.
+    fn keep(&mut self, reading: Reading) -> usize {
+        if self.record.readings.len() == READINGS_MAX {
+            self.record.readings.pop();
+        }
+        self.record.readings.push(reading);
+        self.record.readings.len() - 1
+    }
+
+    fn read(&mut self, reading: Reading) -> Option<Order> {
+        let node = reading.node.clone();
+        let place = self.keep(reading);
+        match self.phase {
+            Phase::Baseline => self.look_at_baseline(place),
+            Phase::Desyncing if node.is_desynced => Some(self.stop()),
+            Phase::Desyncing | Phase::Resyncing if self.is_overdue() => self.fail(Failure::State(format!(
+                "{:.0} s after {} it is not in the state that this leads to",
+                self.plan.change_max.as_secs_f64(),
+                if self.phase == Phase::Desyncing { Order::Desync } else { Order::Resync }
+            ))),
+            Phase::Resyncing if node.is_in_step || self.is_hurried => Some(self.put_back()),
+            Phase::Held => self.look_at_hold(place),
+            Phase::CatchingUp => self.look_at_queue(place),
+            _ => None,
+        }
+    }
+
+    fn is_overdue(&self) -> bool {
+        self.in_phase() > self.plan.change_max
+    }
+
+    fn look_at_baseline(&mut self, place: usize) -> Option<Order> {
+        if !self.record.readings[place].node.is_in_step {
+            return self.fail(Failure::State("it fell out of step with the cluster by itself".into()));
+        }
+        let from = self.record.marks.baseline.map_or(place, |(from, _)| from);
+        self.record.marks.baseline = Some((from, place));
+        let (first, last) = (&self.record.readings[from], &self.record.readings[place]);
+        let long = last.at.saturating_sub(first.at);
+        if long < self.plan.baseline {
+            return None;
+        }
+        if last.node.applied <= first.node.applied {
+            return self.fail(Failure::NoWrites);
+        }
+        let bytes = last.arrived_bytes.saturating_sub(first.arrived_bytes);
+        let expected = per_s(bytes, long).unwrap_or(0.0) * self.plan.hold.as_secs_f64();
+        let max_bytes = self.plan.backlog_bytes_max;
+        if expected > max_bytes as f64 {
+            return self.fail(Failure::NoRoom { expected_bytes: expected as u64, max_bytes });
+        }
+        Some(match self.plan.kind {
+            Kind::Galera => {
+                self.is_desynced = true;
+                self.enter(Phase::Desyncing);
+                Order::Desync
+            }
+            Kind::Replication => self.stop(),
+        })
+    }
+
+    fn stop(&mut self) -> Order {
+        self.is_stopped = true;
+        self.enter(Phase::Stopping);
+        Order::Stop
+    }
+
+    fn look_at_hold(&mut self, place: usize) -> Option<Order> {
+        let Some((from, _)) = self.record.marks.held else {
+            self.record.marks.held = Some((place, self.since));
+            return None;
+        };
+        let (first, last) = (&self.record.readings[from], &self.record.readings[place]);
+        if last.node.applied != first.node.applied {
+            let text = "it went on applying while it should not: somebody else ended that";
+            return self.fail(Failure::State(text.into()));
+        }
+        if self.plan.kind == Kind::Galera && !last.node.is_desynced {
+            return self.fail(Failure::State("somebody else resynchronised it while it was held".into()));
+        }
+        let bytes = last.arrived_bytes.saturating_sub(first.arrived_bytes);
+        let end = if !last.paused_since(first).is_zero()
+            || last.node.flow_control_sent > first.node.flow_control_sent
+        {
+            HoldEnd::FlowControl
+        } else if bytes >= self.plan.backlog_bytes_max {
+            HoldEnd::BacklogBytes
+        } else if last.node.queue >= self.plan.backlog_max {
+            HoldEnd::Backlog
+        } else if self.in_phase() >= self.plan.hold {
+            HoldEnd::Time
+        } else {
+            return None;
+        };
+        self.hold_end = Some(end);
+        Some(self.resume())
+    }
+
+    fn resume(&mut self) -> Order {
+        self.enter(Phase::Resuming);
+        Order::Resume
+    }
+
+    fn look_at_queue(&mut self, place: usize) -> Option<Order> {
+        if self.record.marks.resumed.is_none() {
+            self.record.marks.resumed = Some((place, self.since));
+        }
+        let reading = &self.record.readings[place];
+        let queue = reading.node.queue;
+        if queue == 0 {
+            // A run that failed in between has no end that would mean anything.
+            if self.failure.is_none() {
+                self.record.marks.empty = Some(place);
+            }
+            return Some(self.caught_up());
+        }
+        if self.in_phase() > self.plan.catch_up_max {
+            self.failure.get_or_insert(Failure::TooSlow { queue });
+            return Some(self.caught_up());
+        }
+        None
+    }
+
+    fn caught_up(&mut self) -> Order {
+        match self.is_desynced {
+            true => self.resync(),
+            false => self.put_back(),
+        }
+    }
+
+    fn resync(&mut self) -> Order {
+        self.enter(Phase::Resyncing);
+        Order::Resync
+    }
+
+    fn put_back(&mut self) -> Order {
+        self.enter(Phase::PuttingBack);
+        Order::PutBack
+    }
+
+    fn done(&mut self) -> Option<Order> {
+        match self.phase {
+            Phase::TakingOut => self.enter(Phase::Baseline),
+            // Its state has to show it.
+            Phase::Desyncing => self.enter(Phase::Desyncing),
+            Phase::Stopping => self.enter(Phase::Held),
+            Phase::Resuming => {
+                self.is_stopped = false;
+                return self.resumed();
+            }
+            Phase::Resyncing => {
+                self.is_desynced = false;
+                self.enter(Phase::Resyncing);
+                if self.is_hurried {
+                    return Some(self.put_back());
+                }
+            }
+            Phase::PuttingBack => {
+                self.is_out = false;
+                self.enter(Phase::Ended);
+            }
+            Phase::Baseline | Phase::Held | Phase::CatchingUp | Phase::Ended => {}
+        }
+        None
+    }
+
+    /// It applies again, or nothing more can be done about it.
+    fn resumed(&mut self) -> Option<Order> {
+        self.enter(Phase::CatchingUp);
+        // A node that still has a queue and no longer is desynchronised would slow down the others.
+        if self.is_hurried { Some(self.caught_up()) } else { None }
+    }
+
+    fn failed(&mut self, why: String) -> Option<Order> {
+        let order = match self.phase {
+            Phase::TakingOut => Order::TakeOut,
+            Phase::Desyncing => Order::Desync,
+            Phase::Stopping => Order::Stop,
+            Phase::Resuming => Order::Resume,
+            Phase::Resyncing => Order::Resync,
+            Phase::PuttingBack => Order::PutBack,
+            _ => return self.fail(Failure::State(why)),
+        };
+        match order {
+            Order::TakeOut | Order::Desync | Order::Stop => self.fail(Failure::Order(order, why)),
+            Order::Resume | Order::Resync | Order::PutBack => {
+                self.failure.get_or_insert(Failure::Order(order, why.clone()));
+                self.left.push((order, why));
+                self.after_failed_undo(order)
+            }
+        }
+    }
+
+    /// The next part of undoing, when one failed.
+    fn after_failed_undo(&mut self, order: Order) -> Option<Order> {
+        match order {
+            Order::Resume => {
+                self.is_stopped = false;
+                Some(self.caught_up())
+            }
+            Order::Resync => {
+                self.is_desynced = false;
+                Some(self.put_back())
+            }
+            _ => {
+                self.is_out = false;
+                self.enter(Phase::Ended);
+                None
+            }
+        }
+    }
+
+    /// Remembers the first reason, and undoes what is to be undone.
+    fn fail(&mut self, failure: Failure) -> Option<Order> {
+        self.failure.get_or_insert(failure);
+        if self.phase == Phase::Ended {
+            return None;
+        }
+        if self.is_stopped {
+            return Some(self.resume());
+        }
+        if self.phase == Phase::CatchingUp && !self.is_hurried {
+            // Until the queue is empty, or the time for that is over.
+            return None;
+        }
+        if self.is_desynced {
+            return Some(self.resync());
+        }
+        Some(self.put_back())
+    }
+}

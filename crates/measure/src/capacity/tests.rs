@@ -1,0 +1,288 @@
+//! The seed's figures, a run on a modelled node, and a run that goes wrong at every place where it can.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+use std::time::Duration;
+
+use super::precheck::{Condition, Facts, refusals};
+use super::procedure::{Event, Failure, HoldEnd, Order, Phase, Plan, Procedure};
+use super::reading::{Kind, Node, Other, Reading};
+use super::result::Counted;
+
+const TICK: Duration = Duration::from_millis(100);
+
+fn plan(kind: Kind) -> Plan {
+    Plan {
+        kind,
+        baseline: Duration::from_secs(10),
+        hold: Duration::from_secs(60),
+        catch_up_max: Duration::from_secs(600),
+        change_max: Duration::from_secs(10),
+        backlog_bytes_max: 1 << 30,
+        backlog_max: 1_000_000,
+    }
+}
+
+/// A node that gets 5,100 transactions a second and can apply 13,300, and the rest of its cluster.
+struct Model {
+    now: Duration,
+    arrived: f64,
+    applied: f64,
+    is_stopped: bool,
+    is_desynced: bool,
+    is_out: bool,
+    paused: Duration,
+    arrive_per_s: f64,
+    apply_per_s: f64,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            now: Duration::ZERO,
+            arrived: 1000.0,
+            applied: 1000.0,
+            is_stopped: false,
+            is_desynced: false,
+            is_out: false,
+            paused: Duration::ZERO,
+            arrive_per_s: 5_100.0,
+            apply_per_s: 13_300.0,
+        }
+    }
+
+    fn tick(&mut self) -> Reading {
+        self.now += TICK;
+        self.arrived += self.arrive_per_s * TICK.as_secs_f64();
+        if !self.is_stopped {
+            self.applied = self.arrived.min(self.applied + self.apply_per_s * TICK.as_secs_f64());
+        }
+        let other = Other { committed: self.arrived as u64, flow_control_paused: self.paused };
+        Reading {
+            at: self.now,
+            node: Node {
+                applied: self.applied as u64,
+                queue: self.arrived as u64 - self.applied as u64,
+                is_in_step: !self.is_desynced,
+                is_desynced: self.is_desynced,
+                flow_control_sent: 0,
+            },
+            others: vec![Some(other), None],
+            arrived_bytes: self.arrived as u64 * 500,
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::TakeOut => self.is_out = true,
+            Order::PutBack => self.is_out = false,
+            Order::Desync => self.is_desynced = true,
+            Order::Resync => self.is_desynced = false,
+            Order::Stop => self.is_stopped = true,
+            Order::Resume => self.is_stopped = false,
+        }
+    }
+}
+
+/// Runs until its end; `disturb` may put another event in the place of an order's success, or before a reading. Gives the orders.
+fn run(
+    plan: Plan,
+    model: &mut Model,
+    mut disturb: impl FnMut(&Procedure, Option<Order>, &mut Model) -> Option<Event>,
+) -> (Procedure, Vec<Order>) {
+    let (mut procedure, first) = Procedure::begin(plan);
+    let mut next = Some(first);
+    let mut orders = Vec::new();
+    for _ in 0..100_000 {
+        if procedure.phase() == Phase::Ended {
+            return (procedure, orders);
+        }
+        let disturbance = disturb(&procedure, next, model);
+        next = match (next, disturbance) {
+            (Some(order), disturbance) => {
+                orders.push(order);
+                model.obey(order);
+                procedure.on(model.now, disturbance.unwrap_or(Event::Done))
+            }
+            (None, Some(event)) => procedure.on(model.now, event),
+            (None, None) => {
+                let reading = model.tick();
+                procedure.on(reading.at, Event::Read(reading))
+            }
+        };
+    }
+    panic!("it never ends: {:?}", procedure.phase());
+}
+
+#[test]
+fn the_seeds_numbers_give_the_seeds_result() {
+    let seconds = Duration::from_secs;
+    let counted = Counted {
+        baseline_applied: 5_100 * 60,
+        baseline: seconds(60),
+        held: seconds(60),
+        applied: 667_183,
+        catch_up: seconds(50),
+    };
+    let capacity = counted.capacity().unwrap();
+    assert_eq!(format!("{:.1}k", capacity.apply_per_s / 1000.0), "13.3k");
+    assert_eq!(format!("{:.0} %", capacity.baseline_share * 100.0), "38 %");
+    assert_eq!(format!("{:.1}k", capacity.arrival_per_s / 1000.0), "6.1k");
+    assert_eq!(format!("{:.0} %", capacity.arrival_share * 100.0), "45 %");
+    assert_eq!(Counted { catch_up: Duration::ZERO, ..counted }.capacity(), None);
+    assert_eq!(Counted { applied: 0, ..counted }.capacity(), None);
+}
+
+#[test]
+fn a_run_finds_what_the_node_can_do_and_leaves_nothing() {
+    use Order::{Desync, PutBack, Resume, Resync, Stop, TakeOut};
+    for (kind, expected) in [
+        (Kind::Galera, vec![TakeOut, Desync, Stop, Resume, Resync, PutBack]),
+        (Kind::Replication, vec![TakeOut, Stop, Resume, PutBack]),
+    ] {
+        let mut model = Model::new();
+        let (procedure, orders) = run(plan(kind), &mut model, |_, _, _| None);
+        assert_eq!(orders, expected);
+        assert_eq!((procedure.failure(), procedure.hold_end()), (None, Some(HoldEnd::Time)));
+        assert!(procedure.left().is_empty() && !model.is_out && !model.is_desynced && !model.is_stopped);
+        let record = procedure.record();
+        let capacity = record.counted().unwrap().capacity().unwrap();
+        assert!((capacity.apply_per_s / 13_300.0 - 1.0).abs() < 0.01, "{capacity:?}");
+        assert!((capacity.baseline_share - 5_100.0 / 13_300.0).abs() < 0.005, "{capacity:?}");
+        assert!((capacity.arrival_per_s / 5_100.0 - 1.0).abs() < 0.01, "{capacity:?}");
+        assert!((record.peak_per_s().unwrap() / 13_300.0 - 1.0).abs() < 0.01);
+        assert!(record.queue_max().abs_diff(5_100 * 60) < 2_000, "{}", record.queue_max());
+        let elsewhere = record.elsewhere().unwrap();
+        assert!((elsewhere.before_per_s / elsewhere.during_per_s - 1.0).abs() < 0.01, "{elsewhere:?}");
+        assert!(elsewhere.paused.is_zero() && record.resolution().unwrap() < 0.01);
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_and_wherever_nothing_stays_undone() {
+    let places = [
+        Phase::TakingOut,
+        Phase::Baseline,
+        Phase::Desyncing,
+        Phase::Stopping,
+        Phase::Held,
+        Phase::Resuming,
+        Phase::CatchingUp,
+        Phase::Resyncing,
+        Phase::PuttingBack,
+    ];
+    for kind in [Kind::Galera, Kind::Replication] {
+        for place in places {
+            for (number, how_often) in [(0, 1), (1, 1), (1, 2), (2, 1), (2, 40)] {
+                let mut count = 0;
+                let mut model = Model::new();
+                let (procedure, _) = run(plan(kind), &mut model, |procedure, order, _| {
+                    if procedure.phase() != place || count == how_often {
+                        return None;
+                    }
+                    // While an order is under way only its end is told.
+                    let event = match (order, number) {
+                        (Some(_), _) => Event::Failed("no answer".into()),
+                        (None, 0) => return None,
+                        (None, 1) => Event::Interrupted("SIGINT".into()),
+                        (None, _) => Event::Lost("the link broke".into()),
+                    };
+                    count += 1;
+                    Some(event)
+                });
+                let what = format!("{kind:?} {place:?} {number} {how_often}: {:?}", procedure.failure());
+                assert!(!model.is_stopped && !model.is_desynced && !model.is_out, "{what}");
+                // An undoing that failed is told, even when the model did as it was told.
+                let is_undoing =
+                    |order: &Order| matches!(order, Order::Resume | Order::Resync | Order::PutBack);
+                assert!(procedure.left().iter().all(|(order, _)| is_undoing(order)), "{what}");
+                if count > 0 && procedure.failure().is_none() {
+                    assert!(matches!(place, Phase::Resyncing | Phase::PuttingBack), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_hold_ends_early_at_each_limit() {
+    let ended = |plan: Plan, disturb: fn(&mut Model)| {
+        let mut model = Model::new();
+        let (procedure, _) = run(plan, &mut model, |procedure, _, model| {
+            if procedure.phase() == Phase::Held && procedure.in_phase() > Duration::from_secs(5) {
+                disturb(model);
+            }
+            None
+        });
+        assert_eq!(procedure.failure(), None);
+        let held = procedure.record().counted().unwrap().held;
+        assert!(held < Duration::from_secs(40), "{held:?}");
+        procedure.hold_end().unwrap()
+    };
+    let galera = plan(Kind::Galera);
+    let pause = |model: &mut Model| model.paused += Duration::from_millis(1);
+    assert_eq!(ended(galera, pause), HoldEnd::FlowControl);
+    assert_eq!(ended(Plan { backlog_max: 100_000, ..galera }, |_| ()), HoldEnd::Backlog);
+    let grows = |model: &mut Model| model.arrive_per_s = 9_000.0;
+    let bytes = Plan { backlog_bytes_max: 5_200 * 60 * 500, ..galera };
+    assert_eq!(ended(bytes, grows), HoldEnd::BacklogBytes);
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let failure = |plan: Plan, change: fn(&mut Model)| {
+        let mut model = Model::new();
+        change(&mut model);
+        let (procedure, orders) = run(plan, &mut model, |_, _, _| None);
+        assert!(!model.is_stopped && !model.is_desynced && !model.is_out);
+        (procedure.failure().cloned(), orders.len(), procedure.record().counted())
+    };
+    let galera = plan(Kind::Galera);
+    assert_eq!(failure(galera, |model| model.arrive_per_s = 0.0), (Some(Failure::NoWrites), 2, None));
+    let (no_room, orders, _) = failure(Plan { backlog_bytes_max: 1000, ..galera }, |_| ());
+    assert!(matches!(no_room, Some(Failure::NoRoom { max_bytes: 1000, .. })) && orders == 2, "{no_room:?}");
+    let short = Plan { catch_up_max: Duration::from_secs(5), ..galera };
+    let (slow, _, counted) = failure(short, |_| ());
+    assert!(matches!(slow, Some(Failure::TooSlow { queue }) if queue > 100_000) && counted.is_none());
+}
+
+#[test]
+fn each_condition_is_named_with_what_overrides_it() {
+    let good = Facts {
+        node: "db3".into(),
+        is_in_step: true,
+        state: "Synced".into(),
+        size: 3,
+        others_in_step: vec!["db1".into(), "db2".into()],
+        has_guard: true,
+        ..Facts::default()
+    };
+    assert_eq!(refusals(&good, &[]), []);
+    let refused = |change: fn(&mut Facts), allowed: &[Condition]| {
+        let mut facts = good.clone();
+        change(&mut facts);
+        refusals(&facts, allowed).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let two = |facts: &mut Facts| facts.size = 2;
+    assert_eq!(
+        refused(two, &[]),
+        "the cluster has 2 nodes: while db3 is measured, 1 would be left (--allow small-cluster overrides this)"
+    );
+    assert_eq!(refused(two, &[Condition::SmallCluster]), "");
+    let writer = |facts: &mut Facts| facts.is_writer = true;
+    let text = refused(writer, &[Condition::Writer]);
+    assert!(text.contains("db3 takes the writes") && text.ends_with("(nothing overrides this)"), "{text}");
+    let used = |facts: &mut Facts| facts.sessions = (1..=7).map(|n| format!("session {n}")).collect();
+    assert!(refused(used, &[]).contains("session 5; 2 more (--allow in-use overrides this)"));
+    for (change, name) in [
+        ((|f| f.is_in_step = false) as fn(&mut Facts), "not in step"),
+        (|f| (f.is_in_step, f.is_under_way) = (false, true), "already"),
+        (|f| f.others_in_step.clear(), "nobody in step"),
+        (|f| f.transferring.push("db1 is Donor".into()), "--allow donor"),
+        (|f| f.backups.push("mariabackup".into()), "--allow backup"),
+        (|f| f.has_guard = false, "--allow no-guard"),
+    ] {
+        let text = refused(change, &[]);
+        assert!(text.contains(name) && text.lines().count() == 1, "{text}");
+    }
+}

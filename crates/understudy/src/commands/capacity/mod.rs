@@ -1,0 +1,228 @@
+//! `understudy capacity`: how many transactions a second a node could apply at most, measured on the running cluster.
+//!
+//! ```text
+//!   place (who) ─> before (may it be done) ─> drive ──orders──> hands ──SQL──> the node, and its guard
+//!                                               ^  '──────────> traffic ─────> `understudy serve`
+//!                                               '──readings─── watch <──SQL─── all nodes
+//!                                             page, plot <── what came of it
+//! ```
+//!
+//! What is decided is decided in [`measure::capacity`]. Invariant: the node is left as it was found, however this ends; `hands` says how.
+
+mod asker;
+mod before;
+mod drive;
+mod hands;
+mod page;
+mod place;
+mod plot;
+mod sql;
+mod traffic;
+mod watch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use lab::command::output::{write_json, write_text};
+use measure::capacity::precheck::{Condition, refusals};
+use measure::capacity::procedure::{Failure as Why, Order, Plan, Procedure};
+use measure::capacity::reading::Kind;
+
+use self::asker::Asker;
+use self::hands::Hands;
+use self::place::Site;
+use self::traffic::{Served, Traffic};
+use self::watch::Watch;
+use super::account::Account;
+use super::foreground::Signals;
+use crate::client::Server;
+use crate::exit::{Failure, Outcome};
+
+/// A signal ended it.
+const INTERRUPTED: u8 = 130;
+
+/// For `--help`.
+const MORE: &str = "\
+Galera: the node is drained, desynchronised (wsrep_desync) and locked (FLUSH TABLES WITH READ LOCK) while the others go on; then it catches up.
+A replica, with --standalone: only its SQL thread is stopped. The account needs RELOAD, PROCESS and SUPER; for a replica REPLICATION SLAVE ADMIN, too.
+Should this command be killed, or the way to the node be lost, the node's own server undoes it: within 10 s, or when the time is up.
+Exit codes: 0 measured; 1 failed, and undone; 2 refused before anything was measured; 3 no running server reached; 130 ended by a signal, and undone.";
+
+/// Lets a node fall behind for a minute and times how fast it catches up: what it could apply at most, and how much of that it is asked for
+#[derive(Args)]
+#[command(after_help = MORE)]
+pub struct Capacity {
+    /// Which node, by its name; with --standalone its HOST:PORT
+    node: String,
+    /// No `understudy serve` runs: the node is not taken out of any traffic, and must have none
+    #[arg(long)]
+    standalone: bool,
+    /// With --standalone: another node of the cluster (a replica's primary) [default: those that the node names]
+    #[arg(long, value_name = "HOST:PORT", requires = "standalone")]
+    other: Vec<String>,
+    /// For so long the usual rate is looked at before, in seconds
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    baseline_s: u64,
+    /// For so long the node applies nothing, in seconds
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    hold_s: u64,
+    /// So long it may take to catch up, in seconds
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    catch_up_max_s: u64,
+    /// So much may wait on the node, MiB [default: half of gcache.size; of a replica half of relay_log_space_limit, or 1024]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    backlog_mb: Option<u64>,
+    /// So many transactions may wait on the node
+    #[arg(long, value_name = "N", default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    backlog_max: u64,
+    /// Begin although this condition speaks against it; may be given several times
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    allow: Vec<Condition>,
+    /// Sessions of this account on the node are no clients (monitoring); may be given several times
+    #[arg(long, value_name = "NAME")]
+    ignore_user: Vec<String>,
+    /// Write the figures as JSON, too; `-` for standard output instead
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write queue and rates over time as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Of the process that puts the node back when its starter is gone
+    #[arg(long, hide = true)]
+    put_back_when_gone: bool,
+    #[command(flatten)]
+    server: Server,
+    #[command(flatten)]
+    account: Account,
+}
+
+fn condition(name: &str) -> Result<Condition, String> {
+    Condition::OVERRIDABLE
+        .into_iter()
+        .find(|condition| condition.name() == name)
+        .ok_or_else(|| format!("there is {}", Condition::OVERRIDABLE.map(Condition::name).join(", ")))
+}
+
+impl Capacity {
+    /// Measures.
+    pub fn run(self) -> Outcome {
+        if self.put_back_when_gone {
+            return traffic::succeed(&self.server.client()?, &self.node);
+        }
+        crate::runtime::start()?.block_on(self.measure())
+    }
+
+    async fn measure(self) -> Outcome {
+        let (site, traffic) = self.site().await?;
+        let others: Vec<Asker> = site.others.iter().map(|other| Asker::new(other, &site.login)).collect();
+        let mut node = Asker::new(&site.node, &site.login);
+        let mut ignored = self.ignore_user.clone();
+        ignored.push(site.login.user.clone());
+        let mut asked: Vec<Asker> = others.iter().map(Asker::another).collect();
+        let found = before::look(&site, &mut node, &mut asked, &ignored).await?;
+        drop(asked);
+        let refused = refusals(&found.facts, &self.allow);
+        if !refused.is_empty() {
+            let lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
+            return Err(Failure::Usage(format!("nothing was changed: {}", lines.join("\nand: "))));
+        }
+        let plan = self.plan(site.kind, found.backlog_bytes_max);
+        let mut watch = Watch::new(site.kind, &node, &others);
+        let mut hands = Hands::new(plan, node, traffic);
+        hands.ignored = ignored;
+        hands.may_be_in_use = self.allow.contains(&Condition::InUse);
+        hands.is_unguarded = !found.facts.has_guard;
+        let mut signals = Signals::new()?;
+        let tell = |procedure: &Procedure| {
+            if let Some(doing) = drive::doing(procedure.phase(), self.standalone) {
+                eprintln!("{}: {doing}", site.node.name);
+            }
+        };
+        let procedure = drive::drive(&mut hands, &mut watch, &mut signals, tell).await;
+        watch.quit();
+        hands.orders.quit();
+        for (order, why) in procedure.left() {
+            eprintln!("{}", page::left(&site, *order, why, hands.is_unguarded));
+        }
+        self.tell(&site, &found.version, &procedure)
+    }
+
+    /// Who is measured, and who gives it its traffic.
+    async fn site(&self) -> Result<(Site, Traffic), Failure> {
+        if self.standalone {
+            let login = self.account.login()?.1;
+            let site = place::standalone(&self.node, &self.other, login).await?;
+            return Ok((site, Traffic::Nobody));
+        }
+        let login = match self.server.settings()? {
+            Some(settings) if !self.account.names_an_account() => {
+                let password = settings.password().map_err(Failure::usage)?;
+                place::login(settings.monitor.user, password)
+            }
+            _ => self.account.login()?.1,
+        };
+        let client = self.server.client()?;
+        let site = place::served(&client, &self.node, login)?;
+        if site.kind == Kind::Replication {
+            // It takes a thread that stands for one that an operator forgot, drained or not.
+            return Err(Failure::usage(
+                "nothing was changed: `understudy serve` starts the SQL thread of a replica again within a second, so it cannot be measured beside \
+                 one; where no `serve` runs, --standalone measures it (nothing overrides this)",
+            ));
+        }
+        let traffic = Served::new(client, &self.node, site.was_drained);
+        Ok((site, Traffic::Served(traffic)))
+    }
+
+    fn plan(&self, kind: Kind, backlog_bytes_max: u64) -> Plan {
+        Plan {
+            kind,
+            baseline: Duration::from_secs(self.baseline_s),
+            hold: Duration::from_secs(self.hold_s),
+            catch_up_max: Duration::from_secs(self.catch_up_max_s),
+            change_max: Duration::from_secs(30),
+            backlog_bytes_max: self.backlog_mb.map_or(backlog_bytes_max, |mib| mib << 20),
+            backlog_max: self.backlog_max,
+        }
+    }
+
+    /// Says what came of it.
+    fn tell(&self, site: &Site, version: &str, procedure: &Procedure) -> Outcome {
+        if let Some(why) = procedure.failure() {
+            let text = page::failure(site, why);
+            return match why {
+                Why::Interrupted(_) => {
+                    eprintln!("{text}");
+                    Ok(ExitCode::from(INTERRUPTED))
+                }
+                // It was taken out of traffic and given back, and nothing else.
+                Why::NoRoom { .. } | Why::NoWrites | Why::Order(Order::TakeOut, _) => {
+                    Err(Failure::Usage(text))
+                }
+                _ => Err(Failure::Failed(text)),
+            };
+        }
+        let none = || Failure::Failed(format!("{}: nothing was applied that could be timed", site.node.name));
+        let counted = procedure.record().counted().ok_or_else(none)?;
+        let capacity = counted.capacity().ok_or_else(none)?;
+        let result = page::Measured { site, version, procedure, counted, capacity };
+        let text = result.text();
+        let written = |e: anyhow::Error| Failure::failed(&e);
+        if let Some(file) = &self.html {
+            let title = format!("Understudy: capacity of {}", site.node.name);
+            write_text(file, &plot::page(&title, &text, procedure.record())).map_err(written)?;
+        }
+        match &self.json {
+            Some(file) if file.as_os_str() == "-" => println!("{:#}", result.json()),
+            file => {
+                print!("{text}");
+                if let Some(file) = file {
+                    write_json(file, &result.json()).map_err(written)?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,200 @@
+//! What a run came to, as text for people and as JSON.
+
+use std::fmt::Write;
+
+use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Procedure};
+use measure::capacity::reading::{Kind, Reading};
+use measure::capacity::result::{Capacity, Counted};
+use serde_json::{Value, json};
+
+use super::place::Site;
+use super::plot::thousands;
+use crate::table::span;
+
+/// Below this share of the catching up, its end is known well enough.
+const RESOLUTION_MAX: f64 = 0.05;
+
+/// A run that came to a result.
+pub struct Measured<'a> {
+    /// Who was measured.
+    pub site: &'a Site,
+    /// The node's version.
+    pub version: &'a str,
+    /// How it went.
+    pub procedure: &'a Procedure,
+    /// What was counted.
+    pub counted: Counted,
+    /// What follows from it.
+    pub capacity: Capacity,
+}
+
+fn ms(time: std::time::Duration) -> u64 {
+    time.as_millis() as u64
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+impl Measured<'_> {
+    /// A few lines.
+    pub fn text(&self) -> String {
+        let (counted, capacity, record) = (&self.counted, &self.capacity, self.procedure.record());
+        let name = &self.site.node.name;
+        let mut out = format!(
+            "{name} can apply {} transactions a second: {} in {}\n",
+            thousands(capacity.apply_per_s),
+            thousands(counted.applied as f64),
+            span(ms(counted.catch_up)),
+        );
+        let mut line = |text: String| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "  {text}");
+        };
+        line(format!(
+            "usual rate      {} a second over {}: {} of that",
+            thousands(capacity.baseline_per_s),
+            span(ms(counted.baseline)),
+            percent(capacity.baseline_share)
+        ));
+        line(format!(
+            "meanwhile       {} a second over {}: {} of that",
+            thousands(capacity.arrival_per_s),
+            span(ms(counted.held + counted.catch_up)),
+            percent(capacity.arrival_share)
+        ));
+        let ended = match self.procedure.hold_end() {
+            Some(HoldEnd::BacklogBytes) => ", ended early: as many bytes had come as may wait",
+            Some(HoldEnd::Backlog) => ", ended early: the queue was as long as it may be",
+            Some(HoldEnd::FlowControl) => ", ended early: flow control was seen",
+            Some(HoldEnd::Time) | None => "",
+        };
+        let peak = record
+            .peak_per_s()
+            .map_or_else(String::new, |rate| format!(", at its fastest {} a second", thousands(rate)));
+        line(format!(
+            "held            {}{ended}; the queue grew to {}{peak}",
+            span(ms(counted.held)),
+            thousands(record.queue_max() as f64)
+        ));
+        if let Some(elsewhere) = record.elsewhere() {
+            let felt = match (self.site.kind, elsewhere.paused.is_zero()) {
+                (Kind::Replication, _) => String::new(),
+                (Kind::Galera, true) => "; flow control stopped nobody".to_owned(),
+                (Kind::Galera, false) => {
+                    format!("; FLOW CONTROL STOPPED WRITES FOR {}", span(ms(elsewhere.paused)))
+                }
+            };
+            line(format!(
+                "the others      {} commits a second before, {} meanwhile{felt}",
+                thousands(elsewhere.before_per_s),
+                thousands(elsewhere.during_per_s)
+            ));
+        }
+        if let Some(resolution) = record.resolution().filter(|share| *share > RESOLUTION_MAX) {
+            line(format!(
+                "only roughly    the queue was empty too soon to time it: +- {}; hold longer (--hold-s)",
+                percent(resolution)
+            ));
+        }
+        out
+    }
+
+    /// Everything.
+    pub fn json(&self) -> Value {
+        let (counted, capacity, record) = (&self.counted, &self.capacity, self.procedure.record());
+        let hold_end = self.procedure.hold_end().map(|end| match end {
+            HoldEnd::Time => "time",
+            HoldEnd::BacklogBytes => "backlog_bytes",
+            HoldEnd::Backlog => "backlog",
+            HoldEnd::FlowControl => "flow_control",
+        });
+        let marks = &record.marks;
+        let at = |index: Option<usize>| {
+            index.and_then(|index| record.readings.get(index)).map(|reading| ms(reading.at))
+        };
+        json!({
+            "node": self.site.node.name,
+            "address": self.site.node.address,
+            "version": self.version,
+            "kind": match self.site.kind { Kind::Galera => "galera", Kind::Replication => "replication" },
+            "apply_per_s": capacity.apply_per_s,
+            "baseline_per_s": capacity.baseline_per_s,
+            "baseline_share": capacity.baseline_share,
+            "arrival_per_s": capacity.arrival_per_s,
+            "arrival_share": capacity.arrival_share,
+            "peak_per_s": record.peak_per_s(),
+            "resolution_share": record.resolution(),
+            "baseline_transactions": counted.baseline_applied,
+            "baseline_ms": ms(counted.baseline),
+            "held_ms": ms(counted.held),
+            "hold_end": hold_end,
+            "applied_transactions": counted.applied,
+            "catch_up_ms": ms(counted.catch_up),
+            "queue_max": record.queue_max(),
+            "others": record.elsewhere().map(|elsewhere| json!({
+                "before_per_s": elsewhere.before_per_s,
+                "during_per_s": elsewhere.during_per_s,
+                "flow_control_paused_ms": elsewhere.paused.as_secs_f64() * 1000.0,
+            })),
+            "moments_ms": {
+                "held": marks.held.map(|(_, at)| ms(at)),
+                "resumed": marks.resumed.map(|(_, at)| ms(at)),
+                "empty": at(marks.empty),
+            },
+            "readings": record.readings.iter().map(reading).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn reading(reading: &Reading) -> Value {
+    json!({
+        "at_ms": ms(reading.at),
+        "applied": reading.node.applied,
+        "queue": reading.node.queue,
+        "committed_elsewhere": reading.committed_elsewhere(),
+    })
+}
+
+/// Why there is no result, as a sentence.
+pub fn failure(site: &Site, why: &Why) -> String {
+    let name = &site.node.name;
+    match why {
+        Why::NoRoom { expected_bytes, max_bytes } => format!(
+            "{name} would gather {:.1} MiB while it is held, and {:.1} may wait there: hold it shorter (--hold-s), or allow more (--backlog-mb) where its {} room",
+            *expected_bytes as f64 / 1_048_576.0,
+            *max_bytes as f64 / 1_048_576.0,
+            if site.kind == Kind::Galera {
+                "memory and gcache have"
+            } else {
+                "disk and relay_log_space_limit have"
+            }
+        ),
+        Why::NoWrites => {
+            format!("nothing was written to the cluster, so {name} would have nothing to catch up with")
+        }
+        Why::TooSlow { queue } => format!(
+            "{name} had not caught up when the time for that was over (--catch-up-max-s): {} transactions were left in its queue",
+            thousands(*queue as f64)
+        ),
+        Why::Order(order, why) => format!("{order} failed: {why}"),
+        Why::State(what) => format!("{name}: {what}"),
+        Why::Lost(why) => format!("{name} was lost from sight: {why}"),
+        Why::Interrupted(by) => format!("ended by {by}"),
+    }
+}
+
+/// What could not be undone from here, and what does it now.
+pub fn left(site: &Site, order: Order, why: &str, is_unguarded: bool) -> String {
+    let name = &site.node.name;
+    let by_itself = if is_unguarded { "" } else { "its server does it by itself; if not: " };
+    let by_hand = match (order, site.kind) {
+        (Order::Resume, Kind::Galera) => "end the session that holds the lock".to_owned(),
+        (Order::Resume, Kind::Replication) => "START SLAVE SQL_THREAD".to_owned(),
+        (Order::Resync, _) => "SET GLOBAL wsrep_desync = OFF".to_owned(),
+        _ => format!("`understudy undrain {name}`"),
+    };
+    let by_itself =
+        if order == Order::PutBack { "it is tried for ten minutes; if that fails: " } else { by_itself };
+    format!("{name}: {order} failed ({why}); {by_itself}{by_hand}")
+}
