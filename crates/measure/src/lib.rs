@@ -5,5 +5,6 @@
 pub mod capacity;
 pub mod flow;
 pub mod rates;
+pub mod recovery;
 pub mod ring;
 pub mod sample;

@@ -1,0 +1,36 @@
+//! How long may a node be away before it needs a full copy?
+
+pub mod galera;
+pub mod replication;
+
+use std::time::Duration;
+
+/// What a node that stays away for some time needs when it returns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Forecast {
+    /// What it missed is enough, if it returns within this time from now. `None`: for as long as nothing is written.
+    Missed(Option<Duration>),
+    /// Nobody has all that it missed: only a full copy brings it back.
+    FullCopy,
+    /// Some of the others have what it missed, and some have not: which it is depends on who is chosen as its source.
+    DependsOnSource(Option<Duration>),
+}
+
+/// How fast a cluster is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteRate {
+    /// Bytes that a node that is away misses in a second.
+    pub bytes_per_s: f64,
+    /// Transactions in a second.
+    pub transactions_per_s: f64,
+}
+
+/// `amount` at `per_s` of it in a second; `None` when it never ends, or not in the lifetime of a server.
+fn lasting(amount: f64, per_s: f64) -> Option<Duration> {
+    (per_s > 0.0).then(|| Duration::try_from_secs_f64(amount.max(0.0) / per_s).ok()).flatten()
+}
+
+/// How long a full copy takes, when `bytes` are copied at `bytes_per_s`.
+pub fn full_copy(bytes: u64, bytes_per_s: f64) -> Option<Duration> {
+    lasting(bytes as f64, bytes_per_s)
+}
