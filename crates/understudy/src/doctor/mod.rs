@@ -9,7 +9,7 @@
 
 pub mod asked;
 mod judge;
-mod options;
+pub mod options;
 mod page;
 pub mod read;
 mod replication;

@@ -1,5 +1,6 @@
 //! `understudy recovery`: how long nodes take to come back, and whether they come back with a full copy.
 
+mod forecast;
 mod ndb;
 
 use clap::Subcommand;
@@ -9,6 +10,8 @@ use crate::exit::Outcome;
 /// How nodes come back.
 #[derive(Subcommand)]
 pub enum Recovery {
+    /// How long each Galera node may be away before it needs a full copy
+    Forecast(Box<forecast::Forecast>),
     /// Read the logs of an NDB Cluster: its nodes' restarts by phases, and where their data came from
     Ndb(Box<ndb::Ndb>),
 }
@@ -17,6 +20,7 @@ impl Recovery {
     /// Does it.
     pub fn run(self) -> Outcome {
         match self {
+            Self::Forecast(forecast) => forecast.run(),
             Self::Ndb(ndb) => ndb.run(),
         }
     }
