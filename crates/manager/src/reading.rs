@@ -66,7 +66,7 @@ pub(crate) async fn admit(kind: Kind, link: &mut Link, deadline: Duration) -> Re
 /// ER_NOT_SUPPORTED_YET.
 pub(crate) const ER_NOT_SUPPORTED_YET: u16 = 1235;
 
-/// Asks for the status. With `is_sampled` the same answers are read for their counters, too; nothing more is asked for it.
+/// Asks for the status. With `is_sampled` its question has the counters, too: one answer serves both.
 pub(crate) async fn ask(
     kind: Kind,
     link: &mut Link,
@@ -75,7 +75,8 @@ pub(crate) async fn ask(
 ) -> Result<Told, LinkError> {
     match kind {
         Kind::Galera => {
-            let status = link.query(galera::sql::STATUS, deadline).await?;
+            let question = if is_sampled { galera::sql::STATUS_COUNTED } else { galera::sql::STATUS };
+            let status = link.query(question, deadline).await?;
             let variables = link.query(galera::sql::VARIABLES, deadline).await?;
             let reading = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
             let counters = is_sampled.then(|| Counters::read_galera(|name| status.value_of(name)));
@@ -88,7 +89,7 @@ pub(crate) async fn ask(
                 Some(statement) => link.query(statement, deadline).await?,
                 None => Rows::default(),
             };
-            let status = link.query(replication::sql::status(dialect), deadline).await?;
+            let status = link.query(replication::sql::status(dialect, is_sampled), deadline).await?;
             let rows = channel_rows(link, deadline).await?;
             let standing = Standing::read(&variables, &positions, &status, &rows);
             let counters = is_sampled.then(|| Counters {

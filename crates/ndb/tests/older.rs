@@ -137,11 +137,8 @@ fn the_restore_block_in_the_nodes_own_log_shows_local_data() {
 #[test]
 fn without_checkpoints_in_the_log_nothing_is_counted() {
     let text = log(&CASES[0]);
-    let text: String = text
-        .lines()
-        .filter(|line| !line.contains("Local checkpoint"))
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let kept: Vec<&str> = text.lines().filter(|line| !line.contains("Local checkpoint")).collect();
+    let text = kept.join("\n") + "\n";
     let story = story(&text);
     let predicted = verdict::predicted(only(&story), !story.checkpoints.is_empty());
     assert_eq!(predicted.source, Source::NotKnown);

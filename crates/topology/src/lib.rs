@@ -11,6 +11,9 @@
 //! Two types leave this house for others to use: [`routes::Routes`] is the only thing the control plane ever tells the
 //! data plane, and [`fact::Fact`] is the only thing anybody tells the control plane.
 
+#[macro_use]
+mod counted;
+
 pub mod account;
 pub mod action;
 mod alarms;

@@ -125,8 +125,13 @@ impl Client {
 
     /// Reads; `path` is relative to the cluster's.
     pub fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.get_within(path, ANSWER_TIME_MAX)
+    }
+
+    /// The same, for whoever cannot wait: connecting, asking and the answer together take so long at most.
+    pub fn get_within(&self, path: &str, within: Duration) -> Result<Answer, Failure> {
         let request = self.agent.get(format!("{}/{path}", self.base)).header("X-Api-Key", &self.key);
-        let sent = request.config().timeout_global(Some(ANSWER_TIME_MAX)).build().call();
+        let sent = request.config().timeout_global(Some(within)).build().call();
         self.read(sent)
     }
 

@@ -38,26 +38,40 @@ pub fn positions(dialect: Dialect) -> Option<&'static str> {
     }
 }
 
-/// Rows of name and value: the status half, and what the samples that are kept of each node are read from. MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins of 8.0.26
-/// and later, which may be installed in place of the older ones ("Installing Semisynchronous Replication").
-pub fn status(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::MariaDb => STATUS,
-        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
-            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_source_status','Rpl_semi_sync_source_clients',\
-             'Rpl_semi_sync_replica_status','Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\
-             'Rpl_semi_sync_slave_status','Threads_connected','Uptime','Questions','Com_select','Com_insert','Com_update',\
-             'Com_delete','Com_commit','Threads_running','Bytes_received','Bytes_sent','Innodb_rows_read','Innodb_rows_inserted',\
-             'Innodb_rows_updated','Innodb_rows_deleted','Innodb_buffer_pool_reads','Innodb_os_log_written')"
+/// The status variables of MariaDB that decide something.
+macro_rules! mariadb {
+    () => {
+        "'Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected'"
+    };
+}
+
+/// The same of MySQL: "Server Status Variables"; the names with `source` and `replica` are those of the plugins of 8.0.26 and later, which may be
+/// installed in place of the older ones ("Installing Semisynchronous Replication").
+macro_rules! mysql {
+    () => {
+        "'Rpl_semi_sync_source_status','Rpl_semi_sync_source_clients','Rpl_semi_sync_replica_status','Rpl_semi_sync_master_status',\
+         'Rpl_semi_sync_master_clients','Rpl_semi_sync_slave_status','Threads_connected'"
+    };
+}
+
+/// Rows of name and value: the status half. With `is_counted` the counters, too, of which a sample is kept.
+pub fn status(dialect: Dialect, is_counted: bool) -> &'static str {
+    match (dialect, is_counted) {
+        (Dialect::MariaDb, false) => STATUS,
+        (Dialect::MariaDb, true) => {
+            concat!("SHOW GLOBAL STATUS WHERE Variable_name IN (", mariadb!(), ",", counted!(), ")")
+        }
+        (Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql, false) => {
+            concat!("SHOW GLOBAL STATUS WHERE Variable_name IN (", mysql!(), ")")
+        }
+        (Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql, true) => {
+            concat!("SHOW GLOBAL STATUS WHERE Variable_name IN (", mysql!(), ",", counted!(), ")")
         }
     }
 }
 
-/// The same on MariaDB.
-pub const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Rpl_semi_sync_master_status','Rpl_semi_sync_master_clients',\
-    'Rpl_semi_sync_slave_status','Threads_connected','Uptime','Questions','Com_select','Com_insert','Com_update',\
-    'Com_delete','Com_commit','Threads_running','Bytes_received','Bytes_sent','Innodb_rows_read','Innodb_rows_inserted',\
-    'Innodb_rows_updated','Innodb_rows_deleted','Innodb_buffer_pool_reads','Innodb_os_log_written')";
+/// The status half on MariaDB.
+pub const STATUS: &str = concat!("SHOW GLOBAL STATUS WHERE Variable_name IN (", mariadb!(), ")");
 
 /// One row for each source that the server replicates from, to be read with [`super::channel()`]. Needs SLAVE MONITOR (MariaDB) or REPLICATION
 /// CLIENT (MySQL: "SHOW REPLICA STATUS Statement", since 8.0.22; before, "SHOW SLAVE STATUS Statement").

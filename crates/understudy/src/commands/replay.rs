@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use warmup::input;
+use warmup::replay::ending;
 use warmup::replay::figures::Figures;
 use warmup::replay::guard::Verdict;
 use warmup::replay::target::{Refused, Target};
@@ -25,7 +26,9 @@ use crate::exit::{Failure, Outcome};
 const MORE: &str = "\
 Nothing is written: only statements that surely change nothing are sent, each session is READ ONLY, and an account that may write is refused.
 
-Exit codes: 0 the source ended; 1 the server or the source cannot be used, or statements had errors; 2 wrong usage.";
+A signal ends it at once: what waits is not run, and what runs on the server is ended there.
+
+Exit codes: 0 the source or a signal ended it; 1 the server or the source cannot be used, or statements had errors; 2 wrong usage.";
 
 /// Replays a slow log's reads on a server, to warm it, with the parallelism in which they were recorded.
 #[derive(Args)]
@@ -143,7 +146,7 @@ pub struct Played {
 
 /// Replays `source` on `target` until it ends or a signal comes.
 pub fn play(source: Source, target: Target, settings: Settings, may_write: bool) -> Result<Played, Failure> {
-    crate::runtime::start()?.block_on(async {
+    crate::runtime::run(async {
         let mut signals = Signals::new()?;
         // A source that is quiet may take for ever: a signal ends the wait, too.
         let reader = tokio::select! {
@@ -152,17 +155,27 @@ pub fn play(source: Source, target: Target, settings: Settings, may_write: bool)
                 return Err(Failure::Failed(format!("ended by {signal} before anything was replayed")));
             }
         };
-        let figures = Arc::new(Figures::default());
+        let (figures, target) = (Arc::new(Figures::default()), Arc::new(target));
         let begin = Instant::now();
-        let stop = async {
-            signals.next().await;
-        };
-        let replay = replay::replay(reader, Arc::new(target), settings, Arc::clone(&figures), stop);
+        let replay = replay::replay(reader, Arc::clone(&target), settings, Arc::clone(&figures));
         let ended = tokio::select! {
-            ended = replay => ended,
+            ended = replay => Some(ended),
+            signal = signals.next() => {
+                eprintln!("{signal}: ending; what waits is not run, and what runs on the server is ended there");
+                None
+            }
             never = tell(Arc::clone(&figures)) => match never {},
         };
-        ended.map_err(|e| Failure::Failed(format!("the slow log could not be read any further: {e}")))?;
+        match ended {
+            Some(ended) => ended
+                .map_err(|e| Failure::Failed(format!("the slow log could not be read any further: {e}")))?,
+            None => {
+                // With the replay its sessions were dropped.
+                if let Err(error) = ending::end(&target, &figures).await {
+                    eprintln!("the server could not be asked what still runs there: {error}");
+                }
+            }
+        }
         Ok(Played { figures, spent: begin.elapsed() })
     })
 }

@@ -72,7 +72,7 @@ impl WarmthCommand {
         let (place, login) = self.account.login()?;
         let target = Arc::new(Target { place, login, session_init: Vec::new() });
         let is_json = self.json;
-        let warmth = crate::runtime::start()?.block_on(self.measure(target))?;
+        let warmth = crate::runtime::run(self.measure(target))?;
         if is_json {
             println!("{}", to_json(&warmth));
         } else {
@@ -107,7 +107,7 @@ impl WarmthCommand {
         let is_replayed = self.replay_one_in.is_some();
         let ended = async move {
             let ended = if is_replayed {
-                replay::replay(source, target, replay, figures, std::future::pending()).await
+                replay::replay(source, target, replay, figures).await
             } else {
                 tokio::io::copy(&mut source, &mut tokio::io::sink()).await.map(|_| ())
             };

@@ -9,6 +9,7 @@ use lab::stage::account::APP_USER;
 use super::cluster::{NODES, application, cluster, has_once, read, read_and_replay, streamers};
 use super::program::Serving;
 use super::scene::{Scene, is_well, status_when, writer};
+use super::served::{log_long_read, long_read_is, runs_long_read};
 use super::{Ends, Streamer, called, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -27,7 +28,7 @@ async fn standbys_are_warmed_and_the_active_node_never_is() {
         .stderr(std::fs::File::create(&told).unwrap())
         .spawn()
         .unwrap();
-    let warming = Ends(warming);
+    let mut warming = Ends(warming);
     let both_read = |streamer: &Streamer| streamer.metric("readers") == 2;
     until("both standbys are warmed", || both_read(&streamers[0]));
     read_and_replay(&scene, 0..200, ("db1", &["db2", "db3"])).await;
@@ -40,6 +41,16 @@ async fn standbys_are_warmed_and_the_active_node_never_is() {
         both_read(&streamers[1]) && streamers[0].metric("readers") == 0
     });
     read_and_replay(&scene, 1000..1200, ("db2", &["db1", "db3"])).await;
+    // It is told to end while a read of minutes runs on both.
+    log_long_read(&scene, "db2");
+    for standby in ["db1", "db3"] {
+        long_read_is(&scene, standby, true).await;
+    }
+    let ended = warming.terminated();
+    assert!(ended.success(), "{ended}: {}", std::fs::read_to_string(&told).unwrap());
+    for standby in ["db1", "db3"] {
+        assert!(!runs_long_read(&scene, standby).await, "{standby} goes on for nobody");
+    }
     drop(warming);
     // It has links of its own to the nodes, of the application's account.
     drop(serving);

@@ -1,8 +1,10 @@
 //! What the replayer runs, and what it never does.
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
-use super::{called, checksum, logging, prepare};
+use super::{Ends, called, checksum, logging, prepare, until};
 use fixture::Server;
 
 /// Statements that read, each once.
@@ -160,4 +162,43 @@ fn a_text_that_is_no_slow_log_is_counted_and_said() {
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(said.contains("19000 bytes of the log are no event"), "{said}");
     assert_eq!(checksum(&standby), before);
+}
+
+#[test]
+fn a_signal_ends_what_runs_on_the_server_and_the_wait_for_a_quiet_source() {
+    let standby = Server::start(&[]);
+    prepare(&[&standby]);
+    let begun = || {
+        let replaying = called("understudy")
+            .args(["replay", "-", "--host", "127.0.0.1", "--port", &standby.address().port().to_string()])
+            .args(["--user", "warm"])
+            .env("UNDERSTUDY_PASSWORD", "secret")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Ends(replaying)
+    };
+    let running = || {
+        let count =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'warm' AND command <> 'Sleep'";
+        standby.sql(count).trim() != "0"
+    };
+    let mut replaying = begun();
+    let mut source = replaying.0.stdin.take().unwrap();
+    source
+        .write_all(
+            b"# User@Host: app[app] @  [10.0.0.9]\n# Thread_id: 7  Schema: shop  QC_hit: No\n\
+              # Query_time: 0.000100  Lock_time: 0.000010  Rows_sent: 1  Rows_examined: 1\nSET timestamp=1700000000;\n\
+              SELECT MAX(seq % 7) FROM seq_1_to_100000000000;\n",
+        )
+        .unwrap();
+    until("the read of minutes runs", running);
+    assert!(replaying.terminated().success());
+    assert!(!running(), "it goes on for nobody");
+    // Nothing ever comes, and nobody closes it.
+    let mut quiet = begun();
+    let source = quiet.0.stdin.take();
+    quiet.terminated();
+    drop(source);
 }

@@ -15,7 +15,7 @@ use super::scene::{Scene, is_well, journal, status_when, writer};
 const LONG: &str = "SELECT MAX(seq % 7) FROM seq_1_to_100000000000";
 
 /// An entry of the primary's slow log as MariaDB writes it.
-fn log_long_read(scene: &Scene, node: &str) {
+pub fn log_long_read(scene: &Scene, node: &str) {
     let entry = format!(
         "# User@Host: app[app] @  [10.0.0.9]\n# Thread_id: 999999  Schema: {}  QC_hit: No\n\
          # Query_time: 0.000100  Lock_time: 0.000010  Rows_sent: 1  Rows_examined: 1\n# Rows_affected: 0  Bytes_sent: 60\n\
@@ -26,12 +26,12 @@ fn log_long_read(scene: &Scene, node: &str) {
     File::options().append(true).open(slow_log(scene, node)).unwrap().write_all(entry.as_bytes()).unwrap();
 }
 
-async fn runs_long_read(scene: &Scene, node: &str) -> bool {
+pub async fn runs_long_read(scene: &Scene, node: &str) -> bool {
     let query = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'warm' AND info LIKE '%seq_1_to_100000000000'";
     scene.stage.run_in(node, query).await.unwrap()[0][0] != "0"
 }
 
-async fn long_read_is(scene: &Scene, node: &str, running: bool) {
+pub async fn long_read_is(scene: &Scene, node: &str, running: bool) {
     let begin = Instant::now();
     while runs_long_read(scene, node).await != running {
         assert!(begin.elapsed() < super::DEADLINE, "the long read on {node}: running {}", !running);

@@ -15,6 +15,7 @@
 //! Memory is bounded by [`Settings::waiting_bytes_max`]: when so much waits to be run, no more is read, and it is up to the source what
 //! becomes of that. With [`Settings::lag_max`], statements that wait for longer than that are left out instead, oldest first.
 
+pub mod ending;
 pub mod figures;
 pub mod guard;
 mod job;
@@ -106,23 +107,18 @@ const READ_BYTES: usize = 256 << 10;
 /// A source that is quiet for so long has written the last event to its end.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Replays all of `source`, until it ends or `stop` is done; what was begun is run to its end in both cases. An error is the source's.
+/// Replays all of `source`, until it ends and what was read is run. An error is the source's. Whoever drops it ends it at once; what runs on the
+/// server then is for [`ending::end`].
 pub async fn replay(
     mut source: impl AsyncRead + Unpin,
     target: Arc<Target>,
     settings: Settings,
     figures: Arc<Figures>,
-    stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut replay = Replay::new(target, settings, figures);
     let mut buffer = vec![0; READ_BYTES];
-    tokio::pin!(stop);
     let ended = loop {
-        let read = tokio::select! {
-            read = tokio::time::timeout(QUIET, source.read(&mut buffer)) => read,
-            () = &mut stop => break Ok(()),
-        };
-        match read {
+        match tokio::time::timeout(QUIET, source.read(&mut buffer)).await {
             Ok(Ok(0)) => break Ok(()),
             Ok(Ok(read)) => {
                 replay.reader.feed(&buffer[..read]);

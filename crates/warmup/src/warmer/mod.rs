@@ -8,7 +8,6 @@
 //! Invariant: a replay lives no longer than the roles under which it was begun. It is not ended but dropped: what waited in it is not run.
 
 pub mod board;
-mod ending;
 mod one;
 
 use std::collections::BTreeMap;
@@ -23,6 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use self::board::{Board, State};
 use self::one::One;
 use crate::access::Access;
+use crate::replay::ending;
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};

@@ -107,7 +107,6 @@ impl One {
             Arc::clone(&self.target),
             house.settings.clone(),
             Arc::clone(figures),
-            std::future::pending(),
         );
         let ended = tokio::select! {
             ended = replayed => ended,

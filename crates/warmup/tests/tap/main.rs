@@ -97,8 +97,7 @@ async fn replayed(scene: &Scene, bytes: &[u8], sessions: Sessions) -> Arc<Figure
     let figures = Arc::new(Figures::default());
     let settings = replay::Settings { sessions, ..replay::Settings::default() };
     scene.target().check(false).await.unwrap();
-    let stop = std::future::pending();
-    replay::replay(bytes, scene.target(), settings, Arc::clone(&figures), stop).await.unwrap();
+    replay::replay(bytes, scene.target(), settings, Arc::clone(&figures)).await.unwrap();
     assert!(figures.errors().is_empty(), "{:?}", figures.errors());
     let report = figures.report();
     assert!(report.contains("(a difference of 0)"), "{report}");

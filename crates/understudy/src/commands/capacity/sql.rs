@@ -47,6 +47,10 @@ pub fn prepare(is_galera: bool, lock_wait: Duration, idle_max: Duration) -> Stri
     )
 }
 
+/// A queue of fewer writesets than this is none: below it no node asks for flow control (`gcs.fc_limit` is 16 by default), and under writes it is
+/// hardly ever empty.
+const QUEUE_MAX: u32 = 16;
+
 /// What the server does by itself, should nobody say otherwise: after `lock_max` it ends the session that holds the lock, and when the queue is
 /// empty, or after `catch_up_max`, it is synchronised again. SLEEP ends early when the client of its session is gone (looked at every
 /// 5 s), so that a client that was killed is noticed sooner; `LOCK_SESSION` and what has ended already do no harm.
@@ -59,7 +63,7 @@ pub fn galera_guard(lock_session: u64, lock_max: Duration, catch_up_max: Duratio
            KILL CONNECTION {lock_session}; \
            DO SLEEP(0.2); \
            WHILE waited < {} AND (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
-                                   WHERE VARIABLE_NAME = 'WSREP_LOCAL_RECV_QUEUE') > 0 DO \
+                                   WHERE VARIABLE_NAME = 'WSREP_LOCAL_RECV_QUEUE') >= {QUEUE_MAX} DO \
              DO SLEEP(1); SET waited = waited + 1; \
            END WHILE; \
            SET GLOBAL wsrep_desync = OFF; \

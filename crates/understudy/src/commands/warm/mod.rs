@@ -128,7 +128,10 @@ impl Warm {
                 runtime.block_on(connected::follow(nodes, login, user))?
             }
         };
-        runtime.block_on(until_signal(warmer, roles))
+        let ended = runtime.block_on(until_signal(warmer, roles));
+        // Whoever asks `understudy serve` may be waiting for it.
+        runtime.shutdown_background();
+        ended
     }
 }
 

@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use link::LinkError;
 
-use crate::replay::figures::Figures;
-use crate::replay::target::Target;
+use super::figures::Figures;
+use super::target::Target;
 
-/// Everything together may take so long; then the server has other worries.
+/// An aborted task notices it at its next pause, which is a matter of microseconds.
+const QUIET_WITHIN: Duration = Duration::from_secs(1);
+/// Connecting, asking and ending may take so long together; then the server has other worries.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Ends what the connections of a replay that was told to end are running, and says how many were.
-pub(super) async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError> {
+/// Ends what the connections of a replay that was dropped are running, and says how many were.
+pub async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError> {
+    // Behind this no session sends anything, or opens a connection that would be missing from the list. Whoever hangs is not waited for: what all
+    // others left running is ended in any case.
+    let _ = tokio::time::timeout(QUIET_WITHIN, figures.running.quiet()).await;
     let work = async {
-        // Behind this no session sends anything, or opens a connection that would be missing from the list.
-        figures.running.quiet().await;
         let mut link = target.connect().await?;
         let (connections, oldest) = figures.running.take();
         if connections.is_empty() {
