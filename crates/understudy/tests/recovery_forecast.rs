@@ -3,7 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
-#[allow(dead_code)] // shared with other tests
 mod program;
 
 use lab::fault::Fault;

@@ -84,8 +84,7 @@ async fn a_standby_that_is_frozen_costs_what_is_too_late_and_no_more() {
     };
     let figures = Arc::new(Figures::default());
     let (mut source, log) = duplex(64 << 10);
-    let running =
-        tokio::spawn(replay(log, Arc::new(target), settings, Arc::clone(&figures), std::future::pending()));
+    let running = tokio::spawn(replay(log, Arc::new(target), settings, Arc::clone(&figures)));
     let mut written = Log { writer: Writer::new(Dialect::MySql57), written: 0 };
     let done = |figures: &Figures| figures.executed.load(Relaxed) + figures.late.load(Relaxed);
 

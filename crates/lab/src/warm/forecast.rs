@@ -1,14 +1,13 @@
 //! What `understudy warmth` forecasts, beside what a real failover then costs in reads from disk.
 //!
 //! ```text
-//!   standby restarted ──> warmed with chunk 1 ──> `understudy warmth` of chunk 2: the forecast
-//!   standby restarted ──> warmed with chunk 1 and chunk 2 ──> the primary is killed under load ──> a chunk's traffic: reads from disk, counted
+//!   standby restarted ──> warmed with chunk 1 ──> follows, while traffic runs on the primary and `understudy warmth` reads its log: the forecast
+//!   ──> the primary is killed under load ──> as much traffic again: reads from disk, counted
 //! ```
 //!
-//! The forecast is for the state that the standby has when the window begins: chunk 2 is the window. It is found out by running reads, which warms, so that
-//! the standby is restarted and warmed anew before the failover. In life warming goes on until the failover, and so chunk 2 warms then, too.
+//! Where the forecast had to run reads that the standby was not replayed, it has warmed it: then the standby is restarted and warmed anew in between, with
+//! chunk 1 and the traffic that the forecast saw.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,7 +19,9 @@ use super::case::Bench;
 use super::ground::{Ground, STANDBY};
 use super::load::Load;
 use super::playback::{WARM_PASSWORD, WARM_USER};
-use super::takeover::{self, Asked};
+use super::record::{self, Recorded, Recording};
+use super::streamer::Streamer;
+use super::takeover;
 use super::way::{Chunk, Does};
 use crate::failover::understudy::program;
 
@@ -28,6 +29,10 @@ use crate::failover::understudy::program;
 const TIMES_AS_FAST: u32 = 6;
 /// Traffic before the kill.
 const BEFORE: Duration = Duration::from_secs(1);
+/// Traffic goes on for so long behind the time in which a forecast is to look, which begins a little later than the traffic.
+const BEYOND_S: u64 = 2;
+/// It begins to read within this.
+const START_LIMIT: Duration = Duration::from_secs(20);
 /// One forecast takes at most so long.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// A smaller standby has one buffer pool in so many of the others.
@@ -108,28 +113,35 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     ground.set_standby_pool(pool_mb)?;
     ground.make_cold().await?;
     warm(bench, standby.warmed, Chunk::First).await?;
+    follow(ground).await?;
+    let per_s = if plan.is_quick { plan.rate } else { plan.rate.saturating_mul(TIMES_AS_FAST) };
+    let window_s = (plan.events_per_chunk() / u64::from(per_s)).max(1);
     let one_in = match standby.warmed {
         Warmed::Replay { one_in } => Some(one_in),
         Warmed::Pool | Warmed::Not => None,
     };
-    let told = forecast(bench, &bench.recording.second.path, one_in).await?;
-
-    ground.make_cold().await?;
-    match standby.warmed {
-        Warmed::Replay { .. } => {
-            warm(bench, standby.warmed, Chunk::First).await?;
-            warm(bench, standby.warmed, Chunk::Second).await?;
+    let from = 2 * plan.events_per_chunk();
+    let (told, seen) = forecast(bench, one_in, Asked { from, window_s, per_s }).await?;
+    if told["forecast_method"] != "replayed" {
+        let first = bench.recording.first.clone();
+        let recording = Recording { first, second: seen };
+        let bench = &Bench { recording: &recording, ..*bench };
+        ground.make_cold().await?;
+        match standby.warmed {
+            Warmed::Replay { .. } => {
+                warm(bench, standby.warmed, Chunk::First).await?;
+                warm(bench, standby.warmed, Chunk::Second).await?;
+            }
+            Warmed::Pool => warm(bench, standby.warmed, Chunk::Second).await?,
+            Warmed::Not => {}
         }
-        Warmed::Pool => warm(bench, standby.warmed, Chunk::Second).await?,
-        Warmed::Not => {}
+        follow(ground).await?;
     }
-    follow(ground).await?;
     let front = takeover::front(ground).await?;
     let mut load = Load::connect(&front.target, plan.connections, plan.shape()).await?;
-    let per_s = if plan.is_quick { plan.rate } else { plan.rate.saturating_mul(TIMES_AS_FAST) };
-    let asked = Asked {
-        from: 2 * plan.events_per_chunk(),
-        count: plan.events_per_chunk() + BEFORE.as_secs() * u64::from(per_s),
+    let asked = takeover::Asked {
+        from: from + (window_s + BEYOND_S) * u64::from(per_s),
+        count: (window_s + BEFORE.as_secs()) * u64::from(per_s),
         per_s,
         kill_after: BEFORE,
     };
@@ -175,21 +187,33 @@ async fn warm(bench: &Bench<'_>, warmed: Warmed, chunk: Chunk) -> anyhow::Result
     bench.warm(does).await.map(drop)
 }
 
-/// What `understudy warmth` says of the standby, for a log's traffic.
-async fn forecast(bench: &Bench<'_>, log: &Path, replay_one_in: Option<u32>) -> anyhow::Result<Value> {
-    let stage = &bench.ground.stage;
+/// The traffic that a forecast sees.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    /// The number of its first statement.
+    from: u64,
+    /// How long `understudy warmth` looks, s.
+    window_s: u64,
+    /// Statements a second.
+    per_s: u32,
+}
+
+/// What `understudy warmth` says of the standby while traffic runs on the primary and is streamed to it, and that traffic.
+async fn forecast(
+    bench: &Bench<'_>,
+    replay_one_in: Option<u32>,
+    asked: Asked,
+) -> anyhow::Result<(Value, Recorded)> {
+    let (ground, plan) = (bench.ground, bench.plan);
+    let stage = &ground.stage;
     let address = stage.node(STANDBY)?.address;
+    let mut load = Load::connect(&ground.active()?, plan.connections, plan.shape()).await?;
+    record::cut(ground, "before-forecast.log").await?;
+    let streamer = Streamer::start(ground, bench.keeper).await?;
     let mut command = Command::new(program()?);
-    command.arg("warmth").arg(log).args(["--host", &address.ip().to_string()]);
-    command.args([
-        "--port",
-        &address.port().to_string(),
-        "--user",
-        WARM_USER,
-        "--skip-user",
-        "root",
-        "--json",
-    ]);
+    command.arg("warmth").arg(streamer.base()).args(["--host", &address.ip().to_string()]);
+    command.args(["--port", &address.port().to_string(), "--window-s", &asked.window_s.to_string()]);
+    command.args(["--user", WARM_USER, "--skip-user", "root", "--json"]);
     if let Some(one_in) = replay_one_in {
         command.args(["--replay-one-in", &one_in.to_string()]);
     }
@@ -198,10 +222,17 @@ async fn forecast(bench: &Bench<'_>, log: &Path, replay_one_in: Option<u32>) -> 
     // Else it would be that of the row before.
     let _ = std::fs::remove_file(&said);
     let mut running = bench.keeper.spawn(&command, Some(&said))?;
+    streamer.is_read(START_LIMIT).await?;
+    let count = (asked.window_s + BEYOND_S) * u64::from(asked.per_s);
+    let ran = load.run(asked.from, count, asked.per_s).await?.whole()?;
+    load.end().await;
     let status =
         tokio::time::timeout(PATIENCE, running.ended()).await.context("understudy warmth hangs")??;
+    streamer.end().await?;
+    let seen = record::recorded(record::cut(ground, "forecast.log").await?, &ran)?;
     let said = std::fs::read_to_string(&said).unwrap_or_default();
     let told = said.lines().find(|line| line.starts_with('{')).filter(|_| status.success());
     let Some(told) = told else { bail!("understudy warmth ended with {status}: {}", said.trim()) };
-    serde_json::from_str(told).with_context(|| format!("understudy warmth said: {told}"))
+    let told = serde_json::from_str(told).with_context(|| format!("understudy warmth said: {told}"))?;
+    Ok((told, seen))
 }

@@ -94,7 +94,8 @@ pub async fn until_idle(ground: &Ground) -> anyhow::Result<()> {
     }
 }
 
-fn recorded(path: PathBuf, ran: &super::load::Ran) -> anyhow::Result<Recorded> {
+/// What a log that was cut has of a load.
+pub fn recorded(path: PathBuf, ran: &super::load::Ran) -> anyhow::Result<Recorded> {
     let entries = chunk::entries(&read(&path)?);
     Ok(Recorded {
         path,

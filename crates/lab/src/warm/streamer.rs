@@ -46,17 +46,38 @@ impl Streamer {
 
     /// What a reader asks for: the log from its first byte on.
     pub fn url(&self) -> String {
-        format!("http://{}/slow?from=start", self.address)
+        format!("{}/slow?from=start", self.base())
+    }
+
+    /// `http://HOST:PORT`, for a program of ours, which reads from now on.
+    pub fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Waits until somebody reads.
+    pub async fn is_read(&self, within: Duration) -> anyhow::Result<()> {
+        let deadline = Instant::now() + within;
+        while self.metric("understudy_slowlog_readers").await? == 0 {
+            if Instant::now() > deadline {
+                bail!("nobody reads what is streamed after {} s", within.as_secs());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
     }
 
     /// Events that readers were given so far.
     pub async fn events(&self) -> anyhow::Result<u64> {
+        self.metric("understudy_slowlog_events_total").await
+    }
+
+    async fn metric(&self, name: &str) -> anyhow::Result<u64> {
         let (status, body) = http::ask(&self.address, "GET", "/metrics", "", None, ASK_LIMIT).await?;
         let text = body.as_str().unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("understudy_slowlog_events_total "));
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         match line.and_then(|number| number.parse().ok()) {
             Some(events) => Ok(events),
-            None => bail!("understudy slowlog serve answered {status} without its number of events"),
+            None => bail!("understudy slowlog serve answered {status} without {name}"),
         }
     }
 

@@ -61,6 +61,21 @@ fn checksum(server: &Server) -> String {
     server.sql("CHECKSUM TABLE shop.t, shop.u; SELECT next_not_cached_value FROM shop.s")
 }
 
+impl Ends {
+    /// Sends SIGTERM and waits for its end.
+    pub fn terminated(&mut self) -> std::process::ExitStatus {
+        let sent =
+            std::process::Command::new("kill").arg("-TERM").arg(self.0.id().to_string()).status().unwrap();
+        assert!(sent.success());
+        let mut status = None;
+        until("a program that was told to end has ended", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
 /// Something that is waited for.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();

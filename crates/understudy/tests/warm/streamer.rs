@@ -1,7 +1,7 @@
 //! The program, and a streamer of it, for tests on real servers.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// The program, also under another name.
 pub fn called(name: &str) -> Command {
@@ -13,20 +13,6 @@ pub fn called(name: &str) -> Command {
 
 /// A process that ends with this.
 pub struct Ends(pub Child);
-
-impl Ends {
-    /// Sends SIGTERM and waits for its end.
-    pub fn terminated(&mut self) -> ExitStatus {
-        let sent = Command::new("kill").arg("-TERM").arg(self.0.id().to_string()).status().unwrap();
-        assert!(sent.success());
-        let mut status = None;
-        super::until("a program that was told to end has ended", || {
-            status = self.0.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
-    }
-}
 
 impl Drop for Ends {
     fn drop(&mut self) {
