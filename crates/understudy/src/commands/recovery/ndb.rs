@@ -41,7 +41,7 @@ pub struct Ndb {
     /// A data node's own log (ndb_NODE_out.log); may be given several times
     #[arg(long, value_name = "FILE", requires = "log")]
     node_log: Vec<PathBuf>,
-    /// ndbinfo.restart_info: a FILE as `mysql --batch` prints it, or a server, mysql://[USER@]HOST[:PORT]
+    /// ndbinfo.restart_info: a FILE as `mysql --batch` prints it, or a server, mysql://HOST or mysql://USER@HOST:PORT
     #[arg(long, value_name = "FILE|DSN")]
     ndbinfo: Option<String>,
     /// For a server: a file whose first line is the password [else UNDERSTUDY_PASSWORD, else an option file's]

@@ -19,7 +19,7 @@ const DUMP_DONE: &str = "Sending dump signal";
 /// What is ordered.
 #[derive(Args)]
 pub struct Mgm {
-    /// Management server to which --enable-logging and --dump-7099 go, HOST[:PORT]
+    /// Management server to which --enable-logging and --dump-7099 go, HOST or HOST:PORT
     #[arg(id = "mgm", long = "mgm", value_name = "HOST")]
     host: Option<String>,
     /// Have checkpoints and the parts of restarts written to the cluster log from now on
