@@ -13,7 +13,7 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, Wrap};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table};
 use serde_json::Value;
 
 use super::model::Model;
@@ -21,7 +21,7 @@ use super::record::moment_ms;
 use crate::commands::status::{
     behind, figure, is_lost, last_answered, list, number, replicates, role, state, text,
 };
-use crate::table::moment;
+use crate::table::{moment, wrap};
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
@@ -270,23 +270,27 @@ fn foot(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         ),
         (None, None) => "up/down choose   d drain  u undrain  s make it the writer   q quit".to_owned(),
     };
-    let said = match (&model.asked, &model.trouble, &model.told) {
-        (Some(order), ..) => Line::styled(plain(&order.question()), BOLD),
-        (None, Some(trouble), _) => Line::styled(plain(trouble), BAD),
-        (None, None, _) if model.is_ordering => Line::styled("the order is under way", WARN),
-        (None, None, Some(told)) => Line::styled(plain(told), BOLD),
-        (None, None, None) => Line::default(),
-    };
     let [above, below] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
-    frame.render_widget(Paragraph::new(said).wrap(Wrap { trim: true }), above);
+    let (said, style) = said(model);
+    let lines: Vec<Line<'_>> = wrap(&said, usize::from(area.width)).into_iter().map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines).style(style), above);
     frame.render_widget(Line::styled(keys, DIM), below);
+}
+
+/// The sentence at the foot.
+fn said(model: &Model) -> (String, Style) {
+    match (&model.asked, &model.trouble, &model.told) {
+        (Some(order), ..) => (plain(&order.question()), BOLD),
+        (None, Some(trouble), _) => (plain(trouble), BAD),
+        (None, None, _) if model.is_ordering => ("the order is under way".to_owned(), WARN),
+        (None, None, Some(told)) => (plain(told), BOLD),
+        (None, None, None) => (String::new(), Style::new()),
+    }
 }
 
 /// The lines that the sentence at the foot takes, and the keys: a question and a refusal are never cut.
 fn foot_height(model: &Model, width: u16) -> u16 {
-    let question = model.asked.as_ref().map(|order| order.question());
-    let said = question.as_deref().or(model.trouble.as_deref()).or(model.told.as_deref()).unwrap_or_default();
-    let lines = Paragraph::new(plain(said)).wrap(Wrap { trim: true }).line_count(width.max(1));
+    let lines = wrap(&said(model).0, usize::from(width.max(1))).len();
     lines.clamp(1, FOOT_LINES_MAX) as u16 + 1
 }
 

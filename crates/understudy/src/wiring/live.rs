@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use manager::Samples;
 use measure::flow;
-use measure::rates::Rates;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
