@@ -3,34 +3,54 @@
 use std::fmt::Write;
 
 use crate::rates::Rates;
+use crate::sample::Sample;
 
 /// Less than this part of the time is not worth a word.
 const PAUSED_MIN: f64 = 0.001;
 
-/// One sentence about the group's flow control during the last span: how long it paused, and which nodes asked for it. `None` when it did
-/// not. A pause that nobody is seen to have asked for is said to be that: the node may have restarted, or its samples may be missing.
-pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, &'a Rates)>) -> Option<String> {
-    let (mut longest, mut senders) = (0.0_f64, Vec::new());
-    for (name, rates) in nodes {
-        longest = longest.max(rates.paused.unwrap_or(0.0));
-        let sent = rates.flow_control_sent.unwrap_or(0.0) * rates.over_s;
-        if sent > 0.0 {
-            senders.push((name, sent.round() as u64));
+/// What one node said of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Said {
+    /// The part of the last span for which replication stood still, 0 to 1.
+    pub paused: Option<f64>,
+    /// How often it asked for a pause in that span. None behind a restart, and behind FLUSH STATUS.
+    pub asked_count: Option<f64>,
+    /// It asks now. A node asks once a pause, however long that is.
+    pub is_asking: Option<bool>,
+}
+
+impl Said {
+    /// Of a node's last sample and its rates.
+    pub fn of(sample: &Sample, rates: &Rates) -> Self {
+        Self {
+            paused: rates.paused,
+            asked_count: rates.flow_control_sent.map(|per_s| per_s * rates.over_s),
+            is_asking: sample.counters.galera.and_then(|galera| galera.flow_control_requested),
         }
     }
-    if longest < PAUSED_MIN && senders.is_empty() {
+}
+
+/// One sentence about the group's flow control during the last span: how long it paused, and which nodes asked for it. `None` when it did
+/// not. Where nobody is seen to have asked, it says whether that is because some did not tell.
+pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, Said)>) -> Option<String> {
+    let (mut longest, mut asking, mut is_known) = (0.0_f64, Vec::new(), true);
+    for (name, said) in nodes {
+        longest = longest.max(said.paused.unwrap_or(0.0));
+        if said.is_asking == Some(true) || said.asked_count.is_some_and(|count| count > 0.0) {
+            asking.push(name);
+        }
+        is_known &= said.is_asking.is_some() && said.asked_count.is_some();
+    }
+    if longest < PAUSED_MIN && asking.is_empty() {
         return None;
     }
-    senders.sort_by_key(|(_, sent)| std::cmp::Reverse(*sent));
     let mut sentence = format!("the group stood still for {:.1} % of the time", longest * 100.0);
-    for (place, (name, sent)) in senders.iter().enumerate() {
-        let _ = match place {
-            0 => write!(sentence, ": {name} asked for it ({sent} messages)"),
-            _ => write!(sentence, ", {name} too ({sent})"),
-        };
-    }
-    if senders.is_empty() {
-        sentence.push_str("; no node that answers asked for it");
+    match (asking.as_slice(), is_known) {
+        ([], true) => sentence.push_str("; no node that answers asked for it"),
+        ([], false) => sentence.push_str("; who asked for it is not known"),
+        (names, _) => {
+            let _ = write!(sentence, ": {} asked for it", names.join(" and "));
+        }
     }
     Some(sentence)
 }
@@ -39,21 +59,25 @@ pub fn sentence<'a>(nodes: impl IntoIterator<Item = (&'a str, &'a Rates)>) -> Op
 mod tests {
     use super::*;
 
-    fn rates(paused: f64, sent: f64) -> Rates {
-        Rates { over_s: 1.0, paused: Some(paused), flow_control_sent: Some(sent), ..Rates::default() }
+    fn said(paused: f64, asked_count: f64, is_asking: bool) -> Said {
+        Said { paused: Some(paused), asked_count: Some(asked_count), is_asking: Some(is_asking) }
     }
 
     #[test]
     fn who_asks_for_it_is_named() {
-        let (well, slow, slower) = (rates(0.12, 0.0), rates(0.125, 2.0), rates(0.1, 9.0));
-        let said = sentence([("db1", &well), ("db2", &slow), ("db3", &slower)]);
-        let want = "the group stood still for 12.5 % of the time: db3 asked for it (9 messages), db2 too (2)";
-        assert_eq!(said.as_deref(), Some(want));
-        let said = sentence([("db1", &well)]);
+        let (well, began, goes_on) = (said(0.12, 0.0, false), said(0.125, 2.0, false), said(1.0, 0.0, true));
+        let told = sentence([("db1", well), ("db2", began), ("db3", goes_on)]);
+        let want = "the group stood still for 100.0 % of the time: db2 and db3 asked for it";
+        assert_eq!(told.as_deref(), Some(want));
+        let told = sentence([("db1", well)]);
+        let want = "the group stood still for 12.0 % of the time; no node that answers asked for it";
+        assert_eq!(told.as_deref(), Some(want));
+        let flushed = Said { asked_count: None, ..well };
+        let told = sentence([("db1", well), ("db2", flushed)]);
         assert_eq!(
-            said.as_deref(),
-            Some("the group stood still for 12.0 % of the time; no node that answers asked for it")
+            told.as_deref(),
+            Some("the group stood still for 12.0 % of the time; who asked for it is not known")
         );
-        assert_eq!(sentence([("db1", &rates(0.0, 0.0)), ("db2", &Rates::default())]), None);
+        assert_eq!(sentence([("db1", said(0.0, 0.0, false)), ("db2", Said::default())]), None);
     }
 }

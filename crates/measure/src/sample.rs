@@ -27,7 +27,7 @@ pub const NAMES: [&str; 17] = [
 ];
 
 /// Those of a Galera node, beside [`NAMES`].
-pub const GALERA_NAMES: [&str; 22] = [
+pub const GALERA_NAMES: [&str; 23] = [
     "wsrep_local_state",
     "wsrep_cluster_status",
     "wsrep_cluster_size",
@@ -38,6 +38,7 @@ pub const GALERA_NAMES: [&str; 22] = [
     "wsrep_received_bytes",
     "wsrep_local_recv_queue",
     "wsrep_local_send_queue",
+    "wsrep_flow_control_requested",
     "wsrep_flow_control_sent",
     "wsrep_flow_control_recv",
     "wsrep_flow_control_paused_ns",
@@ -128,7 +129,9 @@ pub struct Galera {
     pub recv_queue: Option<u64>,
     /// wsrep_local_send_queue: not yet sent; a gauge.
     pub send_queue: Option<u64>,
-    /// wsrep_flow_control_sent: how often this node asked the group to pause or go on.
+    /// wsrep_flow_control_requested: this node asks the group to pause, now.
+    pub flow_control_requested: Option<bool>,
+    /// wsrep_flow_control_sent: how often this node asked the group to pause. It asks once a pause, however long that is.
     pub flow_control_sent: Option<u64>,
     /// wsrep_flow_control_recv: how often anybody did, this node included.
     pub flow_control_recv: Option<u64>,
@@ -220,6 +223,8 @@ impl Galera {
             received_bytes: number("wsrep_received_bytes"),
             recv_queue: number("wsrep_local_recv_queue"),
             send_queue: number("wsrep_local_send_queue"),
+            flow_control_requested: value("wsrep_flow_control_requested")
+                .map(|text| matches!(text.to_ascii_lowercase().as_str(), "true" | "on" | "1")),
             flow_control_sent: number("wsrep_flow_control_sent"),
             flow_control_recv: number("wsrep_flow_control_recv"),
             flow_control_paused_ns: number("wsrep_flow_control_paused_ns"),

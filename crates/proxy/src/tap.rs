@@ -106,7 +106,8 @@ impl Tap {
         let listener = Listener {
             wish,
             chance: (share * 2f64.powi(32)) as u64,
-            one_in: (1.0 / share).round() as u64,
+            // Of a share that is no whole part it is the next smaller one: 70 % are not all. (1 / (1 / 3) is a little more than 3.)
+            one_in: (1.0 / share - 1e-9).ceil() as u64,
             queue,
             used_bytes: Arc::default(),
             counts: Arc::clone(&counts),

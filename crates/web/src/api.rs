@@ -112,7 +112,9 @@ async fn manual_failover<C: Control>(State(api): Shared<C>, order: Ordered) -> R
     match order.said.into_move(api.control.cluster(), api.budget) {
         Err(reply) => reply,
         // A named target, or a named old writer, is idempotent by itself.
-        Ok(wish) if wish.named || wish.from.is_some() => api.move_writer(wish).await,
+        Ok(wish) if wish.named || wish.from.is_some() => {
+            to_its_end(async move { api.move_writer(wish).await }).await
+        }
         Ok(wish) => once(api, wish).await,
     }
 }
@@ -120,20 +122,31 @@ async fn manual_failover<C: Control>(State(api): Shared<C>, order: Ordered) -> R
 async fn switchover<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
     match order.said.into_switchover(api.control.cluster(), api.budget) {
         Err(reply) => reply,
-        Ok(wish) => api.move_writer(wish).await,
+        Ok(wish) => to_its_end(async move { api.move_writer(wish).await }).await,
     }
 }
 
 async fn drain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
-    api.give(order, Said::into_drain).await
+    to_its_end(async move { api.give(order, Said::into_drain).await }).await
 }
 
 async fn undrain<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
-    api.give(order, |said, cluster, name, _| said.into_undrain(cluster, name)).await
+    to_its_end(
+        async move { api.give(order, |said, cluster, name, _| said.into_undrain(cluster, name)).await },
+    )
+    .await
 }
 
 async fn max_connections<C: Control>(State(api): Shared<C>, order: Ordered) -> Reply {
-    api.give(order, Said::into_limit).await
+    to_its_end(async move { api.give(order, Said::into_limit).await }).await
+}
+
+/// An order that was heard is carried out, also when whoever gave it does not wait for the answer.
+async fn to_its_end(order: impl Future<Output = Reply> + Send + 'static) -> Reply {
+    tokio::spawn(order).await.unwrap_or_else(|_| {
+        let message = "the order ended without an answer; look at the status before asking again";
+        Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    })
 }
 
 /// One failover for all who ask at the same time. The work is a task of its own, so that it goes on, and the next to ask

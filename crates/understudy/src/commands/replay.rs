@@ -28,7 +28,7 @@ Nothing is written: only statements that surely change nothing are sent, each se
 
 A signal ends it at once: what waits is not run, and what runs on the server is ended there.
 
-Exit codes: 0 the source or a signal ended it; 1 the server or the source cannot be used, or statements had errors; 2 wrong usage.";
+Exit codes: 0 the source or a signal ended it; 1 the server or the source cannot be used, statements had errors, or a signal came before the first entry; 2 wrong usage.";
 
 /// Replays a slow log's reads on a server, to warm it, with the parallelism in which they were recorded.
 #[derive(Args)]
@@ -78,9 +78,10 @@ impl Replay {
     /// Runs it.
     pub fn run(self) -> Outcome {
         let (place, mut login) = self.account.login()?;
+        let skipped_users = self.skip_user;
         login.database = self.schema.map(String::into_bytes);
         let target = Target { place, login, session_init: self.session_init };
-        let settings = Settings {
+        let mut settings = Settings {
             sessions: match self.pool {
                 Some(sessions) => Sessions::Pool(sessions as usize),
                 None => Sessions::PerConnection { idle_max: Duration::from_secs(self.idle_max_s) },
@@ -89,7 +90,7 @@ impl Replay {
             order_window: Duration::from_millis(self.order_window_ms),
             lag_max: self.lag_max_s.map(Duration::from_secs),
             waiting_bytes_max: (self.waiting_max_mb << 20) as usize,
-            skipped_users: self.skip_user,
+            skipped_users,
             ..Settings::default()
         };
         let address = match self.source.to_str() {
@@ -97,7 +98,11 @@ impl Replay {
             None => None,
         };
         let source = match address {
-            Some(address) => Source::Streamer(address, self.access),
+            Some(address) => {
+                // Whatever the streamer's server is: what a replay runs must not come back as something to replay.
+                settings.skipped_users.push(target.login.user.clone());
+                Source::Streamer(address, self.access)
+            }
             None if self.source.as_os_str() == "-" => Source::Stdin,
             None => Source::File(self.source),
         };

@@ -38,6 +38,15 @@ impl StreamAccess {
             }
             _ => return Ok(None),
         };
+        let (address, path) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        if !["", "/", "/slow"].contains(&path) {
+            return Err(Failure::usage(format!(
+                "{source}: nothing may stand behind the port: the whole log is read from now on; `curl` gives a part of it to a source of -"
+            )));
+        }
         match (is_tls, &self.tls_ca) {
             (true, None) => Err(Failure::usage(format!(
                 "{source}: which certificate is to be trusted? Name it with --tls-ca FILE"
@@ -45,7 +54,7 @@ impl StreamAccess {
             (false, Some(_)) => Err(Failure::usage(format!(
                 "{source}: --tls-ca asks over TLS; write https:// before the address"
             ))),
-            _ => Ok(Some(rest.split('/').next().unwrap_or(rest))),
+            _ => Ok(Some(address)),
         }
     }
 

@@ -20,8 +20,10 @@ pub struct Model {
     pub applied: BTreeMap<String, VecDeque<u64>>,
     /// The chosen node's place.
     pub chosen: usize,
-    /// An order that waits for a yes.
+    /// An order that waits for "yes" and Enter.
     pub asked: Option<Order>,
+    /// As much of the word as was typed.
+    pub typed: String,
     /// An order is under way.
     pub is_ordering: bool,
     /// What came of the last order, or what went wrong.
@@ -78,6 +80,11 @@ impl Model {
                 history.pop_front();
             }
             history.push_back(node["rates"]["applied"].as_f64().unwrap_or(0.0).round() as u64);
+        }
+        // What was asked of a standby is another question when it has become the writer.
+        if self.asked.is_some() && self.status["writer"] != status["writer"] {
+            self.asked = None;
+            self.told = Some("the writer has changed: not done".to_owned());
         }
         self.status = status;
         self.trouble = None;

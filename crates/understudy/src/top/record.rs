@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -23,7 +24,8 @@ impl Recorder {
     /// # Errors
     /// There is one already, or it cannot be made.
     pub fn new(path: &Path) -> Result<Self, Failure> {
-        let file = File::create_new(path).map_err(|e| {
+        // It names users and clients' addresses.
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|e| {
             let why = match e.kind() {
                 std::io::ErrorKind::AlreadyExists => "is there already, and is not written over".to_owned(),
                 _ => format!("cannot be made: {e}"),

@@ -22,7 +22,7 @@ fn galera() -> Value {
         "cluster": "shop", "id": 5, "kind": "galera", "writers": "one", "term": 8, "writer": "db1", "gate": "held",
         "hold_because": "db2 is being confirmed as writer", "order": null,
         "now_ms": 192_000, "started_unix_ms": 1_404_465_517_250_u64,
-        "flow_control": "the group stood still for 12.5 % of the time: db3 asked for it (9 messages)",
+        "flow_control": "the group stood still for 12.5 % of the time: db3 asked for it",
         "nodes": [
             { "name": "db1", "state": "synced", "lane": "open", "writer": true, "linked": true, "reason": "synced", "advice": [],
               "facts": { "recv_queue": 0 },
@@ -59,7 +59,7 @@ db1        writer   synced    open           4     1        0     1520      301 
 db2        standby  dead      shut           -     -        -        -        -        -        -         - refused 2 connections; l
 db3        standby  donor     open           -     -   349123        -        -     5100      0.0         - donor
 
-flow control  the group stood still for 12.5 % of the time: db3 asked for it (9 messages)
+flow control  the group stood still for 12.5 % of the time: db3 asked for it
 hold          2 waiting, 12 held in all: 9 resumed, 0 evicted, 1 expired, 0 gone
 clients       4 now, 120 in all; sessions moved 2, cannot move now 1
 advice        db2: restart it
@@ -110,7 +110,7 @@ fn what_is_asked_stands_at_the_foot() {
     let text = drawn(&model, 100, 20);
     assert!(
         text.contains(
-            "drain db1? Its sessions move to another node; a writer moves first\ny yes   any other key: no"
+            "drain db1? Its sessions move to another node; a writer moves first\ntype yes and Enter:    any other key: no"
         ),
         "{text}"
     );

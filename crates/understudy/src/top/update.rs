@@ -5,6 +5,9 @@ use serde_json::Value;
 
 use super::model::{Model, Order, Replay};
 
+/// The answer that gives an order.
+pub const YES: &str = "yes";
+
 /// What happens to the view.
 #[derive(Debug)]
 pub enum Message {
@@ -56,11 +59,7 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
         return Some(Effect::Quit);
     }
     if let Some(order) = model.asked.take() {
-        // Anything but a yes is a no.
-        let is_yes = key.code == KeyCode::Char('y') && key.modifiers.is_empty();
-        model.told = (!is_yes).then(|| "not done".to_owned());
-        model.is_ordering |= is_yes;
-        return is_yes.then_some(Effect::Order(order));
+        return answer(model, order, key);
     }
     let last = model.names().len().saturating_sub(1);
     match key.code {
@@ -72,6 +71,23 @@ fn press(model: &mut Model, key: KeyEvent) -> Option<Effect> {
             None => ask(model, code),
         },
     }
+    None
+}
+
+/// A key of the answer. Anything but the whole word and Enter is a no: two letters that were meant for another window must move no writer.
+fn answer(model: &mut Model, order: Order, key: KeyEvent) -> Option<Effect> {
+    if key.code == KeyCode::Enter && model.typed == YES {
+        model.is_ordering = true;
+        return Some(Effect::Order(order));
+    }
+    if let KeyCode::Char(letter) = key.code {
+        model.typed.push(letter);
+        if YES.starts_with(&model.typed) && key.modifiers.is_empty() {
+            model.asked = Some(order);
+            return None;
+        }
+    }
+    model.told = Some("not done".to_owned());
     None
 }
 
@@ -88,6 +104,7 @@ fn ask(model: &mut Model, code: KeyCode) {
         model.told = Some("an order is under way: wait for its end".to_owned());
     } else {
         model.asked = model.chosen_name().map(order);
+        model.typed.clear();
     }
 }
 
@@ -132,16 +149,38 @@ mod tests {
         press(&mut model, KeyCode::Down);
         assert_eq!(press(&mut model, KeyCode::Char('d')), None);
         assert_eq!(model.asked, Some(Order::Drain("db2".into())));
-        assert_eq!(press(&mut model, KeyCode::Enter), None, "anything but y is a no");
+        assert_eq!(press(&mut model, KeyCode::Enter), None, "anything but yes is a no");
         assert_eq!((&model.asked, model.told.as_deref()), (&None, Some("not done")));
         press(&mut model, KeyCode::Char('s'));
         let order = Order::Switchover("db2".into());
-        assert_eq!(press(&mut model, KeyCode::Char('y')), Some(Effect::Order(order)));
+        for letter in ['y', 'e', 's'] {
+            assert_eq!(press(&mut model, KeyCode::Char(letter)), None);
+        }
+        assert_eq!(press(&mut model, KeyCode::Enter), Some(Effect::Order(order)));
         assert_eq!(press(&mut model, KeyCode::Char('u')), None);
         assert_eq!(model.asked, None, "one order at a time");
         update(&mut model, Message::Done("db2 writes now".into()));
         press(&mut model, KeyCode::Char('u'));
         assert_eq!(model.asked, Some(Order::Undrain("db2".into())));
+    }
+
+    #[test]
+    fn a_text_that_was_meant_for_another_window_orders_nothing() {
+        for text in ["systemctl status mariadb\n", "sync\n", "dy\n", "syes", "sye\n", "s\n"] {
+            let mut model = model();
+            for letter in text.chars() {
+                let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
+                assert!(!matches!(press(&mut model, code), Some(Effect::Order(_))), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_question_does_not_outlive_the_writer_it_was_asked_under() {
+        let mut model = model();
+        press(&mut model, KeyCode::Char('d'));
+        model.take(json!({ "writer": "db2", "nodes": [{ "name": "db1" }, { "name": "db2" }] }));
+        assert_eq!((&model.asked, model.told.as_deref()), (&None, Some("the writer has changed: not done")));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::record::moment_ms;
 use crate::commands::status::{
     behind, figure, is_lost, last_answered, list, number, replicates, role, state, text,
 };
-use crate::table::moment;
+use crate::table::{moment, wrap};
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
@@ -29,6 +29,8 @@ const WARN: Style = Style::new().fg(Color::Yellow);
 const BAD: Style = Style::new().fg(Color::Red);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
+/// Lines of the sentence at the foot.
+const FOOT_LINES_MAX: usize = 8;
 /// Busy sessions that are shown.
 const BUSY_MAX: usize = 5;
 
@@ -36,15 +38,18 @@ const BUSY_MAX: usize = 5;
 pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let (head, group, busy) = (head(model), group(model), busy(&model.status));
     let nodes_height = list(&model.status["nodes"]).len() as u16 + 1;
+    // The foot keeps its place: whatever else is missing, what is asked is seen.
+    let foot_height = foot_height(model, frame.area().width);
+    let [rest, foot_area] =
+        Layout::vertical([Constraint::Fill(1), Constraint::Length(foot_height)]).areas(frame.area());
     let areas = Layout::vertical([
         Constraint::Length(head.len() as u16),
         Constraint::Length(nodes_height + 1),
         Constraint::Length(group.len() as u16),
         Constraint::Length(if busy.is_empty() { 0 } else { busy.len() as u16 + 1 }),
         Constraint::Min(3),
-        Constraint::Length(2),
     ])
-    .split(frame.area());
+    .split(rest);
     frame.render_widget(Paragraph::new(head), areas[0]);
     nodes(frame, areas[1], model);
     frame.render_widget(Paragraph::new(group), areas[2]);
@@ -52,7 +57,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model) {
     let lower = Layout::horizontal([Constraint::Min(40), Constraint::Length(32)]).split(areas[4]);
     frame.render_widget(titled("events (UTC)", events(&model.status, lower[0])), lower[0]);
     curve(frame, lower[1], model);
-    foot(frame, areas[5], model);
+    foot(frame, foot_area, model);
 }
 
 fn titled<'a>(title: &'a str, lines: Vec<Line<'a>>) -> Paragraph<'a> {
@@ -204,9 +209,6 @@ fn group(model: &Model) -> Vec<Line<'static>> {
             let said = format!("advice        {}: {}", text(&node["name"]), text(advice));
             lines.push(Line::styled(plain(&said), WARN));
         }
-        if let Some(window) = node["recovery"]["sentence"].as_str() {
-            lines.push(Line::from(plain(&format!("recovery      {}: {window}", text(&node["name"])))));
-        }
     }
     lines
 }
@@ -259,7 +261,7 @@ fn curve(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 
 fn foot(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let keys = match (&model.asked, model.replay) {
-        (Some(_), _) => "y yes   any other key: no".to_owned(),
+        (Some(_), _) => format!("type yes and Enter: {}   any other key: no", model.typed),
         (None, Some(replay)) => format!(
             "recording: {} of {}{}   space pause  left/right step  home/end  q quit",
             replay.at + 1,
@@ -268,14 +270,28 @@ fn foot(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         ),
         (None, None) => "up/down choose   d drain  u undrain  s make it the writer   q quit".to_owned(),
     };
-    let said = match (&model.asked, &model.trouble, &model.told) {
-        (Some(order), ..) => Line::styled(plain(&order.question()), BOLD),
-        (None, Some(trouble), _) => Line::styled(plain(trouble), BAD),
-        (None, None, _) if model.is_ordering => Line::styled("the order is under way", WARN),
-        (None, None, Some(told)) => Line::styled(plain(told), BOLD),
-        (None, None, None) => Line::default(),
-    };
-    frame.render_widget(Paragraph::new(vec![said, Line::styled(keys, DIM)]), area);
+    let [above, below] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
+    let (said, style) = said(model);
+    let lines: Vec<Line<'_>> = wrap(&said, usize::from(area.width)).into_iter().map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines).style(style), above);
+    frame.render_widget(Line::styled(keys, DIM), below);
+}
+
+/// The sentence at the foot.
+fn said(model: &Model) -> (String, Style) {
+    match (&model.asked, &model.trouble, &model.told) {
+        (Some(order), ..) => (plain(&order.question()), BOLD),
+        (None, Some(trouble), _) => (plain(trouble), BAD),
+        (None, None, _) if model.is_ordering => ("the order is under way".to_owned(), WARN),
+        (None, None, Some(told)) => (plain(told), BOLD),
+        (None, None, None) => (String::new(), Style::new()),
+    }
+}
+
+/// The lines that the sentence at the foot takes, and the keys: a question and a refusal are never cut.
+fn foot_height(model: &Model, width: u16) -> u16 {
+    let lines = wrap(&said(model).0, usize::from(width.max(1))).len();
+    lines.clamp(1, FOOT_LINES_MAX) as u16 + 1
 }
 
 fn right(text: String) -> Cell<'static> {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use manager::Samples;
 use measure::flow;
-use measure::rates::Rates;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -70,7 +69,7 @@ pub fn samples(cluster: &Cluster, samples: &Samples, since_unix_ms: u64) -> Valu
 
 /// Adds to the status what each node did in the last second and in the last minute, and what the group's flow control did.
 pub fn add(status: &mut Value, samples: &Samples, now_ms: u64) {
-    let mut seen: Vec<(String, Rates)> = Vec::new();
+    let mut seen: Vec<(String, flow::Said)> = Vec::new();
     let nodes = status["nodes"].as_array_mut().into_iter().flatten();
     for (place, node) in (0..=u8::MAX).map(NodeId).zip(nodes) {
         let Some(last) = samples.last(place) else { continue };
@@ -84,8 +83,8 @@ pub fn add(status: &mut Value, samples: &Samples, now_ms: u64) {
         node["rates"] = json!(rates);
         node["rates_minute"] = json!(samples.rates(place, LONG));
         if let (Some(rates), Some(name)) = (rates, node["name"].as_str()) {
-            seen.push((name.to_owned(), rates));
+            seen.push((name.to_owned(), flow::Said::of(&last, &rates)));
         }
     }
-    status["flow_control"] = json!(flow::sentence(seen.iter().map(|(name, rates)| (name.as_str(), rates))));
+    status["flow_control"] = json!(flow::sentence(seen.iter().map(|(name, said)| (name.as_str(), *said))));
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use link::LinkError;
+use link::{Link, LinkError};
+use tokio::time::{Instant, sleep};
 
 use super::figures::Figures;
 use super::target::Target;
@@ -13,13 +14,16 @@ const QUIET_WITHIN: Duration = Duration::from_secs(1);
 /// Connecting, asking and ending may take so long together; then the server has other worries.
 const WITHIN: Duration = Duration::from_secs(5);
 
+/// After a connection that could not be made, the next attempt waits so long.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// Ends what the connections of a replay that was dropped are running, and says how many were.
 pub async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError> {
     // Behind this no session sends anything, or opens a connection that would be missing from the list. Whoever hangs is not waited for: what all
     // others left running is ended in any case.
     let _ = tokio::time::timeout(QUIET_WITHIN, figures.running.quiet()).await;
     let work = async {
-        let mut link = target.connect().await?;
+        let mut link = connected(target).await?;
         let (connections, oldest) = figures.running.take();
         if connections.is_empty() {
             link.quit();
@@ -48,6 +52,21 @@ pub async fn end(target: &Target, figures: &Figures) -> Result<usize, LinkError>
         Ok(ended)
     };
     tokio::time::timeout(WITHIN, work).await.unwrap_or(Err(LinkError::TimedOut { after: WITHIN }))
+}
+
+/// A connection, as soon as there is one for it: behind a failover all of the application's come at once.
+async fn connected(target: &Target) -> Result<Link, LinkError> {
+    let begin = Instant::now();
+    loop {
+        match target.connect().await {
+            Err(LinkError::Rejected { errno: 1040 | 1203 | 1226, .. } | LinkError::TimedOut { .. })
+                if begin.elapsed() + AGAIN < WITHIN =>
+            {
+                sleep(AGAIN).await;
+            }
+            connected => return connected,
+        }
+    }
 }
 
 fn running(numbers: &str) -> String {

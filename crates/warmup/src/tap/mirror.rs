@@ -73,7 +73,7 @@ pub async fn mirror(
             open: None,
             retry: RETRY_MIN,
         };
-        sessions.spawn(session.run());
+        sessions.spawn(figures.running.counted(session.run()));
     }
     while sessions.join_next().await.is_some() {}
 }

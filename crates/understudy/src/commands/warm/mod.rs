@@ -139,7 +139,7 @@ impl Warm {
 async fn until_signal(warmer: Warmer, mut roles: watch::Receiver<Roles>) -> Outcome {
     let mut signals = Signals::new()?;
     let (sender, receiver) = watch::channel(roles.borrow_and_update().clone());
-    let warming = tokio::spawn(warmer.run(receiver));
+    let mut warming = tokio::spawn(warmer.run(receiver));
     let ended = loop {
         tokio::select! {
             changed = roles.changed() => match changed {
@@ -149,6 +149,9 @@ async fn until_signal(warmer: Warmer, mut roles: watch::Receiver<Roles>) -> Outc
             signal = signals.next() => {
                 tracing::info!("{signal}: stopping");
                 break Ok(ExitCode::SUCCESS);
+            }
+            _ = &mut warming => {
+                return Err(Failure::Failed("warming ended with a defect of Understudy, which is told above; please report it".into()));
             }
         }
     };

@@ -171,6 +171,12 @@ impl Page<'_> {
         if is_alone {
             return "nobody else is Synced: there is no donor".to_owned();
         }
+        if node.said.is_err() && self.positions.get(&node.name) == Some(&-1) {
+            return format!(
+                "its position is not known (-1): `mariadbd --wsrep-recover` on its host may find it; without one it needs {}",
+                self.full_copy()
+            );
+        }
         let Some(forecast) = forecast else {
             let why = node.said.as_ref().err().cloned().unwrap_or_default();
             return format!("{why}; --position {}=SEQNO tells what it has", node.name);
