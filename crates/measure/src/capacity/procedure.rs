@@ -446,8 +446,10 @@ impl Procedure {
     fn after_failed_undo(&mut self, order: Order) -> Option<Order> {
         match order {
             Order::Resume => {
+                // It may not apply yet: the server itself ends the lock a little later. Until then its queue grows, and a node with a queue stays desynchronised, or it
+                // would stop the whole group.
                 self.is_stopped = false;
-                Some(self.caught_up())
+                self.resumed()
             }
             Order::Resync => {
                 self.is_desynced = false;
