@@ -1,12 +1,12 @@
 //! What `understudy warmth` forecasts, beside what a real failover then costs in reads from disk.
 //!
 //! ```text
-//!   standby restarted ──> warmed with chunk 1 ──> follows, while traffic runs on the primary and `understudy warmth` reads its log: the forecast
+//!   standby restarted ──> warmed with chunk 2 ──> follows, while traffic runs on the primary and `understudy warmth` reads its log: the forecast
 //!   ──> the primary is killed under load ──> as much traffic again: reads from disk, counted
 //! ```
 //!
 //! Where the forecast had to run reads that the standby was not replayed, it has warmed it: then the standby is restarted and warmed anew in between, with
-//! chunk 1 and the traffic that the forecast saw.
+//! chunk 2 and the traffic that the forecast saw.
 
 use std::process::Command;
 use std::time::Duration;
@@ -112,7 +112,8 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     let pool_mb = if standby.is_smaller { plan.standby_pool_mb / SMALLER } else { plan.standby_pool_mb };
     ground.set_standby_pool(pool_mb)?;
     ground.make_cold().await?;
-    warm(bench, standby.warmed, Chunk::First).await?;
+    // The chunk just before the traffic that follows.
+    warm(bench, standby.warmed, Chunk::Second).await?;
     follow(ground).await?;
     let per_s = if plan.is_quick { plan.rate } else { plan.rate.saturating_mul(TIMES_AS_FAST) };
     let window_s = (plan.events_per_chunk() / u64::from(per_s)).max(1);
@@ -123,7 +124,7 @@ async fn run(bench: &Bench<'_>, standby: &Standby) -> anyhow::Result<Forecast> {
     let from = 2 * plan.events_per_chunk();
     let (told, seen) = forecast(bench, one_in, Asked { from, window_s, per_s }).await?;
     if told["forecast_method"] != "replayed" {
-        let first = bench.recording.first.clone();
+        let first = bench.recording.second.clone();
         let recording = Recording { first, second: seen };
         let bench = &Bench { recording: &recording, ..*bench };
         ground.make_cold().await?;
