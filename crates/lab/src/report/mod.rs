@@ -14,7 +14,7 @@ use crate::failover::watch::Word;
 use crate::stage::Kind;
 
 /// For text and attribute values alike.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

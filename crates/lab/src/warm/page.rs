@@ -192,8 +192,8 @@ fn forecasts(out: &mut String, report: &Report) {
     put(
         out,
         format_args!(
-            "<h2>Is the forecast right?</h2><p class=\"soft\">What <code>understudy warmth</code> forecast by chunk 2, and the pages that the standby then \
-             read from disk in the next {} s of recorded traffic, after its primary was killed under load. The goal: within 10 %.</p>",
+            "<h2>Is the forecast right?</h2><p class=\"soft\">What <code>understudy warmth</code> forecast beside live traffic, and the pages that the standby \
+             read from disk in as much traffic again ({} s as recorded), after its primary was killed under load. The goal: within 10 %.</p>",
             report.conditions.chunk_s
         ),
     );

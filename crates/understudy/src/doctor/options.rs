@@ -93,6 +93,9 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_of_all_forms() {
+        assert_eq!(bytes("128M"), Some(128 << 20));
+        assert_eq!(bytes("1073741824"), Some(1 << 30));
+        assert_eq!((bytes(""), bytes("x"), bytes("99999999999G")), (None, None, None));
         let of = |text| duration(text).map(|d| d.as_secs_f64());
         assert_eq!(of("PT1M30S"), Some(90.0));
         assert_eq!(of("P1DT2H"), Some(93_600.0));

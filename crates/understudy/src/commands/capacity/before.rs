@@ -7,6 +7,7 @@ use measure::capacity::reading::Kind;
 use super::asker::Asker;
 use super::place::{ANSWER_MAX, Site};
 use super::sql;
+use crate::doctor::options::Options;
 use crate::exit::Failure;
 
 /// Programs that make backups, as they name themselves when they connect.
@@ -79,9 +80,8 @@ async fn galera(node: &mut Asker, others: &mut [Asker], mut facts: Facts) -> Res
             facts.transferring.push(format!("{} is {state}", other.name));
         }
     }
-    let options = settings.text(0, 2).unwrap_or_default();
-    let gcache = topology::galera::sql::option(options, "gcache.size").and_then(sql::size_bytes);
-    let Some(gcache) = gcache else {
+    let options = Options::parse(settings.text(0, 2).unwrap_or_default());
+    let Some(gcache) = options.bytes("gcache.size") else {
         return Err(Failure::usage(format!("{} does not tell its gcache.size", facts.node)));
     };
     // The other half stays for nodes that come back and want what they missed.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use lab::report::escape;
 use measure::capacity::reading::Reading;
 use measure::capacity::result::{Record, rates};
 
@@ -31,10 +32,6 @@ pub fn page(title: &str, text: &str, record: &Record) -> String {
         svg(record),
         title = escape(title),
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// One panel's place and scale.

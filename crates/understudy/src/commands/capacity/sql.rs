@@ -164,28 +164,12 @@ pub fn replica(rows: &Rows) -> Result<Replica, String> {
     })
 }
 
-/// A size as Galera's options give it: "128M", "1G", "65536".
-pub fn size_bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, unit) = match text.char_indices().next_back()? {
-        (at, 'k' | 'K') => (&text[..at], 1 << 10),
-        (at, 'm' | 'M') => (&text[..at], 1 << 20),
-        (at, 'g' | 'G') => (&text[..at], 1 << 30),
-        (at, 't' | 'T') => (&text[..at], 1 << 40),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_positions_are_read() {
-        assert_eq!(size_bytes("128M"), Some(128 << 20));
-        assert_eq!(size_bytes("1073741824"), Some(1 << 30));
-        assert_eq!((size_bytes(""), size_bytes("x"), size_bytes("99999999999G")), (None, None, None));
+    fn positions_are_read() {
         assert_eq!(transactions("0-1-100,7-2-3"), Some(103));
         assert_eq!((transactions(""), transactions("0-1-x")), (Some(0), None));
     }
