@@ -68,12 +68,12 @@ fn a_warmed_standby_reads_less_from_disk_and_each_read_is_replayed() {
     }
     assert_eq!(named("parallel")["warmed"]["statements"], result["chunks"][0]["reads"], "{said}");
 
-    // A cold standby that took over: what was forecast is near what it read. A busy machine changes the order of reads, and with it a few of them.
+    // A cold standby that took over: what was forecast is near what it read. Its pool is never full here, so that the order of reads changes nothing.
     let forecasts = result["forecasts"].as_array().unwrap();
     assert_eq!(forecasts.len(), 1, "{said}");
     let (forecast, counted) = (&forecasts[0]["forecast"], &forecasts[0]["disk_reads"]);
     let (forecast, counted) = (forecast.as_f64().unwrap(), counted.as_f64().unwrap());
-    assert!(counted > 0.0 && (0.7..=1.3).contains(&(forecast / counted)), "{said}");
+    assert!(counted > 0.0 && (0.9..=1.1).contains(&(forecast / counted)), "{said}");
     let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
     assert!(
         page.contains("<svg") && page.contains("parallel replay") && page.contains("Is the forecast right?")

@@ -94,7 +94,7 @@ fn goals(out: &mut String, report: &Report) {
         put(
             out,
             format_args!(
-                "<li><b class=\"{class}\">{word}</b> {}: {:.2}, at most {:.2}</li>",
+                "<li><b class=\"{class}\">{word}</b> {}: {}, at most {}</li>",
                 escape(&goal.what),
                 goal.figure,
                 goal.at_most

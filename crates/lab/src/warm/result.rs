@@ -176,7 +176,7 @@ impl Report {
                 "error of the forecast of disk reads after a failover to a standby that is {}",
                 row.standby
             );
-            goals.push(Goal::new(&what, hundredths(row.error.abs()), GOAL_FORECAST));
+            goals.push(Goal::new(&what, row.error.abs(), GOAL_FORECAST));
         }
         if !self.failovers.is_empty() {
             let moved = self.failovers.iter().filter(|row| row.moved_back).count();

@@ -111,10 +111,7 @@ pub fn draw(report: &Report) -> String {
     out.push_str("\n\n");
     for goal in &report.goals {
         let holds = if goal.holds { "holds" } else { "DOES NOT HOLD" };
-        put(
-            &mut out,
-            format_args!("{holds}: {} {:.2}, at most {:.2}\n", goal.what, goal.figure, goal.at_most),
-        );
+        put(&mut out, format_args!("{holds}: {} {}, at most {}\n", goal.what, goal.figure, goal.at_most));
     }
     if let Some(why) = &conditions.page_cache {
         put(&mut out, format_args!("the page cache may hide reads from disk here: {why}\n"));
