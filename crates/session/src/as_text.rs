@@ -58,9 +58,10 @@ pub fn as_text<'a>(
     for (place, value) in places.iter().zip(&values) {
         text.extend_from_slice(&statement.sql[from..place.at]);
         from = place.at + 1;
-        // Two signs before a blank begin a comment, and strings that follow one another are one string.
-        let next = statement.sql[from..].trim_ascii_start().first();
-        if text.ends_with(b"--") || matches!(next, Some(b'\'' | b'"')) {
+        // Two signs before a blank begin a comment, and strings that follow one another are one string, also with a comment between them.
+        let next = statement.sql[from..].trim_ascii_start();
+        let is_comment = [&b"/*"[..], b"#", b"--"].iter().any(|begin| next.starts_with(begin));
+        if text.ends_with(b"--") || is_comment || matches!(next.first(), Some(b'\'' | b'"')) {
             return Err(NoText::NotExpressible);
         }
         if !text.last().is_none_or(|byte| matches!(byte, b' ' | b'(' | b',' | b'=' | b'\n')) {
@@ -323,7 +324,15 @@ mod tests {
         // A comment would begin.
         assert_eq!(text("SELECT 5--?, a FROM t", &[1], one, None), none);
         // The column's name would be a part of the string.
-        assert_eq!(text("SELECT ? 'a'", &[0xFD], b"\x01b", None), none);
+        for sql in [
+            "SELECT ? 'a'",
+            "SELECT ?/**/'a'",
+            "SELECT ? /* x */ 'a'",
+            "SELECT ? # x\n'a'",
+            "SELECT ? -- x\n'a'",
+        ] {
+            assert_eq!(text(sql, &[0xFD], b"\x01b", None), none, "{sql}");
+        }
         assert_eq!(text("SELECT a FROM t LIMIT ?", &[0xFD], b"\x025a", None), none);
         assert_eq!(text("SELECT a FROM t LIMIT ?", &[1], &[0xFF], None), none);
         assert_eq!(

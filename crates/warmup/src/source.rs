@@ -8,7 +8,7 @@ use http_body_util::{BodyDataStream, BodyExt, Limited};
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use tokio::io::AsyncRead;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::io::StreamReader;
 
 use crate::access::Access;
@@ -20,6 +20,12 @@ const OPEN_MAX: Duration = Duration::from_secs(10);
 const POOL_MAX: Duration = Duration::from_secs(330);
 /// Between two parts of a buffer pool's answer.
 const PART_MAX: Duration = Duration::from_secs(30);
+/// A streamer whose stream is open is asked so often whether it still answers.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+/// Each answer may take so long.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// So many answers in a row that did not come, and its stream is given up.
+const MISSED_MAX: u32 = 2;
 /// As much of a refusal is read.
 const REFUSAL_BYTES_MAX: usize = 4096;
 
@@ -97,6 +103,20 @@ pub async fn open(
     path.pop();
     let response = ask(access, address, &path, OPEN_MAX).await?;
     Ok(StreamReader::new(Box::pin(BodyDataStream::new(response.into_body()).map_err(io::Error::other))))
+}
+
+/// Until the streamer at `address` does not answer any more; then a sentence.
+///
+/// A log that nobody writes to is quiet for hours, and so is a streamer that was stopped or hangs while its host goes on acknowledging. A
+/// question beside the stream tells the two apart. Any answer counts, so that a streamer without this path (mysql_slowlogd) is one, too.
+pub(crate) async fn silent(access: &Access, address: &str) -> String {
+    let mut missed = 0;
+    while missed < MISSED_MAX {
+        sleep(ASK_EVERY).await;
+        let answered = timeout(ANSWER_MAX, access.get(address, "/metrics")).await;
+        missed = if matches!(answered, Ok(Ok(_))) { 0 } else { missed + 1 };
+    }
+    format!("the streamer at {address} did not answer {MISSED_MAX} times in a row: is it stopped?")
 }
 
 /// The pages that the server beside the streamer at `address` has in memory: a fresh dump.

@@ -222,9 +222,10 @@ impl Ear {
                 let pieces = |nth| self.long.piece(nth);
                 let changed =
                     |name| session.wanted.changed(name).and_then(|name| std::str::from_utf8(name).ok());
-                let name = changed("character_set_client").or_else(|| charset_of_login(self.login_charset));
-                let connection = changed("character_set_connection");
-                let charset = Charset { name, is_converted: connection.is_some() && connection != name };
+                let at_login = charset_of_login(self.login_charset);
+                let name = changed("character_set_client").or(at_login);
+                let connection = changed("character_set_connection").or(at_login);
+                let charset = Charset { name, is_converted: connection != name };
                 let sql = as_text(statement, heard.payload, pieces, charset, flags, bytes_max)?;
                 let schema = statement.bound.schema.as_deref();
                 (Told { sql: Cow::Owned(sql), schema }, Some(&statement.scanned))

@@ -153,6 +153,7 @@ fn to_json(warmth: &Warmth) -> Value {
         "forecast_high": warmth.forecast.map(|forecast| forecast.high),
         "forecast_method": warmth.forecast.map(|forecast| forecast.method.name()),
         "forecast_own_reads": warmth.forecast.map(|forecast| forecast.own_reads),
+        "forecast_reads": warmth.forecast.map(|forecast| forecast.reads),
         "run_share": warmth.forecast.map(|forecast| forecast.run_share),
         "completed_share": warmth.forecast.map(|forecast| forecast.completed_share),
         "window_s": warmth.window.as_secs_f64(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lab::fault::Fault;
 use serde_json::Value;
 
-use super::cluster::{application, cluster, has_any, read, read_and_replay, slow_log, streamers};
+use super::cluster::{NODES, application, cluster, has_any, read, read_and_replay, slow_log, streamers};
 use super::program::Serving;
 use super::scene::{Scene, is_well, journal, status_when, writer};
 
@@ -60,7 +60,7 @@ async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
         is_well(status) && why.contains("no slow log is streamed at")
     });
     assert_eq!(status["warm"]["standbys"][1]["state"], "failing", "{status}");
-    let _streamers = streamers(&scene);
+    let streamers = streamers(&scene);
     status_when(&serving, "both are warmed", |status| are_warmed_by(status, "db1", &["db2", "db3"]));
     // Nothing was read yet, so nobody knows how warm it is: refused, unless it may be cold.
     let refused = serving.ask(&["switchover", "--to", "db2"]).with(1);
@@ -104,12 +104,25 @@ async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
     status_when(&serving, "the other is warmed from it", |status| are_warmed_by(status, &active, &[other]));
     read_and_replay(&scene, 2000..2100, (&active, &[other])).await;
 
+    // A process that is stopped says no word, and its host goes on acknowledging.
+    let streamer = &streamers[NODES.iter().position(|node| *node == active).unwrap()];
+    streamer.signal("STOP");
+    status_when(&serving, "its streamer is missed", |status| {
+        let all = status["warm"]["standbys"].as_array().unwrap();
+        let one = all.iter().find(|one| one["node"] == *other).unwrap();
+        one["state"] == "failing" && !one["why"].as_str().unwrap_or_default().is_empty()
+    });
+    streamer.signal("CONT");
+    status_when(&serving, "it is warmed again", |status| are_warmed_by(status, &active, &[other]));
+    read_and_replay(&scene, 3000..3100, (&active, &[other])).await;
+
     let journal = journal(&serving);
     for sentence in [
         "db2 is not warmed now: no slow log is streamed at",
         "db2 is warmed with what db1 is asked (the slow log streamed at",
         "db2 is not warmed any more: ",
         "nobody is warmed: statements are held: ",
+        "did not answer 2 times in a row: is it stopped?",
     ] {
         assert!(journal.contains(sentence), "{sentence}\n{journal}");
     }

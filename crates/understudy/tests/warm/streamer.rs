@@ -23,7 +23,7 @@ impl Drop for Ends {
 
 /// A streamer.
 pub struct Streamer {
-    _child: Ends,
+    child: Ends,
     /// `http://127.0.0.1:1234/slow`.
     pub url: String,
 }
@@ -42,7 +42,15 @@ impl Streamer {
             .unwrap();
         // What it says later must find a reader.
         std::thread::spawn(move || lines.for_each(drop));
-        Streamer { _child: Ends(child), url }
+        Streamer { child: Ends(child), url }
+    }
+
+    /// Sends its process a signal: "STOP", "CONT".
+    #[allow(dead_code)] // of one of the programs that share this
+    pub fn signal(&self, name: &str) {
+        let sent =
+            Command::new("kill").arg(format!("-{name}")).arg(self.child.0.id().to_string()).status().unwrap();
+        assert!(sent.success(), "{name}");
     }
 
     /// `127.0.0.1:1234`.

@@ -12,6 +12,7 @@ use slowlog::{Counts, Event};
 
 use super::guard::Verdict;
 use super::running::Running;
+use crate::stream;
 
 /// The figures; all counts are since the replay began.
 #[derive(Debug, Default)]
@@ -59,10 +60,7 @@ pub struct Figures {
 impl Figures {
     pub(super) fn saw(&self, event: &Event<'_>) {
         self.read_us.fetch_max(event.end_us, Relaxed);
-        let dropped = event
-            .field("Understudy_dropped_bytes")
-            .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-        self.dropped_bytes.fetch_add(dropped.unwrap_or(0), Relaxed);
+        self.dropped_bytes.fetch_add(stream::dropped_bytes(event), Relaxed);
         if let Some(place) = event.field("Understudy_place").and_then(|text| std::str::from_utf8(text).ok()) {
             *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place.to_owned());
         }

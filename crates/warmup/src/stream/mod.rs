@@ -15,7 +15,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use slowlog::Event;
+
 use crate::follow::Log;
+
+/// Bytes of the log that its reader was not given between the event before and this one, as the streamer notes.
+pub(crate) fn dropped_bytes(event: &Event<'_>) -> u64 {
+    let noted = event.field("Understudy_dropped_bytes");
+    noted.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok()).unwrap_or(0)
+}
 
 /// Readers that are served at once. Each may take some MiB of memory, and an entry's length more.
 const READERS_MAX: u64 = 128;

@@ -108,16 +108,24 @@ impl One {
             house.settings.clone(),
             Arc::clone(figures),
         );
-        let ended = tokio::select! {
-            ended = replayed => ended,
+        let why = tokio::select! {
+            ended = replayed => match ended {
+                Ok(()) => format!("{} ended", self.feed),
+                Err(error) => format!("{} broke: {error}", self.feed),
+            },
+            why = self.silent() => why,
             never = meter.run() => match never {},
         };
         house.board.measured(standby, None);
-        let why = match ended {
-            Ok(()) => format!("{} ended", self.feed),
-            Err(error) => format!("{} broke: {error}", self.feed),
-        };
         (figures.place(), why)
+    }
+
+    /// Until the streamer does not answer any more; says so. The proxy is in this process.
+    async fn silent(&self) -> String {
+        match &self.feed {
+            Feed::SlowLog { streamer, access, .. } => source::silent(access, streamer).await,
+            Feed::Proxy(_) | Feed::Mirror { .. } => std::future::pending().await,
+        }
     }
 
     /// Runs what the proxy's clients read, until the proxy ends; gives why it ended.

@@ -55,7 +55,9 @@ pub struct Forecast {
     pub high: u64,
     /// Where it comes from.
     pub method: Method,
-    /// Of it, what the standby read itself.
+    /// Reads of the active node that cost so much: those of the window.
+    pub reads: u64,
+    /// Of the pages, what the standby read itself.
     pub own_reads: u64,
     /// The share of the window's reads that it ran.
     pub run_share: f64,
@@ -110,6 +112,7 @@ pub fn forecast(measured: &Measured) -> Forecast {
             low: (next - half).max(0.0) as u64,
             high: (next + half).ceil() as u64,
             method: Method::Replayed,
+            reads: measured.reads,
             own_reads: own,
             run_share,
             completed_share: 1.0,
@@ -131,6 +134,7 @@ pub fn forecast(measured: &Measured) -> Forecast {
         low: (own + low - by_chance(own + low)).max(0.0) as u64,
         high: (own + high + by_chance(own + high)).ceil() as u64,
         method: if is_whole { Method::Completed } else { Method::Extrapolated },
+        reads: measured.reads,
         own_reads: own as u64,
         run_share,
         completed_share: measured.completed_share,

@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::window::{Limits, Window};
 use crate::replay::guard::{self, Verdict};
+use crate::stream;
 
 /// As much is read at once where not everything is passed on.
 const READ_BYTES: usize = 64 << 10;
@@ -66,6 +67,7 @@ struct Inside {
     source_one_in: u64,
     /// The earliest and the latest end of a statement; microseconds since 1970.
     ends_us: Option<(u64, u64)>,
+    dropped_bytes: u64,
     fed: Instant,
     /// Events that are passed on to the replay.
     out: Vec<u8>,
@@ -78,6 +80,8 @@ pub(super) struct Seen {
     pub source_one_in: u64,
     /// From the first end of a statement to the last, by the log.
     pub span: Duration,
+    /// Bytes of the log that did not come, as it says.
+    pub dropped_bytes: u64,
 }
 
 impl Tap {
@@ -101,6 +105,7 @@ impl Tap {
                 random: seed,
                 source_one_in: 1,
                 ends_us: None,
+                dropped_bytes: 0,
                 fed: Instant::now(),
                 out: Vec::new(),
             })),
@@ -183,6 +188,7 @@ impl Tap {
             active: std::mem::take(&mut inside.active),
             source_one_in: std::mem::replace(&mut inside.source_one_in, 1),
             span: Duration::from_micros(to_us - from_us),
+            dropped_bytes: std::mem::take(&mut inside.dropped_bytes),
         }
     }
 }
@@ -196,6 +202,7 @@ impl Inside {
                 }
                 continue;
             };
+            self.dropped_bytes += stream::dropped_bytes(&event);
             let is_kept = self.sampling.as_mut().is_some_and(|sampling| sampling.keeps(&event));
             if is_kept && !self.passes_all {
                 alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
