@@ -1,4 +1,8 @@
-//! Opening listening sockets: lists of addresses, IPv4 and IPv6, with an error that says what to do.
+//! Opening listening sockets: lists of addresses, IPv4 and IPv6, with an error that says what to do. And for whatever accepts on them: how many
+//! connections there may be, and a rate limit of the line that says when there are too many.
+
+pub mod log_limit;
+pub mod places;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

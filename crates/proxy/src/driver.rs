@@ -20,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use listen::places::Place;
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
@@ -63,9 +64,9 @@ const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
-/// Serves one client to its end.
-pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
-    let mut client = Client::new(stream, peer, shared.new_id());
+/// Serves one client to its end. It has one of the `place`s for those who log in, or there is none left.
+pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, place: Option<Place>) {
+    let mut client = Client::new(stream, peer, shared.new_id(), place.is_none());
     let within = shared.settings.login_timeout;
     let login = async {
         let Some(greeting) = shared.greeting(within).await else {
@@ -83,6 +84,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         // Gone, or it took too long to say who it is: there is nobody to tell.
         Ok(Err(Done::Gone)) | Err(_) => return,
     };
+    drop(place);
     let card = Card::new(client.id, peer);
     card.set_user(&who.user);
     let _listed = shared.list(card.clone());

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use link::{Buffer, Transport};
 use protocol::capability::Caps;
@@ -14,6 +14,7 @@ use rand::Rng;
 use session::login::{self, Check, Credential, NATIVE};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
@@ -53,6 +54,9 @@ const OFFERED: Caps = Caps(
 );
 /// A login packet is small; more than this is no login.
 const LOGIN_BYTES_MAX: usize = 64 * 1024;
+/// What a client may take for its login when many others are at theirs.
+const HURRIED_BYTES_MAX: usize = 8 * 1024;
+const HURRIED_TIME_MAX: Duration = Duration::from_secs(1);
 /// How much of a command that is not kept whole must be at hand for the scanner.
 const PREFIX: usize = 16 * 1024;
 
@@ -84,6 +88,8 @@ pub struct Client {
     left: Vec<u8>,
     /// When it began to log in.
     since: Instant,
+    /// It is one of very many that have not logged in yet.
+    is_hurried: bool,
     salt: [u8; 20],
 }
 
@@ -123,8 +129,8 @@ fn new_salt() -> [u8; 20] {
 }
 
 impl Client {
-    /// A client that was accepted.
-    pub fn new(stream: TcpStream, peer: SocketAddr, id: u32) -> Self {
+    /// A client that was accepted. `is_hurried`: one of so many that log in, that this one must be quick.
+    pub fn new(stream: TcpStream, peer: SocketAddr, id: u32, is_hurried: bool) -> Self {
         Self {
             stream: stream.into(),
             buffer: Buffer::default(),
@@ -139,6 +145,7 @@ impl Client {
             after_file: None,
             left: vec![],
             since: Instant::now(),
+            is_hurried,
             salt: new_salt(),
         }
     }
@@ -159,7 +166,7 @@ impl Client {
         put_packet(&mut out, &mut 0, &greeting.encode());
         self.stream.write_all(&out).await?;
         self.login_seq = 1;
-        let payload = self.read_small().await?;
+        let payload = self.read_login().await?;
         if is_ssl_request(&payload) {
             return Err(Done::Told(voice::MALFORMED, "TLS was asked for and is not offered".into()));
         }
@@ -221,7 +228,7 @@ impl Client {
             let mut out = vec![];
             put_packet(&mut out, &mut self.login_seq, &AuthSwitch::native(&self.salt).encode());
             self.stream.write_all(&out).await?;
-            answer = self.read_small().await?;
+            answer = self.read_login().await?;
             // The plugin's data is the bare answer; an empty one may come as a single NUL.
             if answer == [0] {
                 answer.clear();
@@ -250,13 +257,22 @@ impl Client {
         Err(Done::Told(voice::ACCESS_DENIED, voice::denied(user, from, !answer.is_empty())))
     }
 
-    /// One packet of the login, whole: its payload.
-    async fn read_small(&mut self) -> Result<Vec<u8>, Done> {
+    /// One packet of the login, whole: its payload. Who must be quick, and says nothing, is gone.
+    async fn read_login(&mut self) -> Result<Vec<u8>, Done> {
+        if !self.is_hurried {
+            return self.read_small(LOGIN_BYTES_MAX).await;
+        }
+        let read = timeout(HURRIED_TIME_MAX, self.read_small(HURRIED_BYTES_MAX)).await;
+        read.unwrap_or(Err(Done::Gone))
+    }
+
+    async fn read_small(&mut self, bytes_max: usize) -> Result<Vec<u8>, Done> {
         loop {
             if let Some(head) = Head::peek(self.buffer.bytes()) {
                 self.login_seq = head.seq.wrapping_add(1);
-                if head.len > LOGIN_BYTES_MAX {
-                    return Err(Done::Told(voice::MALFORMED, "a login packet of more than 64 KiB".into()));
+                if head.len > bytes_max {
+                    let detail = format!("a login packet of more than {} KiB", bytes_max / 1024);
+                    return Err(Done::Told(voice::MALFORMED, detail));
                 }
                 let all = HEADER_LEN + head.len;
                 if self.buffer.len() >= all {

@@ -27,7 +27,6 @@ mod listener;
 mod reads;
 mod registry;
 mod relay;
-mod seldom;
 mod send;
 mod shared;
 mod split;

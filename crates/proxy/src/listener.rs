@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use listen::log_limit::LogLimit;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -14,6 +15,8 @@ use crate::voice;
 
 /// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// And one line for all of these attempts is enough.
+const FAILED_EVERY: Duration = Duration::from_secs(10);
 /// A client whose host has vanished gives back its place, its locks and its transaction after about 60 + 3 * 10 seconds: it may
 /// be behind a slow network, and nobody waits for it as for a node.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -33,6 +36,7 @@ fn prepare(stream: &TcpStream) {
 
 /// Accepts for ever.
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    let failed = LogLimit::new(FAILED_EVERY);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -40,7 +44,11 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
                 tokio::spawn(welcome(stream, peer, shared));
             }
             Err(error) => {
-                tracing::warn!("a client could not be accepted: {error}");
+                if let Some(more) = failed.now(Instant::now()) {
+                    tracing::warn!(
+                        "clients cannot be accepted, they wait: {error} ({more} attempts more failed since this was logged last)"
+                    );
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -60,7 +68,8 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &refusal).await;
         return;
     };
-    driver::run(stream, peer, shared.clone()).await;
+    let login = shared.logins.take(peer.ip()).ok();
+    driver::run(stream, peer, shared.clone(), login).await;
     drop(place);
 }
 

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use listen::log_limit::LogLimit;
+use listen::places::Places;
 use protocol::statement::{digest, digest_text};
 use session::exchange::Limits;
 use session::login::Check;
@@ -20,10 +22,14 @@ use crate::door::Door;
 use crate::lane::Lane;
 use crate::reads::Reads;
 use crate::registry::{FIRST_ID, Registry};
-use crate::seldom::Seldom;
 use crate::split::Replicas;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 use crate::tap::Tap;
+
+/// Clients that log in at once and have the usual time for it.
+const LOGINS_MAX: usize = 1024;
+/// Of these, from one address.
+const LOGINS_PER_ADDRESS_MAX: usize = 256;
 
 /// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
 /// refused in the end for just, this long. An unknown name and a wrong password take the same time.
@@ -48,6 +54,9 @@ pub struct Shared {
     pub stopped: watch::Receiver<bool>,
     next_id: AtomicU32,
     places: AtomicU32,
+    /// Places for clients that have not logged in yet. Whoever has none must be quick: so many silent sockets, from one address or from many, do not keep
+    /// others out for long, and a crowd that reconnects at once is let in.
+    pub logins: Arc<Places>,
     emptied: Notify,
     /// Where each session is.
     pub registry: Registry,
@@ -62,9 +71,9 @@ pub struct Shared {
     /// How many they are, for those who only want to know whether there are any.
     suspects_count: AtomicUsize,
     /// That this host lacks something.
-    lack: Seldom,
+    lack: LogLimit,
     /// Why a login was refused.
-    pub refusal: Seldom,
+    pub refusal: LogLimit,
 }
 
 /// One of the limited places for clients; given back when dropped.
@@ -118,6 +127,7 @@ impl Shared {
             stopped,
             next_id: AtomicU32::new(0),
             places: AtomicU32::new(0),
+            logins: Places::new(LOGINS_MAX, LOGINS_PER_ADDRESS_MAX),
             emptied: Notify::new(),
             registry: Registry::default(),
             tap: Tap::default(),
@@ -126,8 +136,8 @@ impl Shared {
             began: Instant::now(),
             suspects: Mutex::new(suspects),
             suspects_count: AtomicUsize::new(0),
-            lack: Seldom::new(Duration::from_secs(10)),
-            refusal: Seldom::new(Duration::from_secs(1)),
+            lack: LogLimit::new(Duration::from_secs(10)),
+            refusal: LogLimit::new(Duration::from_secs(1)),
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use listen::log_limit::LogLimit;
 use protocol::statement::names_any;
 use serde::Serialize;
 use session::split::{Gtid, only_domain};
@@ -19,7 +20,6 @@ use topology::routes::Routes;
 
 use crate::door::Door;
 use crate::lane::{Lane, Lease};
-use crate::seldom::Seldom;
 
 /// What a proxy is connected to that sends reads to replicas.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ pub struct Replicas {
     /// The replicas that refuse an account, and until when that is believed.
     refused: Mutex<HashMap<(NodeId, String), Instant>>,
     /// That a replica has other settings than the primary, of each.
-    unlike: Mutex<HashMap<NodeId, Seldom>>,
+    unlike: Mutex<HashMap<NodeId, LogLimit>>,
     /// The only domain in the primary's last known position, and one more; 0: none is known, or there are several.
     domain: AtomicU64,
     /// Names that a statement has just given to what the lists of names do not have yet: until when they are taken for it.
@@ -272,7 +272,7 @@ impl Replicas {
     /// Says in the log why sessions are not set up there as they are on the primary, now and then.
     pub fn say_unlike(&self, lane: &Lane, why: &str) {
         let mut unlike = self.unlike.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = unlike.entry(lane.node).or_insert_with(|| Seldom::new(UNLIKE_SAID));
+        let said = unlike.entry(lane.node).or_insert_with(|| LogLimit::new(UNLIKE_SAID));
         if let Some(kept_back) = said.now(Instant::now()) {
             let name = &lane.name;
             tracing::warn!(

@@ -482,6 +482,39 @@ async fn silence_is_ended_by_the_logins_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_that_never_logs_in_is_let_go_and_others_come_in() {
+    // So many from one address have the usual time.
+    const PATIENT: usize = 256;
+    const CROWD: usize = 400;
+    let settings = Settings { login_timeout: 60 * SECOND, client_connections_max: 1000, ..settings() };
+    let scene = Scene::set(settings).await;
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        crowd.push(TcpStream::connect(scene.address()).await.unwrap());
+    }
+    let mut good = scene.client().await;
+    assert_eq!(one(&mut good, "SELECT 1").await, "1");
+    let ended = |crowd: &[TcpStream]| {
+        let is_ended = |stream: &&TcpStream| {
+            // The greeting may come first.
+            let mut part = [0; 1024];
+            let mut read = || stream.try_read(&mut part);
+            matches!(read(), Ok(0)) || matches!(read(), Ok(0))
+        };
+        crowd.iter().filter(is_ended).count()
+    };
+    let began = Instant::now();
+    while ended(&crowd) < CROWD - PATIENT {
+        assert!(began.elapsed() < SOON, "{} of {CROWD} were let go", ended(&crowd));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(ended(&crowd), CROWD - PATIENT, "those who came first have their time");
+    assert_eq!(one(&mut scene.client().await, "SELECT 2").await, "2");
+    drop((crowd, good));
+    scene.strike().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn byte_by_byte_is_slow_and_right() {
     let scene = Scene::set(Settings { login_timeout: SOON, ..settings() }).await;
     let (mut stream, greeting) = greeted(scene.address()).await;

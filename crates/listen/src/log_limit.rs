@@ -1,23 +1,24 @@
-//! Saying something again and again, but seldom: a log line that a thousand clients could cause a thousand times a second.
+//! A rate limit of one log line, which a thousand clients could otherwise cause a thousand times a second.
 //!
-//! Enters: each occasion. Leaves: whether to say it now, and how often it was not said since the last time.
+//! Enters: each occasion. Leaves: whether to log it now, and how often it was not logged since the last time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One thing that is said at most once in a while.
-pub struct Seldom {
+/// One line that is logged at most once in a while.
+#[derive(Debug)]
+pub struct LogLimit {
     every: Duration,
     last: Mutex<Option<(Instant, u64)>>,
 }
 
-impl Seldom {
+impl LogLimit {
     /// At most once in `every`.
     pub const fn new(every: Duration) -> Self {
         Self { every, last: Mutex::new(None) }
     }
 
-    /// `Some` when it is time to say it: how often it was kept back since.
+    /// `Some` when it is to be logged: how often it was kept back since the last time.
     pub fn now(&self, now: Instant) -> Option<u64> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match last.as_mut() {
@@ -36,9 +37,9 @@ mod tests {
 
     #[test]
     fn once_in_a_while_and_nothing_is_uncounted() {
-        let seldom = Seldom::new(Duration::from_secs(10));
+        let limit = LogLimit::new(Duration::from_secs(10));
         let start = Instant::now();
-        let at = |s| seldom.now(start + Duration::from_secs(s));
+        let at = |s| limit.now(start + Duration::from_secs(s));
         assert_eq!(
             [at(0), at(1), at(9), at(10), at(19), at(30)],
             [Some(0), None, None, Some(2), None, Some(1)]

@@ -1,0 +1,108 @@
+//! How many connections a listener keeps at once: in all, and from one address, so that nobody shuts the others out.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The places of one listener, or of several that share them.
+#[derive(Debug)]
+pub struct Places {
+    all_max: usize,
+    per_address_max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// A connection's place; free again when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    from: IpAddr,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// All are taken.
+    #[error("there are {0} connections, which is the most there may be")]
+    All(usize),
+    /// One address has as many as it may have.
+    #[error("there are {0} connections from this address, which is the most there may be from one")]
+    Address(usize),
+}
+
+impl Places {
+    /// So many in all, and so many from one address.
+    pub fn new(all_max: usize, per_address_max: usize) -> Arc<Self> {
+        Arc::new(Self { all_max, per_address_max, taken: Mutex::default() })
+    }
+
+    /// One for a connection from there. An IPv4 address is the same one when it came through an IPv6 socket.
+    ///
+    /// # Errors
+    /// When there is none left.
+    pub fn take(self: &Arc<Self>, from: IpAddr) -> Result<Place, Full> {
+        let from = from.to_canonical();
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.all >= self.all_max {
+            return Err(Full::All(self.all_max));
+        }
+        let of_address = taken.by_address.entry(from).or_default();
+        if *of_address >= self.per_address_max {
+            return Err(Full::Address(self.per_address_max));
+        }
+        *of_address += 1;
+        taken.all += 1;
+        Ok(Place { places: Arc::clone(self), from })
+    }
+
+    /// Places that are taken.
+    pub fn taken(&self) -> usize {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).all
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all -= 1;
+        // An address that has none is forgotten: a crowd of addresses must not cost memory for ever.
+        if let Some(of_address) = taken.by_address.get_mut(&self.from) {
+            *of_address -= 1;
+            if *of_address == 0 {
+                taken.by_address.remove(&self.from);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    #[test]
+    fn one_address_cannot_take_all_and_what_is_given_back_is_free() {
+        let places = Places::new(3, 2);
+        let (one, other) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)));
+        let first = places.take(one).unwrap();
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        let second = places.take(mapped).unwrap();
+        assert_eq!(places.take(one).unwrap_err(), Full::Address(2));
+        let third = places.take(other).unwrap();
+        assert_eq!(places.take(IpAddr::V6(Ipv6Addr::LOCALHOST)).unwrap_err(), Full::All(3));
+        drop(first);
+        let again = places.take(one).unwrap();
+        assert_eq!(places.taken(), 3);
+        drop((again, second, third));
+        let taken = places.taken.lock().unwrap();
+        assert!(taken.all == 0 && taken.by_address.is_empty());
+    }
+}
