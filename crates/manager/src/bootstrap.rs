@@ -59,6 +59,9 @@ async fn prove_one(command: &str, name: &str, address: &str, within: Duration) -
     shell
         .args(["-c", command])
         .envs([("NODE", name), ("ADDRESS", address), ("HOST", host)])
+        // What it starts is not the service that systemd waits for.
+        .env_remove("NOTIFY_SOCKET")
+        .env_remove("WATCHDOG_USEC")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let output = match timeout(within, shell.output()).await {

@@ -34,8 +34,10 @@ use crate::fact::Now;
 
 /// Members say "non-Primary" for a moment while they agree on their next view.
 const CALM: Duration = Duration::from_secs(1);
-/// Between two tries. A proof may start a server for a moment (--wsrep-recover).
-const TRY_GAP: Duration = Duration::from_secs(10);
+/// Between two tries; doubles with each, up to the second. A proof may start a server for a moment (--wsrep-recover), which is in the way of
+/// whoever starts the node.
+const TRY_GAP: Duration = Duration::from_secs(5);
+const TRY_GAP_MAX: Duration = Duration::from_secs(60);
 /// A proof that is older is asked for again.
 const PROOF_AGE_MAX: Duration = Duration::from_secs(5);
 /// For the order itself.
@@ -76,6 +78,8 @@ pub(super) struct Revival {
     since: Option<Now>,
     /// No try before then.
     after: Now,
+    /// How many came to nothing, one after another.
+    failures: u32,
     /// Numbers what is asked.
     number: u64,
     /// What was said last of why nothing is done.
@@ -243,7 +247,9 @@ impl Galera {
     /// Nothing is done for a while; why, is said once.
     fn leave(&mut self, core: &mut Core, why: &str) {
         self.revival.phase = Phase::Idle;
-        self.revival.after = core.now + TRY_GAP;
+        let gap = TRY_GAP.saturating_mul(1 << self.revival.failures.min(10));
+        self.revival.after = core.now + gap.min(TRY_GAP_MAX);
+        self.revival.failures += 1;
         let text = format!(
             "the cluster has no Primary component, and none is bootstrapped: {why}. `understudy recovery bootstrap` says what can be done"
         );

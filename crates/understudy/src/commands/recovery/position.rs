@@ -20,6 +20,8 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use clap::Args;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use topology::galera::position::{self, Left};
 
@@ -27,6 +29,8 @@ use crate::exit::{Failure, Outcome};
 
 /// Files that a running server holds a lock on, or has open.
 const HELD: [&str; 4] = ["ibdata1", "aria_log_control", "grastate.dat", "galera.cache"];
+/// How often it is looked whether another of these commands has ended.
+const TURN_GAP: Duration = Duration::from_millis(50);
 /// Where servers are, when PATH does not lead there.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/libexec", "/usr/bin", "/usr/local/sbin"];
 /// Servers' names, the newer one first.
@@ -103,6 +107,7 @@ pub async fn inspect(datadir: &Path, means: &Means) -> Result<Left, Unknown> {
             "{shown}: cannot read grastate.dat ({error}): is it the data directory of a Galera node?"
         ))
     })?;
+    let _mine = turn(datadir, Duration::from_secs(means.recover_s)).await?;
     unused(datadir)?;
     let grastate = position::grastate(&text).map_err(|why| Unknown::Untold(format!("{shown}: {why}")))?;
     if datadir.join("sst_in_progress").exists() || !grastate.has_data {
@@ -121,6 +126,24 @@ pub async fn inspect(datadir: &Path, means: &Means) -> Result<Left, Unknown> {
     // Somebody may have started it meanwhile.
     unused(datadir)?;
     Ok(Left { position, members, safe_to_bootstrap: grastate.safe_to_bootstrap })
+}
+
+/// One at a time: a server that is started only to tell its position would be taken for one that runs. The lock is on the directory, which no
+/// server locks, and is let go of when the file is closed.
+async fn turn(datadir: &Path, limit: Duration) -> Result<File, Unknown> {
+    let cannot =
+        |error: std::io::Error| Unknown::Untold(format!("cannot lock {}: {error}", datadir.display()));
+    let directory = File::open(datadir).map_err(cannot)?;
+    let until = tokio::time::Instant::now() + limit;
+    loop {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(directory),
+            Err(Errno::WOULDBLOCK) if tokio::time::Instant::now() < until => {
+                tokio::time::sleep(TURN_GAP).await
+            }
+            Err(error) => return Err(cannot(error.into())),
+        }
+    }
 }
 
 /// No process holds a lock on its files, or has one open.
@@ -206,6 +229,13 @@ async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Un
     let owner = fs::metadata(datadir).map_err(|error| untold(error.to_string()))?.uid();
     if rustix::process::geteuid().is_root() && owner != 0 {
         command.arg(format!("--user={owner}"));
+    }
+    // What systemd tells its services by: a server that is started only to tell its position is not the service, and would talk in its
+    // place.
+    for name in
+        ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"]
+    {
+        command.env_remove(name);
     }
     command.stdin(Stdio::null()).kill_on_drop(true);
     let limit = Duration::from_secs(means.recover_s);
