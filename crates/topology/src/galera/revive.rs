@@ -25,7 +25,7 @@ use super::bootstrap::{Answer, Candidate, Decision, Disk, Word, decide};
 use super::position::Left;
 use super::settings::BootstrapPolicy;
 use super::status::GaleraStatus;
-use super::view::own;
+use super::view::{own, primary};
 use crate::NodeId;
 use crate::action::Level;
 use crate::core::Core;
@@ -129,14 +129,8 @@ impl Galera {
         if core.settings.galera.bootstrap != BootstrapPolicy::Proven {
             return;
         }
-        let ordered = matches!(self.revival.phase, Phase::Ordered { .. });
         let Some(standstill) = standstill(core) else {
-            if !ordered {
-                let number = self.revival.number;
-                let (after, done) = (self.revival.after, self.revival.done);
-                self.revival = Revival { after, number, done, ..Revival::default() };
-            }
-            self.give_up_waiting(core);
+            self.no_standstill(core);
             return;
         };
         let since = *self.revival.since.get_or_insert(core.now);
@@ -154,6 +148,24 @@ impl Galera {
             _ => {}
         }
         self.give_up_waiting(core);
+    }
+
+    /// Somebody is in a Primary component; or it cannot be told at this moment that nobody is. Proofs are worth nothing after that.
+    fn no_standstill(&mut self, core: &mut Core) {
+        self.revival.since = None;
+        match self.revival.phase {
+            // Its answer is waited for: the cluster may just have got what was ordered.
+            Phase::Ordered { .. } => return self.give_up_waiting(core),
+            Phase::Idle => {}
+            Phase::Proving { .. } | Phase::Checking { .. } => {
+                self.revival.phase = Phase::Idle;
+                self.revival.after = core.now + TRY_GAP;
+            }
+        }
+        if ids(&core.nodes).any(|id| core.node(id).linked && primary(core.node(id))) {
+            self.revival.failures = 0;
+            self.revival.said = None;
+        }
     }
 
     fn ask_for_proofs(&mut self, core: &mut Core, standstill: &Standstill) {

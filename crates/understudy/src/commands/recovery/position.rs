@@ -31,6 +31,8 @@ use crate::exit::{Failure, Outcome};
 const HELD: [&str; 4] = ["ibdata1", "aria_log_control", "grastate.dat", "galera.cache"];
 /// How often it is looked whether another of these commands has ended.
 const TURN_GAP: Duration = Duration::from_millis(50);
+/// Of a recovery that failed, so many of its last lines are shown.
+const SHOWN_LINES: usize = 3;
 /// Where servers are, when PATH does not lead there.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/libexec", "/usr/bin", "/usr/local/sbin"];
 /// Servers' names, the newer one first.
@@ -227,8 +229,9 @@ async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Un
         "--disable-log-error",
     ]);
     let owner = fs::metadata(datadir).map_err(|error| untold(error.to_string()))?.uid();
-    if rustix::process::geteuid().is_root() && owner != 0 {
-        command.arg(format!("--user={owner}"));
+    if rustix::process::geteuid().is_root() {
+        // It takes a number for a name, but refuses to be root unless that is said.
+        command.arg(if owner == 0 { "--user=root".to_owned() } else { format!("--user={owner}") });
     }
     // What systemd tells its services by: a server that is started only to tell its position is not the service, and would talk in its
     // place.
@@ -247,7 +250,8 @@ async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Un
     let log =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
-        let last = log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+        let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ");
         return Err(untold(format!("--wsrep-recover failed ({}), and said: {last}", output.status)));
     }
     position::recovered(&log).map_err(untold)
