@@ -8,7 +8,8 @@
 //!
 //! The model of Galera, as measured on MariaDB 10.11.19 / Galera 26.4.23: a component is Primary with more than half of the last Primary view, or
 //! when all members of the newest saved view are there; each Primary view takes a number in the history; a write needs every member of the
-//! view; in the moment of a death, who delivered a write may be the only one that has it.
+//! view; in the moment of a death, who delivered a write may be the only one that has it. In one thing it is kinder than Galera, so that only our own
+//! orders are judged: members that come together by themselves go on with the newest history among them.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};

@@ -12,7 +12,9 @@
 //!     silence is not that.
 //!   - Lost transactions: a writeset that was acknowledged to a client has been *received* by every member of its view, but a member
 //!     delivers it only when it knows that all have received it. Where the others die in just that moment, the survivor drops it, and they
-//!     have it on their disks. So the survivor must be level with each of them; where one is ahead, that one has to come first.
+//!     have it on their disks. So the survivor must be level with each of them; where one is ahead, that one has to come first, and alone:
+//!     beside a survivor that is behind, Galera makes a Primary component with the survivor's history as soon as all members are back, and the
+//!     one that is ahead aborts ("Reversing history: 19 -> 17 ... Data loss is possible"; seen on MariaDB 10.11.19 / Galera 26.4.23).
 //!
 //! Invariant: a decision is made of positions of one history only, and of every node's.
 
@@ -252,8 +254,9 @@ fn survivor(running: &Running<'_>, down: &Down<'_>) -> Result<Decision, Refusal>
         if left.position.seqno > best.last_committed {
             return refuse(
                 format!(
-                    "{other} is ahead of {name}: it has {} and {name} has {}; what it has may have been acknowledged to clients. Start \
-                     {other} as usual: when all members of the last Primary view are back, Galera goes on by itself",
+                    "{other} is ahead of {name}: it has {} and {name} has {}; what it has may have been acknowledged to clients. Stop the \
+                     server of {name}, begin the cluster anew on {other} (galera_new_cluster), and start the rest as usual. Do not start \
+                     {other} beside {name}: Galera would go on with what {name} has, and {other} would abort",
                     left.position.seqno, best.last_committed
                 ),
                 Way::GiveUp((*other).to_owned()),

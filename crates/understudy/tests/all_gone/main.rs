@@ -1,7 +1,7 @@
 //! A cluster that has lost its majority, on real servers: who may go on, and who may not.
 //!
 //! ```text
-//!   db1 and db2 cut off, alive ─> not bootstrapped ─> both killed, with what db3 has not ─> not bootstrapped ─> they come back by themselves
+//!   db1 and db2 cut off, alive ─> not bootstrapped ─> both killed, with what db3 has not ─> not bootstrapped ─> begun anew on db1
 //!     ─> db1 and db2 killed within 0.3 s under load ─> db3 goes on, nothing lost ─> they come back and join
 //!     ─> the same by hand: refused, refused, shown, ordered ─> all three dead: which is to be started first
 //! ```
@@ -52,7 +52,7 @@ async fn a_cluster_without_a_majority_goes_on_only_when_nobody_else_can() {
     status_when(&serving, "all well", is_well);
     cut_off(&scene, &serving, &house).await;
     told(
-        "two that were cut off lived, and then were ahead: the third was not bootstrapped, and they came back by themselves",
+        "two that were cut off lived, and then were ahead: the third was not bootstrapped, and nothing of theirs was lost",
     );
     killed(&scene, &serving).await;
     told("two were killed under load: the third went on, and they came back");
@@ -94,10 +94,11 @@ fn bootstrap(house: &TempDir, more: &[&str]) -> Ended {
     with_config(&house.path().join("understudy.toml"), &arguments)
 }
 
-/// `--datadir NODE=DIR` of these nodes.
+/// `--datadir NODE=DIR` of these nodes, and an option file that loads Galera.
 fn datadirs(scene: &Scene, nodes: &[&str]) -> Vec<String> {
     let directory = scene.stage.directory().display();
-    nodes.iter().map(|node| format!("--datadir={node}={directory}/{node}/data")).collect()
+    let each = nodes.iter().map(|node| format!("--datadir={node}={directory}/{node}/data"));
+    each.chain([format!("--defaults-file={directory}/db1/my.cnf")]).collect()
 }
 
 /// From now on, or no longer, nothing that `node` sends to `address` leaves it.
@@ -129,14 +130,6 @@ async fn until_says(scene: &Scene, node: &str, name: &str, value: &str) {
     }
 }
 
-/// db1 and db2, which wait for one another.
-async fn bring_back(scene: &Scene) {
-    let (one, other) =
-        tokio::join!(scene.stage.fault("db1", Fault::Heal), scene.stage.fault("db2", Fault::Heal));
-    one.unwrap();
-    other.unwrap();
-}
-
 /// What must never be: two nodes that say that they are in a Primary component, and are in different ones.
 async fn cut_off(scene: &Scene, serving: &Serving, house: &TempDir) {
     part(scene, true);
@@ -165,8 +158,13 @@ async fn cut_off(scene: &Scene, serving: &Serving, house: &TempDir) {
     assert!(refused.contains("is ahead of db3"), "{refused}");
     assert_eq!(scene.word("db3", "wsrep_cluster_status").await, "non-Primary");
 
+    // As it is told: db3 is stopped, so that Galera cannot go on with what that has.
     part(scene, false);
-    bring_back(scene).await;
+    scene.stage.fault("db3", Fault::Stop).await.unwrap();
+    scene.stage.wait_gone("db3", PATIENCE).await.unwrap();
+    for node in ["db1", "db2", "db3"] {
+        scene.stage.fault(node, Fault::Heal).await.unwrap();
+    }
     status_when(serving, "all well again", is_well);
     let rows = scene.stage.run_in("db3", &format!("SELECT COUNT(*) FROM {APP_SCHEMA}.w")).await.unwrap();
     assert_eq!(rows[0][0], "1", "what was written on the other side");
@@ -199,7 +197,9 @@ async fn killed(scene: &Scene, serving: &Serving) {
     assert!(rows >= told.count(), "lost: {} acknowledged, {rows} there", told.count());
     assert!(rows <= told.count() + told.errors.len(), "doubled: {} acknowledged, {rows} there", told.count());
 
-    bring_back(scene).await;
+    for node in ["db1", "db2"] {
+        scene.stage.fault(node, Fault::Heal).await.unwrap();
+    }
     status_when(serving, "all well again", is_well);
     assert_eq!(scene.word("db1", "wsrep_cluster_size").await, "3");
     assert_eq!(serving.status()["bootstraps"], Value::from(1));

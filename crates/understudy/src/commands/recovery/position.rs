@@ -254,7 +254,15 @@ async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Un
         let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ");
         return Err(untold(format!("--wsrep-recover failed ({}), and said: {last}", output.status)));
     }
-    position::recovered(&log).map_err(untold)
+    position::recovered(&log).map_err(|why| {
+        let is_off = log.contains("WSREP: disabled");
+        let hint = if is_off {
+            "; its option file does not load Galera: name the server's own with --defaults-file"
+        } else {
+            ""
+        };
+        untold(format!("{why}{hint}"))
+    })
 }
 
 fn installed() -> Option<PathBuf> {
