@@ -163,6 +163,10 @@ impl Galera {
             }
         }
         if ids(&core.nodes).any(|id| core.node(id).linked && primary(core.node(id))) {
+            if self.revival.failures > 0 {
+                // The waits of a standstill that is over are not those of the next one.
+                self.revival.after = core.now;
+            }
             self.revival.failures = 0;
             self.revival.said = None;
         }
