@@ -35,7 +35,7 @@ use crate::store::{JournalRow, Saved, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
-use crate::{evict, hurry, rights};
+use crate::{bootstrap, evict, hurry, rights};
 
 /// Between two ticks.
 const TICK: Duration = Duration::from_millis(20);
@@ -64,6 +64,8 @@ pub(crate) struct Cycle {
     pub replication: Option<Account>,
     /// The highest term that a server was given an order under.
     pub newest_order: Arc<AtomicU64>,
+    /// Proves that a node has ended.
+    pub proof_command: Option<Arc<str>>,
     pub brain: Brain,
     pub store: Store,
     pub started: Instant,
@@ -355,6 +357,23 @@ impl Cycle {
                         tracing::warn!("{name}: {}: {why}", galera::sql::desync(on));
                     }
                     (Fact::Tick, None)
+                });
+            }
+            galera::Action::Prove { number, nodes, within } => {
+                let command = self.proof_command.clone();
+                let known = |node| (node, self.name(node).to_owned(), self.address(node));
+                let nodes = nodes.into_iter().map(known).collect();
+                acts.spawn(async move {
+                    let proofs = bootstrap::prove(command.as_deref(), nodes, within).await;
+                    (Fact::Outcome(galera::Outcome::Proofs { number, proofs }.into()), None)
+                });
+            }
+            galera::Action::Bootstrap { number, via, gcomm_uuid, size, within } => {
+                let (address, login) = (self.address(via), self.login.clone());
+                acts.spawn(async move {
+                    let done = bootstrap::bootstrap(&address, &login, &gcomm_uuid, size, within).await;
+                    let failed = done.err().map(|Failed { why, .. }| why);
+                    (Fact::Outcome(galera::Outcome::BootstrapEnded { number, failed }.into()), None)
                 });
             }
             galera::Action::Forget { node } => {

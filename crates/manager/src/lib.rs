@@ -18,6 +18,7 @@ mod accounts;
 mod act;
 mod advice;
 mod aliases;
+mod bootstrap;
 mod cycle;
 mod evict;
 mod heartbeat;

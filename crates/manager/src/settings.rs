@@ -12,6 +12,8 @@ pub struct Settings {
     pub monitor: Account,
     /// The account that replicas log in with at their source; needed where the cluster is a primary with replicas.
     pub replication: Option<Account>,
+    /// Proves that the process of a node has ended; needed where the cluster may be bootstrapped by itself.
+    pub proof_command: Option<String>,
     /// The SQLite file for term, writer, drains and journal. Made when it is not there; its directory must exist.
     pub store: PathBuf,
 }

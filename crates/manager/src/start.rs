@@ -174,6 +174,7 @@ pub fn start(settings: Settings) -> Result<Handles, StartError> {
                 settings: cluster,
                 login,
                 replication: settings.replication,
+                proof_command: settings.proof_command.map(Into::into),
                 newest_order: Arc::default(),
                 brain,
                 store,

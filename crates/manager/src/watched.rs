@@ -399,8 +399,13 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let monitor =
                 crate::Account { user: "app".into(), password: crate::Password("secret".to_owned()) };
-            let settings =
-                crate::Settings { cluster, monitor, replication: None, store: dir.path().join("state.db") };
+            let settings = crate::Settings {
+                cluster,
+                monitor,
+                replication: None,
+                proof_command: None,
+                store: dir.path().join("state.db"),
+            };
             Self { _server: server, dir, address, handles: crate::start(settings).unwrap() }
         }
 

@@ -59,6 +59,7 @@ impl Site {
         cluster.kind = Kind::Replication;
         let account = |user: &str| Account { user: user.into(), password: Password("it's \\ secret".into()) };
         let settings = Settings {
+            proof_command: None,
             cluster,
             monitor: account("understudy"),
             replication: Some(account("repl")),

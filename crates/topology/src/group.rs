@@ -158,8 +158,16 @@ impl Group {
     /// What somebody should put right about a node, though it may be used all the same.
     pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
         match self {
-            Self::Galera(_) => vec![],
+            Self::Galera(group) => group.not_revived(core, id).into_iter().collect(),
             Self::Replication(group) => group.advice(core, id),
+        }
+    }
+
+    /// How often the cluster was given a Primary component again.
+    pub fn bootstraps(&self) -> u64 {
+        match self {
+            Self::Galera(group) => group.revivals(),
+            Self::Replication(_) => 0,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::NodeId;
 use crate::galera::settings as galera;
-pub use crate::galera::settings::{EvictPolicy, SilencePolicy};
+pub use crate::galera::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy};
 use crate::heartbeat;
 use crate::kind::Kind;
 use crate::reads;

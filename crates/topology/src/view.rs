@@ -39,6 +39,8 @@ pub struct ClusterView {
     pub hold_because: Option<String>,
     /// The order or move in progress, as one sentence.
     pub order: Option<String>,
+    /// How often the cluster was given a Primary component again since the program started (`bootstrap = "proven"`).
+    pub bootstraps: u64,
     /// The nodes, in the configuration's order.
     pub nodes: Vec<NodeView>,
     /// The last decisions, newest last, at most 50.

@@ -241,6 +241,9 @@ impl World {
             Action::Barrier { node, term, .. } => {
                 self.barriers.insert(node.0, term);
             }
+            Action::Galera(action @ (galera::Action::Prove { .. } | galera::Action::Bootstrap { .. })) => {
+                unreachable!("bootstrap is \"never\": {action:?}")
+            }
             Action::Replication(action) => unreachable!("asked of a Galera cluster: {action:?}"),
             Action::Answer { id, .. } => {
                 assert!(self.answered.insert(id.0), "order {} was answered twice", id.0)

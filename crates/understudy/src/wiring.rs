@@ -293,6 +293,8 @@ pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::S
     cluster.replication.manager = settings.manager;
     cluster.galera.evict = settings.monitor.evict;
     cluster.galera.silence = settings.monitor.silent;
+    cluster.galera.bootstrap = settings.bootstrap.policy;
+    cluster.galera.proof_deadline = settings.bootstrap.proof_deadline;
     cluster.probe_interval = settings.monitor.interval;
     cluster.misses_max = settings.monitor.misses_max;
     cluster.events = settings.monitor.events;
@@ -305,6 +307,7 @@ pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::S
             password: manager::Password(passwords.monitor),
         },
         replication: passwords.replication,
+        proof_command: settings.bootstrap.proof_command.clone(),
         store: settings.state_dir.join("state.sqlite"),
     }
 }

@@ -54,6 +54,7 @@ impl Brain {
             gate: if core.any_open() { Gate::Open } else { Gate::Held },
             hold_because: (!core.any_open()).then(|| core.hold.clone()),
             order: core.saving.as_ref().map(|saving| saving.running.what.clone()).or_else(|| self.doing()),
+            bootstraps: self.group.bootstraps(),
             nodes,
             decisions: core.decisions.iter().cloned().collect(),
             now_ms: now.as_millis() as u64,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::position::Left;
 use crate::NodeId;
 
 /// What the brain asks the shell to do to a group.
@@ -54,6 +55,29 @@ pub enum Action {
         /// It is not waited for.
         on: bool,
     },
+    /// Ask for proof that the processes of these nodes have ended, and for what they left on their disks; answered by `Proofs`, with a word
+    /// for each.
+    Prove {
+        /// Ties the answer to it.
+        number: u64,
+        /// Whose.
+        nodes: Vec<NodeId>,
+        /// Give up after this long.
+        within: Duration,
+    },
+    /// Make the component of `via` Primary (pc.bootstrap), unless it is by now; answered by `BootstrapEnded`.
+    Bootstrap {
+        /// Ties the answer to it.
+        number: u64,
+        /// Who is told.
+        via: NodeId,
+        /// Its name in the group. Under another one nothing is ordered: it has been restarted.
+        gcomm_uuid: String,
+        /// Members of its component. With another number nothing is ordered: somebody has come.
+        size: u32,
+        /// Give up after this long.
+        within: Duration,
+    },
     /// Clear the node's list of evicted members; answered by nothing. See [`super::sql::FORGET_EVICTED`].
     Forget {
         /// Which node.
@@ -75,6 +99,10 @@ pub enum Outcome {
     Hurried { number: u64 },
     /// They are not, or not any more.
     HurryEnded { number: u64, end: HurryEnd },
+    /// What the proofs came to, of each node: what it left on its disk, or why nothing is proven.
+    Proofs { number: u64, proofs: Vec<(NodeId, Result<Left, String>)> },
+    /// `via` is in a Primary component; or why it is not known to be.
+    BootstrapEnded { number: u64, failed: Option<String> },
 }
 
 impl Outcome {
@@ -84,7 +112,10 @@ impl Outcome {
             Self::Evicted { victim, .. } | Self::Spared { victim, .. } | Self::EvictFailed { victim, .. } => {
                 Some(*victim)
             }
-            Self::Hurried { .. } | Self::HurryEnded { .. } => None,
+            Self::Hurried { .. }
+            | Self::HurryEnded { .. }
+            | Self::Proofs { .. }
+            | Self::BootstrapEnded { .. } => None,
         }
     }
 }

@@ -7,17 +7,23 @@
 //!                                          ├──> hurry   the others wait less long for a member that is silent
 //!                                          │    question  does every member still acknowledge?
 //!                                          │    timers    what may be shortened, and in which order
-//!                                          └──> pace    the others talk faster while a member is on its way out
+//!                                          ├──> pace    the others talk faster while a member is on its way out
+//!                                          └──> revive  without a majority: the survivor goes on, when all others are proven dead
+//!                                                 bootstrap   which node, or why none
+//!                                                 position    what a stopped node left on its disk
 //! ```
 //!
 //! The general brain comes in through [`crate::kind`] only.
 
 pub(crate) mod action;
+pub mod bootstrap;
 mod evict;
 pub mod hurry;
 mod pace;
+pub mod position;
 pub mod question;
 mod relief;
+mod revive;
 pub(crate) mod settings;
 pub mod sql;
 pub(crate) mod status;
@@ -26,7 +32,7 @@ mod view;
 pub mod words;
 
 pub use self::action::{Action, HurryEnd, Outcome};
-pub use self::settings::{EvictPolicy, Settings, SilencePolicy};
+pub use self::settings::{BootstrapPolicy, EvictPolicy, Settings, SilencePolicy};
 pub use self::status::{GaleraStatus, Reading, read};
 use self::view::GroupView;
 use crate::NodeId;
@@ -51,6 +57,8 @@ pub(crate) struct Galera {
     hurry_after: Now,
     /// How many there were.
     hurries: u64,
+    /// How the group is given a Primary component again.
+    revival: revive::Revival,
 }
 
 /// What is held true of a node as a member of the group.
@@ -78,6 +86,8 @@ struct Member {
     /// It did not apply, and the group was told not to wait for it.
     parted: bool,
     parted_until: Now,
+    /// What it said last when it was in a Primary component.
+    prime: Option<revive::Prime>,
 }
 
 impl Galera {
@@ -91,6 +101,7 @@ impl Galera {
             hurry: None,
             hurry_after: Now::ZERO,
             hurries: 0,
+            revival: revive::Revival::default(),
         }
     }
 
@@ -111,6 +122,9 @@ impl Galera {
         }
         let member = self.member_mut(id);
         member.slow_since = None;
+        if let Some(prime) = revive::Prime::of(status) {
+            member.prime = Some(prime);
+        }
         if !status.gcomm_uuid.is_empty() && status.gcomm_uuid != member.gcomm_uuid {
             member.gcomm_uuid.clone_from(&status.gcomm_uuid);
             member.evict_tries = 0;
@@ -123,6 +137,7 @@ impl Galera {
         self.hurry(core);
         self.pace(core);
         self.rejoin_parted(core);
+        self.revive(core);
     }
 
     /// Something waits for what the nodes have to say.
@@ -138,6 +153,8 @@ impl Galera {
             Outcome::Hurried { number } => self.hurried(core, number),
             Outcome::HurryEnded { number, end } => self.hurry_ended(core, number, &end),
             Outcome::EvictFailed { victim, why } => self.evict_ended(core, victim, Some(&why)),
+            Outcome::Proofs { number, proofs } => self.proofs(core, number, proofs),
+            Outcome::BootstrapEnded { number, failed } => self.bootstrapped(core, number, failed.as_deref()),
         }
     }
 }

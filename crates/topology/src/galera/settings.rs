@@ -27,6 +27,17 @@ pub enum SilencePolicy {
     Wait,
 }
 
+/// What is done when the group has lost its majority, and nobody is in a Primary component any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BootstrapPolicy {
+    /// Nothing: a person decides.
+    #[default]
+    Never,
+    /// The nodes that are left go on when the processes of all others are proven dead; see [`super::bootstrap`].
+    Proven,
+}
+
 /// How the group is helped when it loses a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -38,6 +49,10 @@ pub struct Settings {
     pub leave_grace: Duration,
     /// How long an eviction may take, from asking for it until the survivors' view has changed.
     pub evict_deadline: Duration,
+    /// Whether the group is given a Primary component again.
+    pub bootstrap: BootstrapPolicy,
+    /// How long the proofs of the others' deaths may take.
+    pub proof_deadline: Duration,
 }
 
 impl Default for Settings {
@@ -47,6 +62,8 @@ impl Default for Settings {
             silence: SilencePolicy::default(),
             leave_grace: Duration::from_secs(1),
             evict_deadline: Duration::from_secs(10),
+            bootstrap: BootstrapPolicy::default(),
+            proof_deadline: Duration::from_secs(30),
         }
     }
 }

@@ -32,7 +32,7 @@ pub const STATUS_COUNTED: &str = concat!(
 
 /// Rows of name and value: the settings half. 0.5 ms on MariaDB 10.11.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_desync','wsrep_reject_queries',\
-    'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode')";
+    'wsrep_sst_donor_rejects_queries','read_only','super_read_only','pxc_maint_mode','innodb_flush_log_at_trx_commit')";
 
 /// Makes the session's reads wait until the node has applied all that the group had ordered when the read came.
 pub const WAIT_FOR_GROUP: &str = "SET SESSION wsrep_sync_wait = 15";
@@ -102,6 +102,12 @@ pub fn set_period(name: &str, period: &str) -> Option<String> {
         && period.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.');
     sane.then(|| format!("SET GLOBAL wsrep_provider_options = '{name}={period}'"))
 }
+
+/// Makes the node's component Primary. Refused by a node that is in a Primary component.
+pub const BOOTSTRAP: &str = "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'";
+
+/// What is looked at before and after [`BOOTSTRAP`].
+pub const COMPONENT: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status','wsrep_cluster_size','wsrep_gcomm_uuid')";
 
 /// Sets wsrep_desync: the group does not wait for a member that falls behind. On MariaDB 10.11.19 it takes 13 ms on a member whose DDL is
 /// stuck, and hangs once the group waits for that one.

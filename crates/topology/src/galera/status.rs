@@ -46,6 +46,8 @@ pub struct GaleraStatus {
     pub flow_control_active: bool,
     /// Threads_connected.
     pub threads_connected: u32,
+    /// innodb_flush_log_at_trx_commit.
+    pub flush_at_commit: Option<u8>,
 }
 
 impl GaleraStatus {
@@ -107,6 +109,7 @@ pub fn read<'a>(
         flow_control_active: on(status("wsrep_flow_control_active"))
             || on(status("wsrep_flow_control_requested")),
         threads_connected: number("Threads_connected") as u32,
+        flush_at_commit: variables("innodb_flush_log_at_trx_commit").and_then(|value| value.parse().ok()),
         members,
     };
     Reading { status, incoming }

@@ -101,6 +101,7 @@ fn world(kind: Kind) -> World {
     World {
         kind,
         view: ClusterView {
+            bootstraps: 0,
             cluster: "shop".into(),
             writers: Writers::One,
             term: Term(1),

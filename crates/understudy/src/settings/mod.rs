@@ -22,7 +22,7 @@ use problem::{Problem, Problems};
 use table as t;
 use topology::kind::Kind;
 use topology::replication::{FailoverPolicy, Manager};
-use topology::settings::{EvictPolicy, SilencePolicy, Writers};
+use topology::settings::{BootstrapPolicy, EvictPolicy, SilencePolicy, Writers};
 use warmup::access::Access;
 
 /// Where the configuration is looked for when nobody says.
@@ -39,6 +39,8 @@ pub struct Settings {
     pub id: u32,
     /// What the nodes are.
     pub kind: Kind,
+    /// What is done when nobody is in a Primary component any more.
+    pub bootstrap: Bootstrap,
     /// One writer, or all.
     pub writers: Writers,
     /// Who moves the primary.
@@ -81,6 +83,17 @@ pub struct Node {
     pub priority: u32,
     /// The line where it begins.
     pub line: usize,
+}
+
+/// What is done when nobody is in a Primary component any more.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// Whether the nodes that are left go on by themselves.
+    pub policy: BootstrapPolicy,
+    /// Proves that the process of a node has ended.
+    pub proof_command: Option<String>,
+    /// How long that may take.
+    pub proof_deadline: Duration,
 }
 
 /// The account and habits of the probes.
@@ -322,9 +335,21 @@ fn fits_kind(document: &mut Document) {
         document.problem(document.line(t::READ_SPLIT_WAIT.path), text);
     }
     if !is_replication {
+        let is_proven = document.value(&t::CLUSTER_BOOTSTRAP) == Some(Value::Text("proven".into()));
+        if is_proven && !document.has(&t::CLUSTER_PROOF_COMMAND) {
+            let text = "cluster.bootstrap is \"proven\", and cluster.proof_command is missing: without it no death can be proven";
+            document.problem(document.line(t::CLUSTER_BOOTSTRAP.path), text);
+        }
         return;
     }
-    for row in [&t::MONITOR_EVICT, &t::MONITOR_SILENT, &t::MONITOR_STOP_GRACE] {
+    for row in [
+        &t::MONITOR_EVICT,
+        &t::MONITOR_SILENT,
+        &t::MONITOR_STOP_GRACE,
+        &t::CLUSTER_BOOTSTRAP,
+        &t::CLUSTER_PROOF_COMMAND,
+        &t::CLUSTER_PROOF_DEADLINE,
+    ] {
         if document.has(row) {
             let text =
                 format!("{} is for Galera only, and cluster.kind is \"replication\": take it out", row.path);
@@ -417,6 +442,18 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             "galera" => Kind::Galera,
             "replication" => Kind::Replication,
             _ => return None,
+        },
+        bootstrap: Bootstrap {
+            policy: match get(&t::CLUSTER_BOOTSTRAP).text()?.as_str() {
+                "never" => BootstrapPolicy::Never,
+                "proven" => BootstrapPolicy::Proven,
+                _ => return None,
+            },
+            proof_command: match document.value(&t::CLUSTER_PROOF_COMMAND) {
+                Some(Value::Text(command)) => Some(command),
+                _ => None,
+            },
+            proof_deadline: get(&t::CLUSTER_PROOF_DEADLINE).millis()?,
         },
         writers: match get(&t::CLUSTER_WRITERS).text()?.as_str() {
             "one" => Writers::One,

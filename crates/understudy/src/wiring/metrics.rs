@@ -88,6 +88,12 @@ fn nodes(page: &mut Page, view: &ClusterView) {
             page.value("understudy_node_recv_queue", &[("node", &node.name)], facts.recv_queue);
         }
     }
+    page.family(
+        "understudy_bootstraps_total",
+        "counter",
+        "How often the cluster was given a Primary component again (bootstrap = \"proven\").",
+    );
+    page.value("understudy_bootstraps_total", &[], view.bootstraps);
     servers(page, view);
 }
 

@@ -1,7 +1,9 @@
 //! `understudy recovery`: how long nodes take to come back, and whether they come back with a full copy.
 
+mod bootstrap;
 mod forecast;
 mod ndb;
+mod position;
 
 use clap::Subcommand;
 
@@ -12,6 +14,10 @@ use crate::exit::Outcome;
 pub enum Recovery {
     /// How long each Galera node may be away before it needs a full copy
     Forecast(Box<forecast::Forecast>),
+    /// Which node of a Galera cluster without a Primary component is the most advanced, and how to go on from there
+    Bootstrap(Box<bootstrap::Bootstrap>),
+    /// Where a stopped Galera node stands; run on its host
+    Position(Box<position::Where>),
     /// Read the logs of an NDB Cluster: its nodes' restarts by phases, and where their data came from
     Ndb(Box<ndb::Ndb>),
 }
@@ -21,6 +27,8 @@ impl Recovery {
     pub fn run(self) -> Outcome {
         match self {
             Self::Forecast(forecast) => forecast.run(),
+            Self::Bootstrap(bootstrap) => bootstrap.run(),
+            Self::Position(position) => position.run(),
             Self::Ndb(ndb) => ndb.run(),
         }
     }

@@ -1,0 +1,415 @@
+//! Whether a cluster without a Primary component may get one again, and from which node: the decision of
+//! `understudy recovery bootstrap`, and the last check of `bootstrap = "proven"` ([`super::revive`]).
+//!
+//! ```text
+//!   each node: answers (its own words) ┐                       ┌─ Survivor: pc.bootstrap on the one that is ahead
+//!              does not run (what it left on its disk) ├─ decide ─┤─ Start: all are down; which is to be started first
+//!              not known ┘                                      └─ a refusal: the condition, and what lifts it
+//! ```
+//!
+//! What a bootstrap can do wrong, and what excludes it here:
+//!   - Two Primary components: a node that is cut off may have the majority with others. So every other node must be known not to run;
+//!     silence is not that.
+//!   - Lost transactions: a writeset that was acknowledged to a client has been *received* by every member of its view, but a member
+//!     delivers it only when it knows that all have received it. Where the others die in just that moment, the survivor drops it, and they
+//!     have it on their disks. So the survivor must be level with each of them; where one is ahead, that one has to come first, and alone:
+//!     beside a survivor that is behind, Galera makes a Primary component with the survivor's history as soon as all members are back, and the
+//!     one that is ahead aborts ("Reversing history: 19 -> 17 ... Data loss is possible"; seen on MariaDB 10.11.19 / Galera 26.4.23).
+//!
+//! Invariant: a decision is made of positions of one history only, and of every node's.
+
+use super::position::Left;
+
+/// One node, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name in the configuration.
+    pub name: String,
+    /// What is known of it.
+    pub word: Word,
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// It answers.
+    Answers(Answer),
+    /// Its process does not run, which somebody or something vouches for.
+    Stopped(Disk),
+    /// It does not answer, and nobody vouches for its death. How its silence looks.
+    Silent(String),
+    /// Its server is there, and does not let us ask. In its words.
+    Alive(String),
+}
+
+/// What a node says that answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// wsrep_cluster_status.
+    pub cluster_status: String,
+    /// wsrep_cluster_state_uuid.
+    pub uuid: String,
+    /// wsrep_last_committed.
+    pub last_committed: u64,
+    /// wsrep_local_recv_queue: writesets received and not yet applied.
+    pub recv_queue: u64,
+    /// wsrep_cluster_size: members of its component, itself included.
+    pub size: u32,
+    /// wsrep_gcomm_uuid.
+    pub gcomm_uuid: String,
+}
+
+/// What is known of a stopped node's data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// It was read.
+    Read(Left),
+    /// It was not, and why.
+    Unread(String),
+    /// An operator has said that it is gone for good, and that what only it had may be lost.
+    GivenUp,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Some nodes run, without a Primary component; all others are down. Numbers are places in the list of candidates.
+    Survivor {
+        /// The one that is told.
+        via: usize,
+        /// All that run.
+        survivors: Vec<usize>,
+    },
+    /// No node runs.
+    Start {
+        /// The one that is started first, as a new cluster.
+        first: usize,
+        /// Those that have everything that it has.
+        level: Vec<usize>,
+    },
+}
+
+/// Why nothing is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The condition, as a sentence.
+    pub condition: String,
+    /// What lifts it.
+    pub way_out: Way,
+}
+
+/// What lifts a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// There is nothing to bootstrap.
+    Needless,
+    /// Nothing but what the sentence says.
+    None,
+    /// Somebody has to vouch that this node does not run.
+    Confirm(String),
+    /// The position of this node.
+    Tell(String),
+    /// Giving up what only this node has.
+    GiveUp(String),
+}
+
+fn refuse<T>(condition: String, way_out: Way) -> Result<T, Refusal> {
+    Err(Refusal { condition, way_out })
+}
+
+/// Decides, from every node of the cluster.
+///
+/// # Errors
+/// Why nothing may be done.
+pub fn decide(nodes: &[Candidate]) -> Result<Decision, Refusal> {
+    let running = running(nodes)?;
+    let down = down(nodes)?;
+    one_history(&running, &down)?;
+    if running.is_empty() { first_of(&down) } else { survivor(&running, &down) }
+}
+
+type Running<'a> = Vec<(usize, &'a str, &'a Answer)>;
+type Down<'a> = Vec<(usize, &'a str, &'a Left)>;
+
+/// Those that answer, in one component that is not Primary.
+fn running(nodes: &[Candidate]) -> Result<Running<'_>, Refusal> {
+    let mut running = Vec::new();
+    for (place, Candidate { name, word }) in nodes.iter().enumerate() {
+        match word {
+            Word::Answers(answer) if answer.cluster_status.eq_ignore_ascii_case("Primary") => {
+                return refuse(
+                    format!(
+                        "{name} is in a Primary component of {}: start the others as usual, and they join it",
+                        members(answer.size)
+                    ),
+                    Way::Needless,
+                );
+            }
+            Word::Answers(answer) if answer.gcomm_uuid.is_empty() || !is_apart(&answer.cluster_status) => {
+                let said = &answer.cluster_status;
+                return refuse(
+                    format!(
+                        "{name} runs, and is connected to no group (wsrep_cluster_status is {said:?}): stop it first"
+                    ),
+                    Way::None,
+                );
+            }
+            Word::Answers(answer) => running.push((place, name.as_str(), answer)),
+            Word::Alive(how) => {
+                return refuse(
+                    format!("the server of {name} runs, and does not let Understudy ask it: {how}"),
+                    Way::None,
+                );
+            }
+            Word::Stopped(_) | Word::Silent(_) => {}
+        }
+    }
+    for (_, name, answer) in &running {
+        if answer.size as usize != running.len() {
+            return refuse(
+                format!(
+                    "{name} is in a component of {}, and {} of the configured nodes answer: they are not all in one component, or the group \
+                     has members that the configuration does not have",
+                    members(answer.size),
+                    running.len()
+                ),
+                Way::None,
+            );
+        }
+        if answer.recv_queue > 0 {
+            return refuse(
+                format!("{name} has still {} writesets to apply: ask again when it has", answer.recv_queue),
+                Way::None,
+            );
+        }
+    }
+    Ok(running)
+}
+
+/// Those that do not run and left something that is known. Everybody else must be vouched for.
+fn down(nodes: &[Candidate]) -> Result<Down<'_>, Refusal> {
+    let mut down = Vec::new();
+    for (place, Candidate { name, word }) in nodes.iter().enumerate() {
+        match word {
+            Word::Answers(_) | Word::Alive(_) | Word::Stopped(Disk::GivenUp) => {}
+            Word::Stopped(Disk::Read(left)) => down.push((place, name.as_str(), left)),
+            Word::Stopped(Disk::Unread(why)) => {
+                return refuse(format!("it is not known what {name} has: {why}"), Way::Tell(name.clone()));
+            }
+            Word::Silent(how) => {
+                return refuse(
+                    format!(
+                        "{name} does not answer ({how}), and nothing shows that its process has ended: it may be cut off and be in a \
+                         Primary component with others"
+                    ),
+                    Way::Confirm(name.clone()),
+                );
+            }
+        }
+    }
+    Ok(down)
+}
+
+fn one_history(running: &Running<'_>, down: &Down<'_>) -> Result<(), Refusal> {
+    let running = running.iter().map(|(_, name, answer)| (*name, answer.uuid.as_str()));
+    let down = down.iter().map(|(_, name, left)| (*name, left.position.uuid.as_str()));
+    let mut all = running.chain(down);
+    let Some((first, uuid)) = all.next() else {
+        return refuse("no node has any data that is known".to_owned(), Way::None);
+    };
+    match all.find(|(_, other)| !other.eq_ignore_ascii_case(uuid)) {
+        None => Ok(()),
+        Some((other, its)) => refuse(
+            format!(
+                "{first} has the history {uuid} and {other} has {its}: they are not of one cluster, and cannot be compared"
+            ),
+            Way::GiveUp(other.to_owned()),
+        ),
+    }
+}
+
+/// Among nodes that all are stopped: the one that has most; of those that are level, one that Galera would let begin as it is.
+fn first_of(down: &Down<'_>) -> Result<Decision, Refusal> {
+    let best = down.iter().max_by_key(|(place, _, left)| {
+        (left.position.seqno, left.safe_to_bootstrap, std::cmp::Reverse(*place))
+    });
+    let Some((first, _, best)) = best else {
+        return refuse("no node has any data that is known".to_owned(), Way::None);
+    };
+    let level = down
+        .iter()
+        .filter(|(place, _, left)| place != first && left.position.seqno == best.position.seqno)
+        .map(|(place, ..)| *place)
+        .collect();
+    Ok(Decision::Start { first: *first, level })
+}
+
+fn survivor(running: &Running<'_>, down: &Down<'_>) -> Result<Decision, Refusal> {
+    let Some((via, name, best)) =
+        running.iter().max_by_key(|(place, _, answer)| (answer.last_committed, std::cmp::Reverse(*place)))
+    else {
+        return refuse("no node answers".to_owned(), Way::None);
+    };
+    for (_, other, left) in down {
+        if left.position.seqno > best.last_committed {
+            return refuse(
+                format!(
+                    "{other} is ahead of {name}: it has {} and {name} has {}; what it has may have been acknowledged to clients. Stop the \
+                     server of {name}, begin the cluster anew on {other} (galera_new_cluster), and start the rest as usual. Do not start \
+                     {other} beside {name}: Galera would go on with what {name} has, and {other} would abort",
+                    left.position.seqno, best.last_committed
+                ),
+                Way::GiveUp((*other).to_owned()),
+            );
+        }
+        if !left.members.is_empty()
+            && running.iter().all(|(_, _, answer)| !left.members.contains(&answer.gcomm_uuid))
+        {
+            return refuse(
+                format!(
+                    "the last Primary view of {other} was without {name}: it went on when {name} had been left behind"
+                ),
+                Way::GiveUp((*other).to_owned()),
+            );
+        }
+    }
+    Ok(Decision::Survivor { via: *via, survivors: running.iter().map(|(place, ..)| *place).collect() })
+}
+
+/// It runs, is in a group, and that is no Primary component.
+fn is_apart(cluster_status: &str) -> bool {
+    cluster_status.eq_ignore_ascii_case("non-Primary")
+}
+
+fn members(size: u32) -> String {
+    if size == 1 { "one member".to_owned() } else { format!("{size} members") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
+    const OTHER: &str = "7f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
+
+    fn answers(last_committed: u64) -> Word {
+        Word::Answers(Answer {
+            cluster_status: "non-Primary".into(),
+            uuid: UUID.into(),
+            last_committed,
+            recv_queue: 0,
+            size: 1,
+            gcomm_uuid: "c-3".into(),
+        })
+    }
+
+    fn stopped(uuid: &str, seqno: u64, members: &[&str]) -> Word {
+        let mut left = Left::at(format!("{uuid}:{seqno}").parse().unwrap());
+        left.members = members.iter().map(|&member| member.to_owned()).collect();
+        Word::Stopped(Disk::Read(left))
+    }
+
+    fn with(words: [Word; 3]) -> Result<Decision, Refusal> {
+        let name = |place: usize| format!("db{}", place + 1);
+        let nodes: Vec<Candidate> = words
+            .into_iter()
+            .enumerate()
+            .map(|(place, word)| Candidate { name: name(place), word })
+            .collect();
+        decide(&nodes)
+    }
+
+    fn refused(words: [Word; 3], condition: &str, way_out: &Way) {
+        let refusal = with(words).unwrap_err();
+        assert!(refusal.condition.contains(condition), "{refusal:?}");
+        assert_eq!(&refusal.way_out, way_out, "{refusal:?}");
+    }
+
+    #[test]
+    fn a_survivor_that_is_level_with_all_others() {
+        let view = ["a-1", "b-2", "c-3"];
+        let decision = with([stopped(UUID, 9, &view), stopped(UUID, 10, &view), answers(10)]);
+        assert_eq!(decision, Ok(Decision::Survivor { via: 2, survivors: vec![2] }));
+        let decision = with([Word::Stopped(Disk::GivenUp), stopped(UUID, 10, &[]), answers(10)]);
+        assert_eq!(decision, Ok(Decision::Survivor { via: 2, survivors: vec![2] }));
+    }
+
+    #[test]
+    fn of_two_survivors_the_one_that_is_ahead() {
+        let of_two = |last_committed| match answers(last_committed) {
+            Word::Answers(answer) => Word::Answers(Answer { size: 2, ..answer }),
+            other => other,
+        };
+        let decision = with([stopped(UUID, 9, &[]), of_two(10), of_two(11)]);
+        assert_eq!(decision, Ok(Decision::Survivor { via: 2, survivors: vec![1, 2] }));
+        refused([stopped(UUID, 9, &[]), answers(10), answers(10)], "not all in one component", &Way::None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let dead = || stopped(UUID, 5, &[]);
+        refused(
+            [dead(), Word::Silent("refused".into()), answers(10)],
+            "nothing shows that its process has ended",
+            &Way::Confirm("db2".into()),
+        );
+        refused(
+            [dead(), Word::Stopped(Disk::Unread("seqno -1".into())), answers(10)],
+            "not known what db2 has: seqno -1",
+            &Way::Tell("db2".into()),
+        );
+        refused([dead(), Word::Alive("1045".into()), answers(10)], "the server of db2 runs", &Way::None);
+        refused(
+            [dead(), stopped(OTHER, 5, &[]), answers(10)],
+            "not of one cluster",
+            &Way::GiveUp("db2".into()),
+        );
+        refused(
+            [dead(), stopped(UUID, 11, &[]), answers(10)],
+            "db2 is ahead of db3",
+            &Way::GiveUp("db2".into()),
+        );
+        refused(
+            [dead(), stopped(UUID, 10, &["a-1", "b-2"]), answers(10)],
+            "without db3",
+            &Way::GiveUp("db2".into()),
+        );
+    }
+
+    #[test]
+    fn a_running_node_that_is_not_ready_for_it_is_refused() {
+        let dead = || stopped(UUID, 5, &[]);
+        let change = |change: fn(&mut Answer)| match answers(10) {
+            Word::Answers(mut answer) => {
+                change(&mut answer);
+                Word::Answers(answer)
+            }
+            other => other,
+        };
+        for (word, said, way_out) in [
+            (
+                change(|a| a.cluster_status = "Primary".into()),
+                "Primary component of one member",
+                Way::Needless,
+            ),
+            (change(|a| a.cluster_status = "Disconnected".into()), "connected to no group", Way::None),
+            (change(|a| a.size = 2), "has members that the configuration does not have", Way::None),
+            (change(|a| a.recv_queue = 3), "still 3 writesets", Way::None),
+        ] {
+            refused([dead(), dead(), word], said, &way_out);
+        }
+    }
+
+    #[test]
+    fn when_all_are_down_the_most_advanced_is_first() {
+        let decision = with([stopped(UUID, 9, &[]), stopped(UUID, 11, &[]), stopped(UUID, 11, &[])]);
+        assert_eq!(decision, Ok(Decision::Start { first: 1, level: vec![2] }));
+        let mut safe = Left::at(format!("{UUID}:11").parse().unwrap());
+        safe.safe_to_bootstrap = true;
+        let safe = Word::Stopped(Disk::Read(safe));
+        let decision = with([stopped(UUID, 9, &[]), stopped(UUID, 11, &[]), safe]);
+        assert_eq!(decision, Ok(Decision::Start { first: 2, level: vec![1] }));
+        let given_up = || Word::Stopped(Disk::GivenUp);
+        refused([given_up(), given_up(), given_up()], "no node has any data", &Way::None);
+    }
+}

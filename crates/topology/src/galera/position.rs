@@ -1,0 +1,232 @@
+//! Where a stopped node stands in the history of its cluster, from what it left on its disk.
+//!
+//! Three sources: `grastate.dat` (exact after a clean stop, seqno -1 while the server runs and after a crash), the log of a run with
+//! `--wsrep-recover` (what InnoDB has, after a crash), and `gvwstate.dat` (the last Primary view the node was in, removed by a clean stop).
+//! Pure: the shell reads the files.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The uuid of a node that has no data of any cluster.
+const NO_HISTORY: &str = "00000000-0000-0000-0000-000000000000";
+
+/// A place in the history of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Position {
+    /// Which history: wsrep_cluster_state_uuid.
+    pub uuid: String,
+    /// The last writeset in it. Never negative.
+    pub seqno: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.uuid, self.seqno)
+    }
+}
+
+impl FromStr for Position {
+    type Err = String;
+
+    /// Reads `UUID:SEQNO`. An unknown seqno (-1) and the uuid of a node without data are refused.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (uuid, seqno) = text
+            .trim()
+            .rsplit_once(':')
+            .ok_or_else(|| format!("{text:?} is no position: it is written UUID:SEQNO"))?;
+        let seqno: i64 = seqno.parse().map_err(|_| format!("{text:?} has no whole number as its seqno"))?;
+        Self::new(uuid, seqno)
+    }
+}
+
+impl Position {
+    fn new(uuid: &str, seqno: i64) -> Result<Self, String> {
+        if !is_uuid(uuid) {
+            return Err(format!("{uuid:?} is no uuid of a cluster"));
+        }
+        if uuid == NO_HISTORY {
+            return Err("the node has no data of any cluster (its uuid is zero)".to_owned());
+        }
+        match u64::try_from(seqno) {
+            Ok(seqno) => Ok(Self { uuid: uuid.to_ascii_lowercase(), seqno }),
+            Err(_) => Err(format!(
+                "its seqno is {seqno}: it did not stop in good order, and only --wsrep-recover can tell"
+            )),
+        }
+    }
+}
+
+/// 8-4-4-4-12 hexadecimal digits.
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// What `grastate.dat` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grastate {
+    /// The position, or why the file has none.
+    pub position: Result<Position, String>,
+    /// It has data of a cluster. The uuid is zero where there is none, and while a full copy (SST) is under way.
+    pub has_data: bool,
+    /// Galera lets this node be the first of a cluster.
+    pub safe_to_bootstrap: bool,
+}
+
+/// Reads `grastate.dat`.
+///
+/// # Errors
+/// When it is no such file.
+pub fn grastate(text: &str) -> Result<Grastate, String> {
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        value.ok_or_else(|| format!("grastate.dat has no line {name:?}"))
+    };
+    let seqno = field("seqno:")?;
+    let seqno: i64 = seqno.parse().map_err(|_| format!("the seqno of grastate.dat is {seqno:?}"))?;
+    let uuid = field("uuid:")?;
+    Ok(Grastate {
+        position: Position::new(uuid, seqno),
+        has_data: is_uuid(uuid) && uuid != NO_HISTORY,
+        safe_to_bootstrap: field("safe_to_bootstrap:").is_ok_and(|value| value == "1"),
+    })
+}
+
+/// The position in the log of a run with `--wsrep-recover`.
+///
+/// # Errors
+/// When the log has none.
+pub fn recovered(log: &str) -> Result<Position, String> {
+    let found = log.lines().rev().find_map(|line| line.split_once("WSREP: Recovered position:"));
+    let Some((_, text)) = found else {
+        let last = log.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+        return Err(format!("--wsrep-recover told no position; the last that it said: {last}"));
+    };
+    // Some versions write the domain and server id of GTIDs behind it, after a comma.
+    text.split(',').next().unwrap_or_default().parse()
+}
+
+/// The gcomm uuids of the members of the last Primary view that the node was in, by `gvwstate.dat`; none when it says nothing.
+pub fn last_primary_view(gvwstate: &str) -> Vec<String> {
+    let members = gvwstate.lines().filter_map(|line| line.strip_prefix("member:"));
+    members.filter_map(|line| line.split_whitespace().next()).map(str::to_ascii_lowercase).collect()
+}
+
+/// What a node that does not run left behind.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Left {
+    /// Where it stands.
+    pub position: Position,
+    /// The gcomm uuids of the last Primary view it was in; none where it is not known.
+    pub members: Vec<String>,
+    /// Galera lets it be the first of a cluster, as it stands.
+    pub safe_to_bootstrap: bool,
+}
+
+impl Left {
+    /// A position that is known, and nothing else.
+    pub fn at(position: Position) -> Self {
+        Self { position, members: Vec::new(), safe_to_bootstrap: false }
+    }
+
+    /// As a proof command writes it, and [`Left::read`] reads it.
+    pub fn lines(&self) -> String {
+        let mut text = format!("position {}\n", self.position);
+        if !self.members.is_empty() {
+            text.push_str(&format!("members {}\n", self.members.join(" ")));
+        }
+        text.push_str(&format!("safe_to_bootstrap {}\n", u8::from(self.safe_to_bootstrap)));
+        text
+    }
+
+    /// Reads what a proof command wrote: exactly one line `position UUID:SEQNO`; perhaps one `members UUID UUID ...`. Other lines mean
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the position is missing, is given twice, or is none.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let lines = |name: &'static str| {
+            text.lines()
+                .filter_map(move |line| line.trim().strip_prefix(name))
+                .filter_map(|rest| rest.strip_prefix(' '))
+        };
+        let mut positions = lines("position");
+        let (Some(position), None) = (positions.next(), positions.next()) else {
+            return Err("it must write one line `position UUID:SEQNO`".to_owned());
+        };
+        let members = lines("members").flat_map(str::split_whitespace).map(str::to_ascii_lowercase).collect();
+        let safe_to_bootstrap = lines("safe_to_bootstrap").any(|value| value.trim() == "1");
+        Ok(Self { position: position.parse()?, members, safe_to_bootstrap })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
+
+    #[test]
+    fn positions_are_read_and_unknown_ones_refused() {
+        let position: Position = format!("{UUID}:42").parse().unwrap();
+        assert_eq!((position.uuid.as_str(), position.seqno), (UUID, 42));
+        assert_eq!(position.to_string(), format!("{UUID}:42"));
+        for (text, why) in [
+            (format!("{UUID}:-1"), "--wsrep-recover"),
+            (format!("{NO_HISTORY}:0"), "no data"),
+            (format!("{NO_HISTORY}:-1"), "no data"),
+            ("42".to_owned(), "UUID:SEQNO"),
+            (format!("{UUID}:x"), "whole number"),
+            ("short:1".to_owned(), "no uuid"),
+        ] {
+            let said = text.parse::<Position>().unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn grastate_is_read() {
+        let file = |seqno: &str, safe: &str| {
+            format!(
+                "# GALERA saved state\nversion: 2.1\nuuid:    {UUID}\nseqno:   {seqno}\nsafe_to_bootstrap: {safe}\n"
+            )
+        };
+        let clean = grastate(&file("7", "1")).unwrap();
+        assert_eq!(clean.position.unwrap().seqno, 7);
+        assert!(clean.safe_to_bootstrap);
+        let crashed = grastate(&file("-1", "0")).unwrap();
+        assert!(crashed.position.is_err() && !crashed.safe_to_bootstrap);
+        assert!(grastate("nothing").is_err());
+        assert!(grastate(&file("many", "0")).is_err());
+    }
+
+    #[test]
+    fn the_log_of_a_recovery_is_read() {
+        let log = format!("x\n2026-01-01  1:00:00 0 [Note] WSREP: Recovered position: {UUID}:38233\n");
+        assert_eq!(recovered(&log).unwrap().seqno, 38_233);
+        let with_gtid = format!("WSREP: Recovered position: {UUID}:9,1-1-4\n");
+        assert_eq!(recovered(&with_gtid).unwrap().seqno, 9);
+        assert!(recovered("a\nit failed\n\n").unwrap_err().contains("it failed"));
+        assert!(recovered(&format!("WSREP: Recovered position: {NO_HISTORY}:-1\n")).is_err());
+    }
+
+    #[test]
+    fn the_last_primary_view_is_read() {
+        let file =
+            "my_uuid: a-1\n#vwbeg\nview_id: 3 a-1 5\nbootstrap: 0\nmember: A-1 0\nmember: b-2 0\n#vwend\n";
+        assert_eq!(last_primary_view(file), ["a-1", "b-2"]);
+        assert!(last_primary_view("").is_empty());
+    }
+
+    #[test]
+    fn what_a_proof_writes_is_read_back() {
+        let left =
+            Left { members: vec!["a".into(), "b".into()], ..Left::at(format!("{UUID}:5").parse().unwrap()) };
+        assert_eq!(Left::read(&left.lines()), Ok(left));
+        assert!(Left::read("").is_err());
+        assert!(Left::read(&format!("position {UUID}:5\nposition {UUID}:6\n")).is_err(), "which one?");
+        assert!(Left::read(&format!("position {UUID}:-1\n")).is_err());
+        assert!(Left::read(&format!("positions {UUID}:5\n")).is_err());
+    }
+}

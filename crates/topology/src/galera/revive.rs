@@ -1,0 +1,426 @@
+//! `bootstrap = "proven"`: a cluster whose majority has died goes on by itself, with the nodes that are left.
+//!
+//! ```text
+//!   some answer, none Primary, all others gone ─(calm)─> Proving ──all proven──> Checking ──decide──> Ordered ──> Primary
+//!        ^                                                 │ one is not            │ refused           │ failed
+//!        └───────────────── after a while ─────────────────┴───────────────────────┴───────────────────┘
+//! ```
+//!
+//! What is no proof of a death, and is never taken for one: silence, a time that has passed, a refused or reset connection (a firewall
+//! forges both, on any port), and the group's own word (there is none without a majority). The only proof is the operator's: `proof_command`, which
+//! looks at the process on its own host, and tells what that left on its disk.
+//!
+//! A process that is proven dead may be started again a moment later. That makes no second Primary component: a node that comes back joins
+//! one that it finds, or waits until *all* members of its last Primary view are there (pc.recovery), and the survivor is one of those.
+//!
+//! Invariants: never while any node is in a Primary component, or is connected to us and does not say that it is not; never without a proof of
+//! every node that the configuration has and that is no survivor; never where a position that was told, or was left on a disk, is higher than the
+//! survivor's; never from a view that this process has not itself seen as the group's newest.
+
+use std::time::Duration;
+
+use super::Galera;
+use super::action::Action;
+use super::bootstrap::{Answer, Candidate, Decision, Disk, Word, decide};
+use super::position::Left;
+use super::settings::BootstrapPolicy;
+use super::status::GaleraStatus;
+use super::view::{own, primary};
+use crate::NodeId;
+use crate::action::Level;
+use crate::core::Core;
+use crate::election::ids;
+use crate::fact::Now;
+
+/// Members say "non-Primary" for a moment while they agree on their next view.
+const CALM: Duration = Duration::from_secs(1);
+/// Between two tries; doubles with each, up to the second. A proof may start a server for a moment (--wsrep-recover), which is in the way of
+/// whoever starts the node.
+const TRY_GAP: Duration = Duration::from_secs(5);
+const TRY_GAP_MAX: Duration = Duration::from_secs(60);
+/// A proof that is older is asked for again.
+const PROOF_AGE_MAX: Duration = Duration::from_secs(5);
+/// For the order itself.
+const ORDER_DEADLINE: Duration = Duration::from_secs(10);
+/// The shell keeps the deadlines itself; so much more is for its answer to arrive.
+const ANSWER_SLACK: Duration = Duration::from_secs(1);
+
+/// What a node said last when it was in a Primary component.
+#[derive(Clone, Debug)]
+pub(super) struct Prime {
+    conf_id: u64,
+    cluster_uuid: String,
+    size: u32,
+    members: Vec<String>,
+    gcomm_uuid: String,
+    flush_at_commit: Option<u8>,
+}
+
+impl Prime {
+    /// What is kept of a word; nothing of one that is not of a member of a Primary component.
+    pub fn of(status: &GaleraStatus) -> Option<Self> {
+        (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
+            conf_id: status.conf_id,
+            cluster_uuid: status.cluster_uuid.clone(),
+            size: status.cluster_size,
+            members: status.members.clone(),
+            gcomm_uuid: status.gcomm_uuid.clone(),
+            flush_at_commit: status.flush_at_commit,
+        })
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Revival {
+    phase: Phase,
+    /// Since when the cluster has been without a Primary component.
+    since: Option<Now>,
+    /// No try before then.
+    after: Now,
+    /// How many came to nothing, one after another.
+    failures: u32,
+    /// Numbers what is asked.
+    number: u64,
+    /// What was said last of why nothing is done.
+    said: Option<String>,
+    /// How often it was done.
+    done: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Phase {
+    #[default]
+    Idle,
+    Proving {
+        since: Now,
+    },
+    Checking {
+        since: Now,
+        proofs: Vec<(NodeId, Left)>,
+    },
+    Ordered {
+        since: Now,
+        via: NodeId,
+    },
+}
+
+/// Who is left, and who is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Standstill {
+    survivors: Vec<NodeId>,
+    gone: Vec<NodeId>,
+}
+
+impl Galera {
+    /// How often a Primary component was made by order of this process.
+    pub fn revivals(&self) -> u64 {
+        self.revival.done
+    }
+
+    /// Why the cluster is left without a Primary component, for the node that is left.
+    pub fn not_revived(&self, core: &Core, id: NodeId) -> Option<String> {
+        let is_left = own(core.node(id)).is_some_and(|status| !status.is_primary());
+        self.revival.said.clone().filter(|_| is_left)
+    }
+
+    /// Does the next step.
+    pub(super) fn revive(&mut self, core: &mut Core) {
+        if core.settings.galera.bootstrap != BootstrapPolicy::Proven {
+            return;
+        }
+        let Some(standstill) = standstill(core) else {
+            self.no_standstill(core);
+            return;
+        };
+        let since = *self.revival.since.get_or_insert(core.now);
+        if core.now.saturating_sub(since) < CALM {
+            return;
+        }
+        match self.revival.phase.clone() {
+            Phase::Idle if core.now >= self.revival.after => match self.history(core, &standstill) {
+                Ok(()) => self.ask_for_proofs(core, &standstill),
+                Err(why) => self.leave(core, &why),
+            },
+            Phase::Checking { since, proofs } if fresh(core, &standstill, since) => {
+                self.check(core, &standstill, &proofs);
+            }
+            _ => {}
+        }
+        self.give_up_waiting(core);
+    }
+
+    /// Somebody is in a Primary component; or it cannot be told at this moment that nobody is. Proofs are worth nothing after that.
+    fn no_standstill(&mut self, core: &mut Core) {
+        self.revival.since = None;
+        match self.revival.phase {
+            // Its answer is waited for: the cluster may just have got what was ordered.
+            Phase::Ordered { .. } => return self.give_up_waiting(core),
+            Phase::Idle => {}
+            Phase::Proving { .. } | Phase::Checking { .. } => {
+                self.revival.phase = Phase::Idle;
+                self.revival.after = core.now + TRY_GAP;
+            }
+        }
+        if ids(&core.nodes).any(|id| core.node(id).linked && primary(core.node(id))) {
+            if self.revival.failures > 0 {
+                // The waits of a standstill that is over are not those of the next one.
+                self.revival.after = core.now;
+            }
+            self.revival.failures = 0;
+            self.revival.said = None;
+        }
+    }
+
+    fn ask_for_proofs(&mut self, core: &mut Core, standstill: &Standstill) {
+        self.revival.number += 1;
+        self.revival.phase = Phase::Proving { since: core.now };
+        let text = format!(
+            "{} left without a Primary component: asking for proof that {} not run",
+            names(core, &standstill.survivors, ("is", "are")),
+            names(core, &standstill.gone, ("does", "do"))
+        );
+        core.say(Level::Warn, text);
+        let within = core.settings.galera.proof_deadline;
+        let (number, nodes) = (self.revival.number, standstill.gone.clone());
+        core.out.push(Action::Prove { number, nodes, within }.into());
+    }
+
+    /// What the proofs came to.
+    pub(super) fn proofs(
+        &mut self,
+        core: &mut Core,
+        number: u64,
+        proofs: Vec<(NodeId, Result<Left, String>)>,
+    ) {
+        if number != self.revival.number || !matches!(self.revival.phase, Phase::Proving { .. }) {
+            return;
+        }
+        let mut left = Vec::new();
+        for (node, proof) in proofs {
+            match proof {
+                Ok(found) => left.push((node, found)),
+                Err(why) => {
+                    let text = format!("{} is not proven to be dead: {why}", core.name(node));
+                    return self.leave(core, &text);
+                }
+            }
+        }
+        self.revival.phase = Phase::Checking { since: core.now, proofs: left };
+        for id in ids(&core.nodes) {
+            if core.node(id).linked {
+                core.ask_probe(id);
+            }
+        }
+    }
+
+    /// All is proven, and each survivor has spoken since.
+    fn check(&mut self, core: &mut Core, standstill: &Standstill, proofs: &[(NodeId, Left)]) {
+        match self.verdict(core, standstill, proofs) {
+            Err(why) => self.leave(core, &why),
+            Ok(via) => {
+                let Some(status) = own(core.node(via)) else { return };
+                let (gcomm_uuid, size) = (status.gcomm_uuid.clone(), status.cluster_size);
+                let position = status.last_committed;
+                self.revival.number += 1;
+                self.revival.phase = Phase::Ordered { since: core.now, via };
+                self.revival.said = None;
+                let text = format!(
+                    "{} proven not to run, and nothing on their disks is newer than what {} has ({position}): bootstrapping it",
+                    names(core, &standstill.gone, ("is", "are")),
+                    core.name(via)
+                );
+                core.say(Level::Warn, text);
+                let number = self.revival.number;
+                let within = ORDER_DEADLINE;
+                core.out.push(Action::Bootstrap { number, via, gcomm_uuid, size, within }.into());
+            }
+        }
+    }
+
+    /// It was done, or not.
+    pub(super) fn bootstrapped(&mut self, core: &mut Core, number: u64, failed: Option<&str>) {
+        let Phase::Ordered { via, .. } = self.revival.phase else { return };
+        if number != self.revival.number {
+            return;
+        }
+        match failed {
+            None => {
+                self.revival.done += 1;
+                self.revival.phase = Phase::Idle;
+                self.revival.after = core.now + TRY_GAP;
+                self.revival.said = None;
+                let text = format!("{} is a Primary component again (pc.bootstrap)", core.name(via));
+                core.say(Level::Warn, text);
+            }
+            Some(why) => {
+                let text = format!("it could not be ordered: {why}");
+                self.leave(core, &text);
+            }
+        }
+    }
+
+    /// Nothing is done for a while; why, is said once.
+    fn leave(&mut self, core: &mut Core, why: &str) {
+        self.revival.phase = Phase::Idle;
+        let gap = TRY_GAP.saturating_mul(1 << self.revival.failures.min(10));
+        self.revival.after = core.now + gap.min(TRY_GAP_MAX);
+        self.revival.failures += 1;
+        let text = format!(
+            "the cluster has no Primary component, and none is bootstrapped: {why}. `understudy recovery bootstrap` says what can be done"
+        );
+        if self.revival.said.as_ref() != Some(&text) {
+            core.say(Level::Error, text.clone());
+            self.revival.said = Some(text);
+        }
+    }
+
+    /// An answer that never comes is not waited for.
+    fn give_up_waiting(&mut self, core: &mut Core) {
+        let (since, limit) = match self.revival.phase {
+            Phase::Idle => return,
+            Phase::Proving { since } => (since, core.settings.galera.proof_deadline),
+            Phase::Checking { since, .. } => (since, PROOF_AGE_MAX),
+            Phase::Ordered { since, .. } => (since, ORDER_DEADLINE),
+        };
+        if core.now.saturating_sub(since) > limit + ANSWER_SLACK {
+            self.leave(core, "no answer in time");
+        }
+    }
+
+    /// The survivors come from the newest Primary view that anybody told of, and all of its members are known.
+    fn history(&self, core: &Core, standstill: &Standstill) -> Result<(), String> {
+        let newest =
+            self.members.iter().filter_map(|member| member.prime.as_ref()).max_by_key(|prime| prime.conf_id);
+        let Some(newest) = newest else {
+            return Err("no Primary component has been seen since Understudy started".to_owned());
+        };
+        for id in &standstill.survivors {
+            let name = core.name(*id);
+            let Some(prime) = &self.member(*id).prime else {
+                return Err(format!(
+                    "{name} has not been seen in a Primary component since Understudy started"
+                ));
+            };
+            let now = own(core.node(*id)).map_or("", |status| status.gcomm_uuid.as_str());
+            if prime.gcomm_uuid != now {
+                return Err(format!("{name} has been restarted since it was in a Primary component"));
+            }
+            if (prime.conf_id, &prime.cluster_uuid) != (newest.conf_id, &newest.cluster_uuid) {
+                return Err(format!(
+                    "{name} was not in the newest Primary view that was seen: {} against {}",
+                    prime.conf_id, newest.conf_id
+                ));
+            }
+        }
+        let is_known = |address: &String| core.nodes.iter().any(|node| node.address == *address);
+        if newest.members.len() != newest.size as usize || !newest.members.iter().all(is_known) {
+            return Err(format!(
+                "the last Primary view had {} members, and not all of them are nodes of the configuration",
+                newest.size
+            ));
+        }
+        for id in &standstill.gone {
+            let node = core.node(*id);
+            let flush = self.member(*id).prime.as_ref().and_then(|prime| prime.flush_at_commit);
+            if newest.members.contains(&node.address) && flush != Some(1) {
+                return Err(format!(
+                    "{} did not run with innodb_flush_log_at_trx_commit = 1 ({}): its disk may lack what it acknowledged",
+                    node.name,
+                    flush.map_or_else(|| "not known".to_owned(), |flush| flush.to_string())
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whom to tell.
+    fn verdict(
+        &self,
+        core: &Core,
+        standstill: &Standstill,
+        proofs: &[(NodeId, Left)],
+    ) -> Result<NodeId, String> {
+        self.history(core, standstill)?;
+        let candidate = |id: NodeId| {
+            let proof = proofs.iter().find(|(node, _)| *node == id);
+            let word = match (own(core.node(id)).filter(|_| standstill.survivors.contains(&id)), proof) {
+                (Some(status), _) => Word::Answers(answer(status)),
+                (None, Some((_, left))) => Word::Stopped(Disk::Read(left.clone())),
+                (None, None) => Word::Silent("no proof".to_owned()),
+            };
+            Candidate { name: core.name(id).to_owned(), word }
+        };
+        let nodes: Vec<Candidate> = ids(&core.nodes).map(candidate).collect();
+        let place = match decide(&nodes).map_err(|refusal| refusal.condition)? {
+            Decision::Survivor { via, .. } => via,
+            Decision::Start { .. } => return Err("no node answers".to_owned()),
+        };
+        let via = ids(&core.nodes).nth(place).ok_or("no such node")?;
+        let has = own(core.node(via)).map_or(0, |status| status.last_committed);
+        for id in ids(&core.nodes) {
+            let Some(told) = own(core.node(id)).map(|status| status.last_committed) else { continue };
+            if told > has {
+                let name = core.name(via);
+                return Err(format!("{} has told that it has {told}, and {name} has {has}", core.name(id)));
+            }
+            if let Some((_, left)) = proofs.iter().find(|(node, _)| *node == id)
+                && self
+                    .member(id)
+                    .prime
+                    .as_ref()
+                    .is_some_and(|prime| prime.cluster_uuid == left.position.uuid)
+                && left.position.seqno < told
+            {
+                return Err(format!(
+                    "{} has told that it has {told}, and its disk has {}: something that it acknowledged may be lost there",
+                    core.name(id),
+                    left.position.seqno
+                ));
+            }
+        }
+        Ok(via)
+    }
+}
+
+/// No Primary component as far as can be seen: some answer and say that they are in none, all others are gone.
+fn standstill(core: &Core) -> Option<Standstill> {
+    let mut standstill = Standstill { survivors: Vec::new(), gone: Vec::new() };
+    for id in ids(&core.nodes) {
+        let node = core.node(id);
+        if !node.linked {
+            standstill.gone.push(id);
+            continue;
+        }
+        let is_apart =
+            own(node).is_some_and(|status| status.cluster_status.eq_ignore_ascii_case("non-Primary"));
+        // Its word counts while it answers.
+        if !is_apart || node.counts.misses > 0 || node.doubt.is_some() {
+            return None;
+        }
+        standstill.survivors.push(id);
+    }
+    (!standstill.survivors.is_empty() && !standstill.gone.is_empty()).then_some(standstill)
+}
+
+/// Each survivor has answered a question that was sent after `since`.
+fn fresh(core: &Core, standstill: &Standstill, since: Now) -> bool {
+    standstill.survivors.iter().all(|id| core.node(*id).answered_since(since))
+}
+
+fn answer(status: &GaleraStatus) -> Answer {
+    Answer {
+        cluster_status: status.cluster_status.clone(),
+        uuid: status.cluster_uuid.clone(),
+        last_committed: status.last_committed,
+        recv_queue: status.recv_queue,
+        size: status.cluster_size,
+        gcomm_uuid: status.gcomm_uuid.clone(),
+    }
+}
+
+/// "db1 and db2 are".
+fn names(core: &Core, nodes: &[NodeId], (one, many): (&str, &str)) -> String {
+    let names: Vec<&str> = nodes.iter().map(|id| core.name(*id)).collect();
+    format!("{} {}", names.join(" and "), if names.len() == 1 { one } else { many })
+}

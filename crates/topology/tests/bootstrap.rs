@@ -1,0 +1,439 @@
+//! `bootstrap = "proven"` against a modelled group: whatever dies, is cut off, is started again and is seen or not seen by the manager, there are never
+//! two Primary components, and no acknowledged write is lost by an order of ours.
+//!
+//! ```text
+//!   World: processes, networks (group and clients apart), views, disks ── what can be seen ──> Brain
+//!                                          <── Prove (truth at the moment it is answered), Bootstrap ──┘
+//! ```
+//!
+//! The model of Galera, as measured on MariaDB 10.11.19 / Galera 26.4.23: a component is Primary with more than half of the last Primary view, or
+//! when all members of the newest saved view are there; each Primary view takes a number in the history; a write needs every member of the
+//! view; in the moment of a death, who delivered a write may be the only one that has it. In one thing it is kinder than Galera, so that only our own
+//! orders are judged: members that come together by themselves go on with the newest history among them.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+use topology::NodeId;
+use topology::action::Action;
+use topology::brain::{Brain, Restored};
+use topology::fact::{ConnectFailure, Fact, LinkEnd, Outcome};
+use topology::galera::position::Left;
+use topology::galera::{self, GaleraStatus};
+use topology::routes::ServerGreeting;
+use topology::settings::{BootstrapPolicy, NodeSettings, Settings, Writers};
+
+const NODES: usize = 3;
+const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
+/// Random histories.
+const CASES: u32 = 1500;
+/// Between two looks at the nodes.
+const STEP: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// Time passes; the manager looks at every node.
+    Wait(u8),
+    /// kill -9.
+    Kill(usize),
+    /// systemd, or an operator.
+    Start(usize),
+    /// Who can reach whom at the group's port: equal numbers.
+    Networks([u8; NODES]),
+    /// Whom the manager reaches; `true` at the end: what it cannot reach resets instead of being silent.
+    Reach([bool; NODES], bool),
+    /// The group agrees on its views.
+    Settle,
+    Write(usize),
+    /// The first writes, delivers and acknowledges, and all but the second die in that moment.
+    LastWord(usize, usize),
+    /// Proofs that were asked for are answered, and orders carried out.
+    Answer,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let node = || 0..NODES;
+    prop_oneof![
+        10 => (1u8..30).prop_map(Event::Wait),
+        4 => node().prop_map(Event::Kill),
+        2 => node().prop_map(Event::Start),
+        2 => prop::array::uniform3(0u8..3).prop_map(Event::Networks),
+        1 => Just(Event::Networks([0; NODES])),
+        1 => (prop::array::uniform3(any::<bool>()), any::<bool>()).prop_map(|(reach, resets)| Event::Reach(reach, resets)),
+        1 => Just(Event::Reach([true; NODES], false)),
+        6 => Just(Event::Settle),
+        6 => node().prop_map(Event::Write),
+        1 => (node(), node()).prop_map(|(writer, survivor)| Event::LastWord(writer, survivor)),
+        6 => Just(Event::Answer),
+    ]
+}
+
+/// A node's process and disk.
+#[derive(Clone, Debug)]
+struct Node {
+    alive: bool,
+    /// It grows with each start: part of its name in the group.
+    start: u32,
+    /// The last number that it has; on disk at once (innodb_flush_log_at_trx_commit = 1).
+    seqno: u64,
+    primary: bool,
+    /// The number of its last Primary view, and that view's members; kept on disk.
+    view: (u64, BTreeSet<usize>),
+    /// Members of the component that it is in now.
+    component: BTreeSet<usize>,
+}
+
+struct World {
+    brain: Brain,
+    now: Duration,
+    nodes: Vec<Node>,
+    networks: [u8; NODES],
+    reach: [bool; NODES],
+    resets: bool,
+    linked: [bool; NODES],
+    /// The highest number that was acknowledged to a client.
+    acknowledged: u64,
+    views: u64,
+    asked: VecDeque<Action>,
+    bootstraps: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let node = |number: usize| NodeSettings {
+            name: format!("db{}", number + 1),
+            address: address(number),
+            priority: 0,
+        };
+        let mut settings = Settings::new("shop", Writers::One, (0..NODES).map(node).collect());
+        settings.galera.bootstrap = BootstrapPolicy::Proven;
+        settings.galera.proof_deadline = Duration::from_secs(3600);
+        let restored = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
+        let all: BTreeSet<usize> = (0..NODES).collect();
+        let node =
+            Node { alive: true, start: 0, seqno: 10, primary: true, view: (3, all.clone()), component: all };
+        let mut world = Self {
+            brain: Brain::new(settings, restored, Duration::ZERO),
+            now: Duration::ZERO,
+            nodes: vec![node; NODES],
+            networks: [0; NODES],
+            reach: [true; NODES],
+            resets: false,
+            linked: [false; NODES],
+            acknowledged: 10,
+            views: 3,
+            asked: VecDeque::new(),
+            bootstraps: 0,
+        };
+        world.wait(2);
+        world
+    }
+
+    fn tell(&mut self, fact: Fact) {
+        let mut facts = VecDeque::from([fact]);
+        while let Some(fact) = facts.pop_front() {
+            for action in self.brain.on(self.now, fact) {
+                match action {
+                    Action::Persist { number, .. } => {
+                        facts.push_back(Fact::Outcome(Outcome::Persisted { number }));
+                    }
+                    Action::Barrier { node, term, .. } => {
+                        facts.push_back(Fact::Outcome(Outcome::BarrierFailed {
+                            node,
+                            term,
+                            why: "not modelled".into(),
+                        }))
+                    }
+                    Action::Galera(galera::Action::Prove { .. } | galera::Action::Bootstrap { .. }) => {
+                        self.asked.push_back(action);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The manager looks at every node so often.
+    fn wait(&mut self, steps: u8) {
+        for _ in 0..steps {
+            self.now += STEP;
+            for number in 0..NODES {
+                self.look(number);
+            }
+            self.tell(Fact::Tick);
+        }
+    }
+
+    fn look(&mut self, number: usize) {
+        let node = NodeId(number as u8);
+        let (alive, reached) = (self.nodes[number].alive, self.reach[number]);
+        // A server that is not yet in a Primary component after its start does not answer SQL.
+        let answers = alive && reached && (self.nodes[number].primary || self.linked[number]);
+        if answers {
+            if !std::mem::replace(&mut self.linked[number], true) {
+                let greeting = ServerGreeting { version: "x".into(), capabilities: 1, charset: 45 };
+                self.tell(Fact::LinkUp { node, greeting });
+            }
+            let status = self.status(number).into();
+            self.tell(Fact::Status { node, status, asked: self.now });
+            return;
+        }
+        let refuses = if reached { !alive || !self.linked[number] } else { self.resets };
+        if std::mem::replace(&mut self.linked[number], false) {
+            let how = if refuses { LinkEnd::Closed } else { LinkEnd::Silent };
+            self.tell(Fact::LinkEnded { node, how });
+        }
+        let how = if refuses { ConnectFailure::Refused } else { ConnectFailure::TimedOut };
+        self.tell(Fact::ConnectFailed { node, how });
+    }
+
+    fn status(&self, number: usize) -> GaleraStatus {
+        let node = &self.nodes[number];
+        GaleraStatus {
+            local_state: Some(if node.primary { 4 } else { 0 }),
+            cluster_status: if node.primary { "Primary" } else { "non-Primary" }.into(),
+            cluster_size: node.component.len() as u32,
+            conf_id: if node.primary { node.view.0 } else { u64::MAX },
+            cluster_uuid: UUID.into(),
+            gcomm_uuid: self.gcomm_uuid(number),
+            members: node.component.iter().map(|member| address(*member)).collect(),
+            ready: node.primary,
+            connected: true,
+            last_committed: node.seqno,
+            flush_at_commit: Some(1),
+            ..GaleraStatus::default()
+        }
+    }
+
+    /// Kept over a crash (gvwstate.dat), as far as the views are concerned.
+    fn gcomm_uuid(&self, number: usize) -> String {
+        format!("a-{number}-{}", self.nodes[number].start)
+    }
+
+    /// Those that can talk to each other, and run.
+    fn networks(&self) -> Vec<BTreeSet<usize>> {
+        let numbers: BTreeSet<u8> = self.networks.into_iter().collect();
+        let running = |net: u8| {
+            (0..NODES).filter(|node| self.networks[*node] == net && self.nodes[*node].alive).collect()
+        };
+        numbers.into_iter().map(running).filter(|members: &BTreeSet<usize>| !members.is_empty()).collect()
+    }
+
+    fn settle(&mut self) {
+        for members in self.networks() {
+            let same = |node: &usize| self.nodes[*node].component == members;
+            if members.iter().all(same) {
+                continue;
+            }
+            // The newest Primary view that any of them is, or was, in.
+            let is_primary = members.iter().any(|node| self.nodes[*node].primary);
+            let newest = members
+                .iter()
+                .filter(|node| self.nodes[**node].primary || !is_primary)
+                .map(|node| self.nodes[*node].view.clone())
+                .max_by_key(|view| view.0);
+            let Some((_, view)) = newest else { continue };
+            let there =
+                view.intersection(&members).filter(|node| self.nodes[**node].primary || !is_primary).count();
+            let becomes = if is_primary { there * 2 > view.len() } else { there == view.len() };
+            self.form(&members, becomes);
+        }
+        let primaries: BTreeSet<&BTreeSet<usize>> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(number, node)| node.alive && node.primary && self.is_whole(*number))
+            .map(|(_, node)| &node.component)
+            .collect();
+        assert!(primaries.len() <= 1, "two Primary components: {primaries:?}");
+    }
+
+    /// All members of its component are there: only then it can commit.
+    fn is_whole(&self, number: usize) -> bool {
+        let component = &self.nodes[number].component;
+        component.iter().all(|other| {
+            self.nodes[*other].alive
+                && self.networks[*other] == self.networks[number]
+                && self.nodes[*other].component == *component
+        })
+    }
+
+    fn form(&mut self, members: &BTreeSet<usize>, primary: bool) {
+        let newest = members.iter().map(|node| self.nodes[*node].seqno).max().unwrap_or(0);
+        if primary {
+            self.views += 1;
+        }
+        for number in members {
+            let node = &mut self.nodes[*number];
+            node.component.clone_from(members);
+            node.primary = primary;
+            if primary {
+                node.view = (self.views, members.clone());
+                node.seqno = newest + 1;
+            }
+        }
+    }
+
+    /// A write there, if it can be committed: every member has to take part.
+    fn write(&mut self, number: usize) -> bool {
+        let node = &self.nodes[number];
+        let can = node.alive && node.primary && self.is_whole(number);
+        if can {
+            self.acknowledged = self.nodes[number].seqno + 1;
+            for member in self.nodes[number].component.clone() {
+                self.nodes[member].seqno = self.acknowledged;
+            }
+        }
+        can
+    }
+
+    fn kill(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        node.alive = false;
+        node.primary = false;
+        node.component = BTreeSet::new();
+    }
+
+    fn answer(&mut self) {
+        let Some(action) = self.asked.pop_front() else { return };
+        let outcome = match action {
+            Action::Galera(galera::Action::Prove { number, nodes, .. }) => {
+                let proofs = nodes.into_iter().map(|node| (node, self.proof(usize::from(node.0)))).collect();
+                galera::Outcome::Proofs { number, proofs }
+            }
+            Action::Galera(galera::Action::Bootstrap { number, via, gcomm_uuid, size, .. }) => {
+                let failed = self.bootstrap(usize::from(via.0), &gcomm_uuid, size);
+                galera::Outcome::BootstrapEnded { number, failed }
+            }
+            _ => return,
+        };
+        self.tell(Fact::Outcome(outcome.into()));
+    }
+
+    fn proof(&self, number: usize) -> Result<Left, String> {
+        let node = &self.nodes[number];
+        if node.alive {
+            return Err("it runs".into());
+        }
+        let mut left = Left::at(format!("{UUID}:{}", node.seqno).parse()?);
+        left.members = node.view.1.iter().map(|member| self.gcomm_uuid(*member)).collect();
+        Ok(left)
+    }
+
+    /// As the shell and the server do it.
+    fn bootstrap(&mut self, via: usize, gcomm_uuid: &str, size: u32) -> Option<String> {
+        let node = &self.nodes[via];
+        if !node.alive || !self.reach[via] {
+            return Some("no answer".into());
+        }
+        if node.primary || self.gcomm_uuid(via) != gcomm_uuid || node.component.len() != size as usize {
+            return Some("it has changed".into());
+        }
+        let members = node.component.clone();
+        let has = members.iter().map(|node| self.nodes[*node].seqno).max().unwrap_or(0);
+        assert!(
+            has >= self.acknowledged,
+            "acknowledged: {}, and what is bootstrapped has {has}",
+            self.acknowledged
+        );
+        self.bootstraps += 1;
+        self.form(&members, true);
+        None
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Wait(steps) => self.wait(*steps),
+            Event::Kill(number) => self.kill(*number),
+            Event::Start(number) if !self.nodes[*number].alive => {
+                let node = &mut self.nodes[*number];
+                node.alive = true;
+                node.component = BTreeSet::from([*number]);
+            }
+            Event::Start(_) => {}
+            Event::Networks(networks) => self.networks = *networks,
+            Event::Reach(reach, resets) => (self.reach, self.resets) = (*reach, *resets),
+            Event::Settle => self.settle(),
+            Event::Write(number) => {
+                self.write(*number);
+            }
+            Event::LastWord(writer, survivor) => {
+                let had: Vec<u64> = self.nodes.iter().map(|node| node.seqno).collect();
+                if writer != survivor && self.write(*writer) {
+                    for number in self.nodes[*writer].component.clone() {
+                        if number != *writer {
+                            self.nodes[number].seqno = had[number];
+                        }
+                        if number != *survivor {
+                            self.kill(number);
+                        }
+                    }
+                }
+            }
+            Event::Answer => self.answer(),
+        }
+    }
+}
+
+fn address(number: usize) -> String {
+    format!("db{}:3306", number + 1)
+}
+
+#[test]
+fn a_survivor_of_proven_deaths_goes_on() {
+    let mut world = World::new();
+    world.kill(0);
+    world.kill(1);
+    world.wait(3);
+    assert!(world.asked.is_empty(), "the group has not noticed yet");
+    world.settle();
+    world.wait(10);
+    world.answer();
+    world.wait(2);
+    world.answer();
+    assert_eq!(world.bootstraps, 1);
+    assert!(world.write(2));
+}
+
+#[test]
+fn a_survivor_that_lacks_an_acknowledged_write_does_not() {
+    let mut world = World::new();
+    world.happen(&Event::LastWord(0, 2));
+    world.settle();
+    for _ in 0..20 {
+        world.wait(10);
+        world.answer();
+    }
+    assert_eq!(world.bootstraps, 0, "what the first acknowledged is on its disk alone");
+}
+
+#[test]
+fn never_two_primary_components_and_no_write_lost() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: CASES,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let bootstraps = Cell::new(0);
+    let events = prop::collection::vec(event(), 1..60);
+    let done = runner.run(&events, |events| {
+        let mut world = World::new();
+        for event in &events {
+            world.happen(event);
+        }
+        world.settle();
+        bootstraps.set(bootstraps.get() + world.bootstraps);
+        Ok(())
+    });
+    println!("{} bootstraps in {CASES} runs", bootstraps.get());
+    done.unwrap();
+    assert!(
+        bootstraps.get() > CASES / 100,
+        "the danger was hardly ever near: {} bootstraps",
+        bootstraps.get()
+    );
+}
