@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 /// How nodes come back.
 #[derive(Subcommand)]
 pub enum Recovery {
-    /// How long each Galera node may be away before it needs a full copy
+    /// How long each node may be away before it needs a full copy
     Forecast(Box<forecast::Forecast>),
     /// Read the logs of an NDB Cluster: its nodes' restarts by phases, and where their data came from
     Ndb(Box<ndb::Ndb>),
