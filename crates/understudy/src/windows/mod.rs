@@ -242,15 +242,19 @@ impl Cluster {
         let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, node)| node);
         match &node.kept {
             Kept::Galera { position, .. } => {
-                let donors: Vec<Donor> = others
+                let able: Vec<Option<Donor>> = others
                     .filter_map(|other| match &other.kept {
-                        Kept::Galera { donor, may_donate: true, .. } => *donor,
+                        Kept::Galera { donor, may_donate: true, .. } => Some(*donor),
                         _ => None,
                     })
                     .collect();
-                if donors.is_empty() {
+                if able.is_empty() {
                     return Err("nobody else is Synced: there is no donor".to_owned());
                 }
+                // The group may choose any of them.
+                let Some(donors) = able.into_iter().collect::<Option<Vec<Donor>>>() else {
+                    return Err("what the others keep is not known yet".to_owned());
+                };
                 let position = position.ok_or_else(|| node.why.clone())?;
                 Ok(galera::forecast(position, &donors, writes))
             }

@@ -34,9 +34,9 @@ use crate::windows::{COPY_BYTES_PER_S, Cluster, Kept, Known, Outlook, Summary, c
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Between two questions for what a node keeps, while all take part, and while one is away.
+/// Between two questions for what a node keeps; and while one is away, after a question without an answer, or while there is no rate yet.
 const ASK_EVERY: Duration = Duration::from_secs(300);
-const ASK_EVERY_AWAY: Duration = Duration::from_secs(10);
+const ASK_SOON: Duration = Duration::from_secs(10);
 /// The present rate of writes is that of so long; of less while not so much is known.
 const PRESENT: [Duration; 3] = [Duration::from_secs(300), Duration::from_secs(60), Duration::from_secs(5)];
 /// What a node said longer ago than this does not count as said now.
@@ -91,6 +91,8 @@ struct Node {
     keeps: Option<Keeps>,
     /// When it was asked last for what it keeps.
     asked: Option<Instant>,
+    /// It did not answer that.
+    is_asked_soon: bool,
     /// The oldest writeset that it kept when it was first seen in this life, and its uptime at the last look.
     first_downto: Option<u64>,
     uptime_s: u64,
@@ -121,9 +123,12 @@ pub async fn watch(source: Source, windows: Windows) {
         tokio::select! {
             _ = tick.tick() => {}
             Some(answer) = asking.join_next() => {
-                if let Ok((place, Ok(keeps))) = answer {
+                if let Ok((place, answer)) = answer {
                     let node: &mut Node = &mut nodes[place];
-                    node.take(keeps, Instant::now());
+                    node.is_asked_soon = answer.is_err();
+                    if let Ok(keeps) = answer {
+                        node.take(keeps, Instant::now());
+                    }
                 }
                 continue;
             }
@@ -145,8 +150,10 @@ pub async fn watch(source: Source, windows: Windows) {
         let rows = cluster.outlooks();
         let summary = cluster.summary();
         let copy = copy(summary.full_copy_bytes, COPY_BYTES_PER_S);
-        for (node, row) in nodes.iter_mut().zip(&rows) {
-            let due = row.forecast().and_then(|forecast| node.absence.warning(now, forecast));
+        for ((node, row), seen) in nodes.iter_mut().zip(&rows).zip(&view.nodes) {
+            // One that is coming back already needs no word.
+            let forecast = row.forecast().filter(|_| seen.state != NodeState::Joining);
+            let due = forecast.and_then(|forecast| node.absence.warning(now, forecast));
             if let Some(due) = due {
                 let level = if due == Warning::Over { Level::Error } else { Level::Warn };
                 source.journal.note(view.term, Sentence { level, text: warning(row, due, &copy) });
@@ -192,10 +199,12 @@ impl Source {
                 is_any_away = true;
             }
         }
-        let every = if is_any_away { ASK_EVERY_AWAY } else { ASK_EVERY };
         let now = Instant::now();
         let mut due = Vec::new();
         for (place, node) in nodes.iter_mut().enumerate() {
+            let has_no_rate = self.kind == Kind::Replication && node.written_per_s.is_none();
+            let is_soon = is_any_away || node.is_asked_soon || has_no_rate;
+            let every = if is_soon { ASK_SOON } else { ASK_EVERY };
             let is_due = node.asked.is_none_or(|asked| now.duration_since(asked) >= every);
             if is_due && view.nodes.get(place).is_some_and(is_fresh) {
                 node.asked = Some(now);
@@ -304,12 +313,12 @@ impl Source {
                     )
                 });
                 Kept::Replication {
-                    position: if is_there {
-                        gtids(seen).cloned()
-                    } else {
-                        at.and_then(|at| at.gtids.clone())
+                    // One that answers and is not connected says itself up to where it has everything.
+                    position: match is_fresh(seen) {
+                        true => gtids(seen).cloned(),
+                        false => at.and_then(|at| at.gtids.clone()),
                     },
-                    binlogs: keeps.and_then(|keeps| keeps.binlogs.clone()),
+                    binlogs: keeps.and_then(|keeps| keeps.binlogs.clone()).filter(|_| keeps_of_others(seen)),
                     is_primary: seen.writer,
                     missed_bytes: written.max().unwrap_or(0),
                 }
@@ -349,6 +358,12 @@ fn donor(node: &Node, said: &Galera, keeps: &Keeps) -> Option<Donor> {
 fn is_fresh(node: &NodeView) -> bool {
     !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead)
         && node.answered_ms_ago.is_some_and(|ago| ago <= FRESH_MS)
+}
+
+/// Its binary logs have what others need: it is the primary, or writes what it applies to its own.
+fn keeps_of_others(node: &NodeView) -> bool {
+    let facts = node.facts.as_ref().and_then(Status::replication);
+    node.writer || facts.is_some_and(|facts| facts.log_replica_updates)
 }
 
 /// Up to where it has everything, by its last answer.
