@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use link::Login;
+use link::{LinkError, Login};
 use manager::{Journal, Samples};
 use measure::recovery::WriteRate;
 use measure::recovery::absence::{Absence, Warning};
@@ -45,12 +45,15 @@ const FRESH_MS: u64 = 5_000;
 const DONOR: u8 = 2;
 const SYNCED: u8 = 4;
 
+/// What concerns all nodes, and each one's row, in the configuration's order; none before the first look.
+type Last = Option<(Summary, Vec<Outlook>)>;
+
 /// What the last look came to; shared with whoever shows it.
 #[derive(Clone, Default)]
-pub struct Windows(Arc<Mutex<Option<(Summary, Vec<Outlook>)>>>);
+pub struct Windows(Arc<Mutex<Last>>);
 
 impl Windows {
-    fn board(&self) -> MutexGuard<'_, Option<(Summary, Vec<Outlook>)>> {
+    fn board(&self) -> MutexGuard<'_, Last> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,7 +119,7 @@ struct At {
 pub async fn watch(source: Source, windows: Windows) {
     let mut nodes: Vec<Node> = source.addresses.iter().map(|_| Node::default()).collect();
     let mut busiest = Busiest::default();
-    let mut asking = JoinSet::new();
+    let mut asking: JoinSet<(usize, Result<Keeps, LinkError>)> = JoinSet::new();
     let mut tick = interval(LOOK_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
