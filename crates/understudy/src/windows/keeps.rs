@@ -18,6 +18,7 @@ use crate::doctor::options::Options;
 
 /// A connection, or one statement, may take this long.
 pub const DEADLINE: Duration = Duration::from_secs(5);
+const ER_CON_COUNT_ERROR: u16 = 1040;
 /// Tablespaces that were not used since the start are missing. The first name is MariaDB's and MySQL 5.7's, the second that of MySQL 8.
 const DATA: [&str; 2] =
     ["information_schema.INNODB_SYS_TABLESPACES", "information_schema.INNODB_TABLESPACES"];
@@ -72,9 +73,14 @@ impl Binlogs {
 /// Asks a node, on a fresh link.
 ///
 /// # Errors
-/// When it does not answer, or refuses the account.
+/// When it does not answer, refuses the account, or has no connection to spare: the last one is left to others.
 pub async fn ask(kind: Kind, address: &str, login: &Login, with_data: bool) -> Result<Keeps, LinkError> {
     let mut link = Link::connect(address, login, DEADLINE).await?;
+    if manager::rival::is_crowded(&mut link).await? {
+        link.quit();
+        let message = "all connections are used".to_owned();
+        return Err(LinkError::Rejected { errno: ER_CON_COUNT_ERROR, state: *b"08004", message });
+    }
     let keeps = read(kind, &mut link, with_data).await?;
     link.quit();
     Ok(keeps)

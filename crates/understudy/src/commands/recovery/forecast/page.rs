@@ -48,6 +48,7 @@ impl Page {
         let copy = self.copy();
         for row in &self.rows {
             let position = match &row.position {
+                Value::String(gtids) if gtids.is_empty() => "nothing".to_owned(),
                 Value::String(gtids) => gtids.clone(),
                 Value::Null => "?".to_owned(),
                 number => number.to_string(),
