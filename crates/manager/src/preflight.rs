@@ -9,6 +9,7 @@ use protocol::gtid::{Family, Position};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use topology::NodeId;
+use topology::flavor::Dialect;
 use topology::kind::Kind;
 use topology::preflight::said::{self, Session};
 use topology::preflight::{self, Immovable, Inputs, Report, Said, Server, sql};
@@ -139,18 +140,25 @@ fn sessions(rows: &Rows) -> Vec<Session> {
     (0..rows.len()).map(|row| said::session(|name| rows.text(row, rows.column(name)?))).collect()
 }
 
-/// Up to where its purged binlogs reach; `None` when it may not be asked.
-async fn purged(link: &mut Link, within: Duration) -> Result<Option<Position>, LinkError> {
-    let binlogs = match link.query(sql::BINLOGS, within).await {
-        Ok(binlogs) => binlogs,
-        Err(LinkError::Rejected { .. }) => return Ok(None),
-        Err(error) => return Err(error),
+/// Up to where a server's purged binlogs reach: who lacks any of that cannot follow it. `None` when the account may not ask.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn purged(link: &mut Link, within: Duration) -> Result<Option<Position>, LinkError> {
+    let family = Dialect::of(&link.greeting.version).family();
+    let begins = match family {
+        Family::MySql => Some(sql::MYSQL_PURGED.to_owned()),
+        Family::MariaDb => match link.query(sql::BINLOGS, within).await {
+            Ok(binlogs) => binlogs.text(0, 0).and_then(sql::begins_at),
+            Err(LinkError::Rejected { .. }) => None,
+            Err(error) => return Err(error),
+        },
     };
-    let Some(begins) = binlogs.text(0, 0).and_then(sql::begins_at) else { return Ok(None) };
+    let Some(begins) = begins else { return Ok(None) };
     let rows = match link.query(&begins, within).await {
         Ok(rows) => rows,
         Err(LinkError::Rejected { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(rows.text(0, 0).and_then(|text| Position::parse(Family::MariaDb, text).ok()))
+    Ok(rows.text(0, 0).and_then(|text| Position::parse(family, text).ok()))
 }

@@ -49,8 +49,11 @@ fn session(flavor: Flavor) -> String {
 const CONNECTED: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_connected')";
 const CONNECTED_MAX: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('max_connections')";
 
-/// With this one all connections are used that clients can have.
-async fn is_crowded(link: &mut Link) -> Result<bool, LinkError> {
+/// Whether with this one all connections are used that clients can have.
+///
+/// # Errors
+/// When the server does not answer.
+pub async fn is_crowded(link: &mut Link) -> Result<bool, LinkError> {
     let connected = link.query(CONNECTED, STEP).await?;
     let most = link.query(CONNECTED_MAX, STEP).await?;
     let number = |rows: &Rows, name| rows.value_of(name).and_then(|value| value.parse::<u64>().ok());

@@ -19,6 +19,7 @@ mod runtime;
 mod settings;
 mod table;
 mod top;
+mod windows;
 mod wiring;
 
 use std::process::ExitCode;

@@ -12,6 +12,7 @@
 //!   manager ── reads ─> the first proxy, too, where reads are split off (listen.split)
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
 //!   manager ── samples ─> live (each node's counters, as they come) ─> web
+//!   manager ── samples, view ─> windows (for how long each node may be away) ─> Desk, and warnings into the journal
 //!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> Desk
 //! ```
 //!
@@ -24,12 +25,14 @@ mod live;
 mod metrics;
 pub mod warm;
 mod warmth;
+mod windows;
 
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use link::{Login, Secret};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -40,6 +43,7 @@ use warmup::warmer::board::Board;
 
 use self::health::Doors;
 use self::warmth::Warmth;
+use self::windows::Windows;
 use crate::settings::Settings;
 use desk::Desk;
 
@@ -63,6 +67,8 @@ pub struct House {
     web: web::server::Server,
     /// Tells the live view's readers.
     live: AbortHandle,
+    /// Watches for how long each node may be away.
+    windows: AbortHandle,
     /// Warms the standbys.
     warming: Option<warm::Warming>,
     /// Carries the clients.
@@ -102,6 +108,7 @@ pub fn start(
     let calm = calm.context("cannot start the API's thread")?;
 
     let warm_secrets = passwords.warm.take();
+    let login = monitor_login(settings, &passwords.monitor);
     let manager = manager::start(manager_settings(settings, passwords))?;
 
     let inputs = proxy::Inputs { routes: manager.routes.clone(), facts: manager.facts.clone() };
@@ -138,8 +145,18 @@ pub fn start(
 
     let readers = reads.as_ref().map(proxy::Handle::stats_reader);
     let events = live::channel();
+    let windows = Windows::default();
+    let source = windows::Source {
+        kind: settings.kind,
+        login,
+        addresses: settings.nodes.iter().map(|node| node.address.clone()).collect(),
+        view: manager.view.clone(),
+        samples: manager.samples.clone(),
+        journal: manager.journal.clone(),
+    };
+    let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
     let stats = (proxy.stats_reader(), readers);
-    let desk = Desk::new(settings, &manager, stats, health.answerer(), warmth, events.downgrade());
+    let desk = Desk::new(settings, &manager, stats, health.answerer(), warmth, windows, events.downgrade());
     let desk = Arc::new(desk);
     let view = manager.view.clone();
     let web = {
@@ -155,6 +172,7 @@ pub fn start(
         health,
         web,
         live,
+        windows: watching,
         warming,
         hot,
         calm,
@@ -223,8 +241,20 @@ impl House {
     /// Stops in the order in which the parts need one another: clients first, while failovers still work; then orders; then
     /// the manager, which writes down what is pending. `hurry` cuts the clients' grace short.
     pub fn shutdown(self, hurry: impl Future<Output = ()>) {
-        let Self { manager, view: _, proxy, reads, health, web, live, warming, hot, calm, shutdown_grace } =
-            self;
+        let Self {
+            manager,
+            view: _,
+            proxy,
+            reads,
+            health,
+            web,
+            live,
+            windows,
+            warming,
+            hot,
+            calm,
+            shutdown_grace,
+        } = self;
         // First: nobody waits for it, and it must not disturb the end of the others.
         if let Some(warming) = warming {
             warming.stop();
@@ -240,6 +270,7 @@ impl House {
             }
             // Its readers would otherwise read on for as long as they may.
             live.abort();
+            windows.abort();
             web.shutdown(WEB_GRACE).await;
         });
         drop(health);
@@ -247,6 +278,14 @@ impl House {
         hot.shutdown_timeout(CUT_GRACE);
         calm.shutdown_timeout(CUT_GRACE);
     }
+}
+
+fn monitor_login(settings: &Settings, password: &str) -> Login {
+    let secret = match password {
+        "" => Secret::None,
+        password => Secret::Password(password.to_owned()),
+    };
+    Login::new(settings.monitor.user.clone(), secret)
 }
 
 /// The ends of both ports, at once.

@@ -55,17 +55,11 @@ pub fn forecast(position: i64, donors: &[Donor], writes: WriteRate) -> Forecast 
     let Ok(position) = u64::try_from(position) else {
         return Forecast::FullCopy;
     };
-    let able: Vec<&Donor> = donors.iter().filter(|donor| donor.serves(position)).collect();
-    let windows = || able.iter().map(|donor| donor.serves_for(position, writes));
-    if able.is_empty() {
-        return Forecast::FullCopy;
-    }
-    if able.len() == donors.len() {
-        // `None` is for ever.
-        return Forecast::Missed(windows().flatten().min());
-    }
-    let longest = if windows().any(|window| window.is_none()) { None } else { windows().flatten().max() };
-    Forecast::DependsOnSource(longest)
+    let with = |donor: &Donor| match donor.serves(position) {
+        true => Forecast::Missed(donor.serves_for(position, writes)),
+        false => Forecast::FullCopy,
+    };
+    Forecast::of_all(&donors.iter().map(with).collect::<Vec<_>>())
 }
 
 /// `gcache.size` with which a node may be away for so long at so many bytes of writes a second, bytes.

@@ -1,5 +1,7 @@
 //! How long may a node be away before it needs a full copy?
 
+pub mod absence;
+pub mod busiest;
 pub mod galera;
 pub mod replication;
 
@@ -23,6 +25,44 @@ pub struct WriteRate {
     pub bytes_per_s: f64,
     /// Transactions in a second.
     pub transactions_per_s: f64,
+}
+
+impl WriteRate {
+    /// The one of these with the most bytes: a node that sees less of the writes than others does not slow them down.
+    pub fn highest(rates: impl Iterator<Item = Self>) -> Option<Self> {
+        rates.max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s))
+    }
+}
+
+impl Forecast {
+    /// What holds where one of several sources is chosen by others, `each` being the forecast with one of them: only what all can do is certain.
+    /// Without any source nothing but a full copy is left.
+    pub fn of_all(each: &[Self]) -> Self {
+        let windows: Vec<Option<Duration>> = each
+            .iter()
+            .filter_map(|one| match one {
+                Self::Missed(window) | Self::DependsOnSource(window) => Some(*window),
+                Self::FullCopy => None,
+            })
+            .collect();
+        if windows.is_empty() {
+            return Self::FullCopy;
+        }
+        // `None` is for ever.
+        if each.iter().all(|one| matches!(one, Self::Missed(_))) {
+            return Self::Missed(windows.into_iter().flatten().min());
+        }
+        let is_endless = windows.contains(&None);
+        Self::DependsOnSource(if is_endless { None } else { windows.into_iter().flatten().max() })
+    }
+
+    /// For how long from now the node may still return without a full copy; `None` for ever.
+    pub fn window(self) -> Option<Duration> {
+        match self {
+            Self::Missed(window) | Self::DependsOnSource(window) => window,
+            Self::FullCopy => Some(Duration::ZERO),
+        }
+    }
 }
 
 /// `amount` at `per_s` of it in a second; `None` when it never ends, or not in the lifetime of a server.

@@ -29,6 +29,13 @@ pub fn forecast(retention: Retention, away: Duration, missed_bytes: u64, writes:
     Forecast::Missed([by_age, by_size].into_iter().flatten().min())
 }
 
+/// What a primary has to keep of binary logs, so that a replica may be away for so long at so many bytes of writes a second; bytes.
+///
+/// Logs are deleted as whole files: one more than what was written must have room, of `file_bytes`.
+pub fn binlog_bytes_for(away: Duration, bytes_per_s: f64, file_bytes: u64) -> u64 {
+    ((away.as_secs_f64() * bytes_per_s).round() as u64).saturating_add(file_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +66,10 @@ mod tests {
     fn what_is_deleted_is_copied() {
         let gone = Retention { has_missed: false, age_max: None, bytes_max: None };
         assert_eq!(forecast(gone, Duration::ZERO, 0, WRITES), Forecast::FullCopy);
+    }
+
+    #[test]
+    fn binary_logs_for_an_hour() {
+        assert_eq!(binlog_bytes_for(Duration::from_secs(3600), 1e6, 1 << 30), 3_600_000_000 + (1 << 30));
     }
 }

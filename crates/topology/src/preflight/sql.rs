@@ -22,6 +22,9 @@ pub const SESSIONS: &str = "SELECT p.ID AS id, p.USER AS user, p.HOST AS host, p
 /// The binlogs that are there, the oldest first. Needs BINLOG MONITOR.
 pub const BINLOGS: &str = "SHOW BINARY LOGS";
 
+/// The same of MySQL as the next one of MariaDB: the Reference Manual's "gtid_purged".
+pub const MYSQL_PURGED: &str = "SELECT @@GLOBAL.gtid_purged";
+
 /// Up to where the binlogs before that one reach: who lacks any of it cannot follow any more. `None` when it is no name of a file.
 pub fn begins_at(binlog: &str) -> Option<String> {
     let sane = !binlog.is_empty()

@@ -80,6 +80,7 @@ fn screen(status: &Value) -> String {
     screen.push_str(&nodes(status));
     advice(&mut screen, status);
     screen.push('\n');
+    windows(&mut screen, status);
     proxy(&mut screen, &status["proxy"]);
     read_port(&mut screen, status);
     warm(&mut screen, &status["warm"]);
@@ -256,6 +257,15 @@ fn advice(screen: &mut String, status: &Value) {
     for node in list(&status["nodes"]) {
         for advice in list(&node["advice"]) {
             let _ = writeln!(screen, "advice  {}: {}", text(&node["name"]), text(advice));
+        }
+    }
+}
+
+/// For how long each node may be away.
+fn windows(screen: &mut String, status: &Value) {
+    for node in list(&status["nodes"]) {
+        if let Some(sentence) = node["recovery"]["sentence"].as_str() {
+            let _ = writeln!(screen, "window  {} {sentence}", text(&node["name"]));
         }
     }
 }

@@ -147,3 +147,20 @@ fn no_gap_of_a_recording_is_longer_than_some_seconds() {
     assert_eq!(gap(&at(1000), Some(&at(400))).as_millis(), 0);
     assert_eq!(gap(&at(1000), None).as_millis(), 0);
 }
+
+#[test]
+fn for_how_long_nodes_may_be_away_and_one_that_is() {
+    let mut status = galera();
+    status["nodes"][0]["recovery"] = json!({ "is_there": true, "returns_by": "ist", "away_max_s": 2460.0, "sentence": "may be away 41 min 0 s" });
+    status["nodes"][1]["recovery"] = json!({ "is_there": false, "returns_by": "ist", "away_max_s": 29.0, "sentence": "has been away for 12 min 0 s" });
+    status["nodes"][2]["recovery"] = json!({ "is_there": true, "returns_by": "ist", "away_max_s": null });
+    let mut model = Model::default();
+    model.take(status);
+    let text = drawn(&model, 132, 24);
+    assert!(
+        text.contains(
+            "may be away   db1 41 min 0 s, db3 without end\naway          db2 has been away for 12 min 0 s\n"
+        ),
+        "{text}"
+    );
+}

@@ -3,7 +3,7 @@
 //! ```text
 //!   head: cluster, term, writer, gate; why statements wait; what is under way
 //!   nodes: one line each
-//!   group: flow control, and because of whom; the hold; the clients; the chosen node's curve
+//!   group: flow control, and because of whom; the hold; the clients; for how long nodes may be away; the chosen node's curve
 //!   busy: what keeps a lane busy
 //!   events: the last decisions, as sentences
 //!   foot: keys, the question, what came of the last order
@@ -21,7 +21,7 @@ use super::record::moment_ms;
 use crate::commands::status::{
     behind, figure, is_lost, last_answered, list, number, replicates, role, state, text,
 };
-use crate::table::{moment, wrap};
+use crate::table::{moment, span, wrap};
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
 const GOOD: Style = Style::new().fg(Color::Green);
@@ -204,12 +204,36 @@ fn group(model: &Model) -> Vec<Line<'static>> {
             p("sessions_pinned")
         )));
     }
+    lines.extend(windows(status));
     for node in list(&status["nodes"]) {
         for advice in list(&node["advice"]) {
             let said = format!("advice        {}: {}", text(&node["name"]), text(advice));
             lines.push(Line::styled(plain(&said), WARN));
         }
     }
+    lines
+}
+
+/// For how long each node may be away; a sentence for one that is.
+fn windows(status: &Value) -> Vec<Line<'static>> {
+    let (mut there, mut away) = (Vec::new(), Vec::new());
+    for node in list(&status["nodes"]) {
+        let (name, recovery) = (text(&node["name"]), &node["recovery"]);
+        if recovery["is_there"] == Value::Bool(false) {
+            let style = if recovery["returns_by"].is_null() { DIM } else { WARN };
+            let said = format!("away          {name} {}", text(&recovery["sentence"]));
+            away.push(Line::styled(plain(&said), style));
+        } else if let Some(s) = recovery["away_max_s"].as_f64() {
+            there.push(format!("{name} {}", span((s * 1000.0) as u64)));
+        } else if !recovery["returns_by"].is_null() {
+            there.push(format!("{name} without end"));
+        }
+    }
+    let mut lines = Vec::new();
+    if !there.is_empty() {
+        lines.push(Line::from(plain(&format!("may be away   {}", there.join(", ")))));
+    }
+    lines.extend(away);
     lines
 }
 

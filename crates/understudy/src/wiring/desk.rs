@@ -18,6 +18,7 @@ use topology::view::ClusterView;
 use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
 
 use super::warmth::Warmth;
+use super::windows::Windows;
 use super::{live, metrics};
 use crate::settings::Settings;
 
@@ -45,6 +46,8 @@ pub struct Desk {
     live: broadcast::WeakSender<Event>,
     /// Where standbys are warmed.
     warmth: Option<Warmth>,
+    /// For how long each node may be away.
+    windows: Windows,
     /// Another program moves the writer: an order only tells of it.
     is_informed: bool,
 }
@@ -57,6 +60,7 @@ impl Desk {
         (proxy, reads): (proxy::StatsReader, Option<proxy::StatsReader>),
         health: Answerer,
         warmth: Option<Warmth>,
+        windows: Windows,
         live: broadcast::WeakSender<Event>,
     ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
@@ -73,6 +77,7 @@ impl Desk {
             samples: manager.samples.clone(),
             live,
             warmth,
+            windows,
             is_informed: settings.manager == topology::replication::Manager::External,
         }
     }
@@ -203,6 +208,7 @@ impl Control for Desk {
         let mut status = json!(*view);
         // The view is up to 200 ms old; ages are told as of it.
         live::add(&mut status, &self.samples, view.now_ms);
+        self.windows.add(&mut status);
         status["id"] = json!(self.cluster.id);
         status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
@@ -238,7 +244,8 @@ impl Control for Desk {
         };
         let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
-        metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref())
+        let windows = self.windows.rows();
+        metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref(), &windows)
     }
 
     fn slow(&self, wish: SlowWish) -> Result<Body, String> {

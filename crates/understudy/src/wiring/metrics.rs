@@ -12,6 +12,7 @@ use topology::view::{ClusterView, Gate};
 use warmup::warmer::board::Seen;
 
 use super::health::RULES;
+use crate::windows::Outlook;
 
 /// All families, for one cluster.
 pub fn text(
@@ -20,6 +21,7 @@ pub fn text(
     proxy: &Stats,
     reads: Option<&Stats>,
     warm: Option<&[Seen]>,
+    windows: &[Outlook],
 ) -> String {
     let mut page =
         Page { text: String::new(), cluster: format!("cluster=\"{}\",id=\"{id}\"", escape(&view.cluster)) };
@@ -44,6 +46,7 @@ pub fn text(
     if let Some(seen) = warm {
         warm::families(&mut page, seen);
     }
+    recovery(&mut page, windows);
     page.text
 }
 
@@ -95,6 +98,35 @@ fn nodes(page: &mut Page, view: &ClusterView) {
     );
     page.value("understudy_bootstraps_total", &[], view.bootstraps);
     servers(page, view);
+}
+
+/// For how long each node may be away.
+fn recovery(page: &mut Page, windows: &[Outlook]) {
+    page.family(
+        "understudy_recovery_window_seconds",
+        "gauge",
+        "For so long from now the node may be away before it needs a full copy, at the present rate of writes; 0 when it needs one \
+         already, +Inf when nothing is written or deleted, nothing when it is not known.",
+    );
+    for row in windows {
+        let Some(forecast) = row.forecast() else { continue };
+        let labels = [("node", row.node.as_str())];
+        match forecast.window() {
+            Some(window) => page.value("understudy_recovery_window_seconds", &labels, window.as_secs()),
+            None => page.line("understudy_recovery_window_seconds", &labels, "+Inf"),
+        }
+    }
+    page.family(
+        "understudy_recovery_away_seconds",
+        "gauge",
+        "For so long the node has been away; 0 when it takes part, nothing when that is not known.",
+    );
+    for row in windows {
+        let away = if row.is_there { Some(0) } else { row.away_s.map(|s| s as u64) };
+        if let Some(away) = away {
+            page.value("understudy_recovery_away_seconds", &[("node", &row.node)], away);
+        }
+    }
 }
 
 /// What a primary and its replicas say of themselves.

@@ -12,7 +12,7 @@ use crate::exit::Outcome;
 /// How nodes come back.
 #[derive(Subcommand)]
 pub enum Recovery {
-    /// How long each Galera node may be away before it needs a full copy
+    /// How long each node may be away before it needs a full copy
     Forecast(Box<forecast::Forecast>),
     /// Which node of a Galera cluster without a Primary component is the most advanced, and how to go on from there
     Bootstrap(Box<bootstrap::Bootstrap>),

@@ -1,44 +1,61 @@
-//! What each Galera node says that decides how it, or another, comes back. Only reads; asked twice, so that rates are those of now.
+//! What each node says that decides how it, or another, comes back. Only reads; asked twice, so that rates are those of now.
 
 use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows, Secret};
+use manager::Standing;
 use measure::recovery::WriteRate;
 use measure::recovery::galera::Donor;
 use tokio::time::{Instant, sleep};
+use topology::flavor::Dialect;
+use topology::kind::Kind;
+use topology::replication::{ReplicationStatus, sql};
 
 use crate::doctor::asked::{self, NodeFacts};
-use crate::doctor::options::Options;
 use crate::settings::Settings;
+use crate::windows::Kept;
+use crate::windows::keeps::{self, DEADLINE};
 
-/// One statement, or a connection, may take this long.
-const DEADLINE: Duration = Duration::from_secs(5);
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state', 'wsrep_local_state_comment', 'wsrep_cluster_status', \
                       'wsrep_last_committed', 'wsrep_local_cached_downto', 'wsrep_replicated_bytes', 'wsrep_received_bytes')";
-/// MariaDB 10.6 and later, MySQL 8; the older one's name second. Tablespaces that were not used since the start are missing from it.
-const DATA: [&str; 2] = [
-    "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES",
-    "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_TABLESPACES",
-];
 /// `wsrep_local_state` of a member that has everything.
 const SYNCED: &str = "4";
 
 /// What one node says.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
-    /// `wsrep_local_state_comment`.
+    /// A word for what it is.
     pub(super) state: String,
-    /// What it has, and can send to another.
-    pub(super) donor: Donor,
-    /// It is a member of the primary component and has everything: it may be chosen as a donor.
-    pub(super) may_donate: bool,
+    /// It takes part.
+    pub(super) is_there: bool,
+    /// What it has, and keeps for others.
+    pub(super) kept: Kept,
     /// What a node that is away would miss.
     pub(super) writes: WriteRate,
     /// Its tablespaces, bytes; none when the account may not see them.
     pub(super) data_bytes: Option<u64>,
 }
 
-/// The counters of one look.
+/// Asks every node, at the same time; each twice, `window` apart.
+pub(super) async fn all(settings: &Settings, password: &str, window: Duration) -> Vec<NodeFacts<Said>> {
+    let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
+    let kind = settings.kind;
+    asked::each(settings, |address| {
+        let login = login.clone();
+        async move {
+            let mut link = Link::connect(&address, &login, DEADLINE).await?;
+            let said = match kind {
+                Kind::Galera => member(&mut link, window).await?,
+                Kind::Replication => server(&mut link, window).await?,
+            };
+            link.quit();
+            Ok(said)
+        }
+    })
+    .await
+}
+
+/// The counters of one look at a Galera node.
 struct Look {
     at: Instant,
     last_committed: u64,
@@ -46,22 +63,8 @@ struct Look {
     bytes: u64,
 }
 
-/// Asks every node, at the same time; each twice, `window` apart.
-pub(super) async fn all(settings: &Settings, password: &str, window: Duration) -> Vec<NodeFacts<Said>> {
-    let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
-    asked::each(settings, |address| {
-        let login = login.clone();
-        async move { ask(&address, &login, window).await }
-    })
-    .await
-}
-
-async fn ask(address: &str, login: &Login, window: Duration) -> Result<Said, LinkError> {
-    let mut link = Link::connect(address, login, DEADLINE).await?;
-    let options =
-        link.query("SHOW GLOBAL VARIABLES WHERE Variable_name = 'wsrep_provider_options'", DEADLINE).await?;
-    let options = Options::parse(options.value_of("wsrep_provider_options").unwrap_or_default());
-    let data_bytes = data(&mut link).await?;
+async fn member(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
+    let keeps = keeps::read(Kind::Galera, link, true).await?;
     let before = link.query(STATUS, DEADLINE).await?;
     let first = look(&before)?;
     sleep(window).await;
@@ -70,21 +73,25 @@ async fn ask(address: &str, login: &Login, window: Duration) -> Result<Said, Lin
     let elapsed_s = (last.at - first.at).as_secs_f64();
     let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / elapsed_s;
     let text = |name: &str| status.value_of(name).unwrap_or_default().to_owned();
-    link.quit();
+    let donor = Donor {
+        last_committed: last.last_committed,
+        cached_downto: last.cached_downto,
+        gcache_bytes: keeps.gcache_bytes.unwrap_or(0),
+        is_dropping: last.cached_downto > first.cached_downto && first.cached_downto > 0,
+    };
     Ok(Said {
         state: text("wsrep_local_state_comment"),
-        donor: Donor {
-            last_committed: last.last_committed,
-            cached_downto: last.cached_downto,
-            gcache_bytes: options.bytes("gcache.size").unwrap_or(0),
-            is_dropping: last.cached_downto > first.cached_downto && first.cached_downto > 0,
+        is_there: true,
+        kept: Kept::Galera {
+            position: i64::try_from(donor.last_committed).ok(),
+            donor: Some(donor),
+            may_donate: text("wsrep_local_state") == SYNCED && text("wsrep_cluster_status") == "Primary",
         },
-        may_donate: text("wsrep_local_state") == SYNCED && text("wsrep_cluster_status") == "Primary",
         writes: WriteRate {
             bytes_per_s: rate(first.bytes, last.bytes),
             transactions_per_s: rate(first.last_committed, last.last_committed),
         },
-        data_bytes,
+        data_bytes: keeps.data_bytes,
     })
 }
 
@@ -104,14 +111,55 @@ fn look(status: &Rows) -> Result<Look, LinkError> {
     })
 }
 
-/// How much a full copy would have to move; a node that does not tell it is no reason to give up.
-async fn data(link: &mut Link) -> Result<Option<u64>, LinkError> {
-    for query in DATA {
-        match link.query(query, DEADLINE).await {
-            Ok(rows) => return Ok(rows.text(0, 0).and_then(|text| text.parse().ok())),
-            Err(LinkError::Rejected { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
+/// A primary, or a replica.
+async fn server(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
+    let keeps = keeps::read(Kind::Replication, link, true).await?;
+    let (first, at) = (standing(link).await?, Instant::now());
+    sleep(window).await;
+    let later = keeps::read(Kind::Replication, link, false).await?;
+    let last = standing(link).await?;
+    let elapsed_s = at.elapsed().as_secs_f64();
+    let grown = match (&keeps.binlogs, &later.binlogs) {
+        (Some(earlier), Some(later)) => later.grown_since(earlier),
+        _ => 0,
+    };
+    let transactions = match (&first.position, &last.position) {
+        (Some(first), Some(last)) => first.behind_by(last).map_or(0, |gap| gap.total()),
+        _ => 0,
+    };
+    let is_primary = last.channels.is_empty() && !last.read_only;
+    let follows = last.channels.iter().any(|channel| channel.io_running);
+    let state = match (is_primary, follows, last.channels.is_empty()) {
+        (true, ..) => "primary",
+        (_, true, _) => "replica",
+        (_, _, false) => "not connected to its source",
+        (..) => "follows nobody",
+    };
+    Ok(Said {
+        state: state.to_owned(),
+        is_there: is_primary || follows,
+        kept: Kept::Replication {
+            binlogs: later.binlogs.filter(|_| last.log_replica_updates || is_primary),
+            position: last.position,
+            is_primary,
+            missed_bytes: 0,
+        },
+        writes: WriteRate {
+            bytes_per_s: grown as f64 / elapsed_s,
+            transactions_per_s: transactions as f64 / elapsed_s,
+        },
+        data_bytes: keeps.data_bytes,
+    })
+}
+
+async fn standing(link: &mut Link) -> Result<ReplicationStatus, LinkError> {
+    let dialect = Dialect::of(&link.greeting.version);
+    let variables = link.query(sql::variables(dialect), DEADLINE).await?;
+    let positions = match sql::positions(dialect) {
+        Some(statement) => link.query(statement, DEADLINE).await?,
+        None => Rows::default(),
+    };
+    let status = link.query(sql::status(dialect, false), DEADLINE).await?;
+    let channels = link.query(sql::channels(dialect), DEADLINE).await?;
+    Ok(Standing::read(&variables, &positions, &status, &channels).status)
 }

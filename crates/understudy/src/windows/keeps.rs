@@ -1,0 +1,209 @@
+//! What a node keeps for others that come back, and how much a full copy would have to move: asked of it now and then, on a link of its own that is
+//! given back at once. It only reads.
+//!
+//! | asked | costs the server |
+//! |---|---|
+//! | `wsrep_provider_options`, retention of binary logs | nothing |
+//! | `SHOW BINARY LOGS` | a look at each file's size; it does not keep commits waiting |
+//! | the sizes of the tablespaces that it knows | memory only, no table is opened; it is broken off after 2 s, and not asked of the active node when another answers |
+
+use std::time::Duration;
+
+use link::{Link, LinkError, Login, Rows};
+use serde::{Deserialize, Serialize};
+use topology::flavor::Flavor;
+use topology::kind::Kind;
+
+use crate::doctor::options::Options;
+
+/// A connection, or one statement, may take this long.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+const ER_CON_COUNT_ERROR: u16 = 1040;
+/// Tablespaces that were not used since the start are missing. The first name is MariaDB's and MySQL 5.7's, the second that of MySQL 8.
+const DATA: [&str; 2] =
+    ["information_schema.INNODB_SYS_TABLESPACES", "information_schema.INNODB_TABLESPACES"];
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_provider_options','log_bin','log_slave_updates',\
+    'log_replica_updates','binlog_expire_logs_seconds','binlog_expire_logs_auto_purge','expire_logs_days','max_binlog_total_size',\
+    'binlog_space_limit')";
+
+/// What a node keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Keeps {
+    /// `gcache.size`, bytes; of a Galera node.
+    pub gcache_bytes: Option<u64>,
+    /// Its binary logs, where it keeps those of others' transactions, too; of a primary or a replica.
+    pub binlogs: Option<Binlogs>,
+    /// Its tablespaces, bytes; none when that was not asked, or may not be.
+    pub data_bytes: Option<u64>,
+}
+
+/// A server's binary logs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binlogs {
+    /// All of them, bytes.
+    pub bytes: u64,
+    /// The newest, bytes.
+    pub newest_bytes: u64,
+    /// The oldest one's name.
+    pub oldest: Option<String>,
+    /// The GTIDs before the oldest: who lacks any of them cannot follow. None when the account may not ask.
+    pub purged: Option<String>,
+    /// Older ones are deleted, seconds; none: never for their age.
+    pub age_max_s: Option<u64>,
+    /// Beyond so many bytes the oldest are deleted; none: never for their size.
+    pub bytes_max: Option<u64>,
+    /// Each by its name, oldest first.
+    #[serde(skip)]
+    pub files: Vec<(String, u64)>,
+}
+
+impl Binlogs {
+    /// Bytes that were written since an earlier look at the same server; at the least, when the file of that look is gone.
+    pub fn grown_since(&self, earlier: &Self) -> u64 {
+        let Some((last, had)) = earlier.files.last() else { return self.bytes };
+        match self.files.iter().position(|(name, _)| name == last) {
+            Some(place) => {
+                self.files[place..].iter().map(|(_, bytes)| *bytes).sum::<u64>().saturating_sub(*had)
+            }
+            None => self.bytes,
+        }
+    }
+}
+
+/// Asks a node, on a fresh link.
+///
+/// # Errors
+/// When it does not answer, refuses the account, or has no connection to spare: the last one is left to others.
+pub async fn ask(kind: Kind, address: &str, login: &Login, with_data: bool) -> Result<Keeps, LinkError> {
+    let mut link = Link::connect(address, login, DEADLINE).await?;
+    if manager::rival::is_crowded(&mut link).await? {
+        link.quit();
+        let message = "all connections are used".to_owned();
+        return Err(LinkError::Rejected { errno: ER_CON_COUNT_ERROR, state: *b"08004", message });
+    }
+    let keeps = read(kind, &mut link, with_data).await?;
+    link.quit();
+    Ok(keeps)
+}
+
+/// Asks a node, on this link.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn read(kind: Kind, link: &mut Link, with_data: bool) -> Result<Keeps, LinkError> {
+    let variables = link.query(VARIABLES, DEADLINE).await?;
+    let binlogs = match kind {
+        Kind::Galera => None,
+        Kind::Replication => binlogs(link, &variables).await?,
+    };
+    let provider = variables.value_of("wsrep_provider_options").map(Options::parse);
+    Ok(Keeps {
+        gcache_bytes: provider.and_then(|options| options.bytes("gcache.size")),
+        binlogs,
+        data_bytes: if with_data { data(link).await? } else { None },
+    })
+}
+
+async fn binlogs(link: &mut Link, variables: &Rows) -> Result<Option<Binlogs>, LinkError> {
+    let is_on = |name: &str| {
+        variables.value_of(name).is_some_and(|value| value.eq_ignore_ascii_case("on") || value == "1")
+    };
+    if !is_on("log_bin") {
+        return Ok(None);
+    }
+    let mut binlogs = retention(|name| variables.value_of(name));
+    match link.query(topology::preflight::sql::BINLOGS, DEADLINE).await {
+        Ok(rows) => {
+            let file = |row| Some((rows.text(row, 0)?.to_owned(), rows.text(row, 1)?.parse().ok()?));
+            binlogs.files = (0..rows.len()).filter_map(file).collect();
+        }
+        // It may not ask: nothing is known of what is there.
+        Err(LinkError::Rejected { .. }) => return Ok(Some(binlogs)),
+        Err(error) => return Err(error),
+    }
+    binlogs.bytes = binlogs.files.iter().map(|(_, bytes)| *bytes).sum();
+    binlogs.newest_bytes = binlogs.files.last().map_or(0, |(_, bytes)| *bytes);
+    binlogs.oldest = binlogs.files.first().map(|(name, _)| name.clone());
+    binlogs.purged = manager::purged(link, DEADLINE).await?.map(|purged| purged.to_string());
+    Ok(Some(binlogs))
+}
+
+/// For how long, and how many; the rest is for others to fill in.
+fn retention<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Binlogs {
+    // MariaDB has decimals in expire_logs_days; 0 means never, each.
+    let number = |name: &str| value(name)?.parse::<f64>().ok().filter(|number| *number > 0.0);
+    let seconds =
+        number("binlog_expire_logs_seconds").or_else(|| Some(number("expire_logs_days")? * 86_400.0));
+    let is_purged =
+        value("binlog_expire_logs_auto_purge").is_none_or(|value| !value.eq_ignore_ascii_case("off"));
+    Binlogs {
+        age_max_s: seconds.filter(|_| is_purged).map(|seconds| seconds as u64),
+        bytes_max: number("max_binlog_total_size")
+            .or_else(|| number("binlog_space_limit"))
+            .map(|bytes| bytes as u64),
+        ..Binlogs::default()
+    }
+}
+
+/// How much a full copy would have to move; a node that does not tell it in time is no reason to give up.
+async fn data(link: &mut Link) -> Result<Option<u64>, LinkError> {
+    for table in DATA {
+        let query = match Flavor::of(&link.greeting.version) {
+            Flavor::MariaDb => {
+                format!("SET STATEMENT max_statement_time = 2 FOR SELECT SUM(FILE_SIZE) FROM {table}")
+            }
+            Flavor::MySql => format!("SELECT /*+ MAX_EXECUTION_TIME(2000) */ SUM(FILE_SIZE) FROM {table}"),
+        };
+        match link.query(&query, DEADLINE).await {
+            Ok(rows) => return Ok(rows.text(0, 0).and_then(|text| text.parse().ok())),
+            Err(LinkError::Rejected { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn among<'a>(pairs: &'a [(&str, &'a str)]) -> impl Fn(&str) -> Option<&'a str> {
+        move |name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    #[test]
+    fn each_server_says_for_how_long_in_its_own_words() {
+        let of = |pairs: &[(&str, &str)]| {
+            let binlogs = retention(among(pairs));
+            (binlogs.age_max_s, binlogs.bytes_max)
+        };
+        let mariadb = [
+            ("binlog_expire_logs_seconds", "864000"),
+            ("expire_logs_days", "10.000000"),
+            ("max_binlog_total_size", "0"),
+        ];
+        assert_eq!(of(&mariadb), (Some(864_000), None));
+        assert_eq!(of(&[("expire_logs_days", "0.5")]), (Some(43_200), None));
+        assert_eq!(
+            of(&[("binlog_expire_logs_seconds", "0"), ("expire_logs_days", "0.000000")]),
+            (None, None)
+        );
+        assert_eq!(of(&[("max_binlog_total_size", "4294967296")]), (None, Some(1 << 32)));
+        let never = [("binlog_expire_logs_seconds", "2592000"), ("binlog_expire_logs_auto_purge", "OFF")];
+        assert_eq!(of(&never), (None, None));
+    }
+
+    #[test]
+    fn what_was_written_between_two_looks() {
+        let of = |files: &[(&str, u64)]| Binlogs {
+            bytes: files.iter().map(|(_, bytes)| bytes).sum(),
+            files: files.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect(),
+            ..Binlogs::default()
+        };
+        let first = of(&[("b.1", 100), ("b.2", 40)]);
+        assert_eq!(of(&[("b.1", 100), ("b.2", 70)]).grown_since(&first), 30);
+        assert_eq!(of(&[("b.2", 100), ("b.3", 5)]).grown_since(&first), 65);
+        assert_eq!(of(&[("b.7", 9)]).grown_since(&first), 9, "its file is gone");
+        assert_eq!(first.grown_since(&first), 0);
+    }
+}
