@@ -18,6 +18,7 @@
 //! Five runtimes: the manager and health bring their own, the proxy has the threads, and web and warm have one thread of their own each, so
 //! that neither a probe nor an order nor a health question waits behind client traffic, and nothing behind a replay.
 
+mod capacity;
 mod desk;
 mod health;
 mod live;
@@ -38,6 +39,7 @@ use topology::settings::NodeSettings;
 use topology::view::ClusterView;
 use warmup::warmer::board::Board;
 
+use self::capacity::Capacities;
 use self::health::Doors;
 use self::warmth::Warmth;
 use crate::settings::Settings;
@@ -139,7 +141,11 @@ pub fn start(
     let readers = reads.as_ref().map(proxy::Handle::stats_reader);
     let events = live::channel();
     let stats = (proxy.stats_reader(), readers);
-    let desk = Desk::new(settings, &manager, stats, health.answerer(), warmth, events.downgrade());
+    let capacities = Capacities::new(settings.nodes.iter().map(|node| node.name.as_str()));
+    // It ends with the runtime.
+    calm.spawn(capacities.clone().keep(manager.samples.clone()));
+    let desk =
+        Desk::new(settings, &manager, stats, health.answerer(), warmth, capacities, events.downgrade());
     let desk = Arc::new(desk);
     let view = manager.view.clone();
     let web = {

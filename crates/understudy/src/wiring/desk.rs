@@ -17,6 +17,7 @@ use topology::preflight::{Immovable, Report, warm};
 use topology::view::ClusterView;
 use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
 
+use super::capacity::Capacities;
 use super::warmth::Warmth;
 use super::{live, metrics};
 use crate::settings::Settings;
@@ -45,6 +46,8 @@ pub struct Desk {
     live: broadcast::WeakSender<Event>,
     /// Where standbys are warmed.
     warmth: Option<Warmth>,
+    /// What each node could apply.
+    capacities: Capacities,
     /// Another program moves the writer: an order only tells of it.
     is_informed: bool,
 }
@@ -57,6 +60,7 @@ impl Desk {
         (proxy, reads): (proxy::StatsReader, Option<proxy::StatsReader>),
         health: Answerer,
         warmth: Option<Warmth>,
+        capacities: Capacities,
         live: broadcast::WeakSender<Event>,
     ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
@@ -73,6 +77,7 @@ impl Desk {
             samples: manager.samples.clone(),
             live,
             warmth,
+            capacities,
             is_informed: settings.manager == topology::replication::Manager::External,
         }
     }
@@ -214,6 +219,7 @@ impl Control for Desk {
         if let Some(warmth) = &self.warmth {
             status["warm"] = warmth.status();
         }
+        status["capacity"] = self.capacities.status();
         status
     }
 
@@ -238,7 +244,9 @@ impl Control for Desk {
         };
         let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
-        metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref())
+        let mut text = metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref());
+        text += &metrics::capacity::text(self.cluster.id, &view, &self.capacities.known());
+        text
     }
 
     fn slow(&self, wish: SlowWish) -> Result<Body, String> {
