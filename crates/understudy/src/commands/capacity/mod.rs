@@ -66,7 +66,7 @@ pub struct Capacity {
     /// Stop nothing and move nobody: an estimate from what happens by itself, as `understudy serve` has seen it since yesterday
     #[arg(long)]
     passive: bool,
-    /// With --passive: look at the node directly, 50 times a second, for so long, in seconds [default with --standalone: 60]
+    /// With --passive: look at the node directly, 200 times a second, for so long, in seconds [default with --standalone: 60]
     #[arg(long, value_name = "S", requires = "passive", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     for_s: Option<u64>,
     /// No `understudy serve` runs: the node is not taken out of any traffic, and must have none
