@@ -35,7 +35,7 @@ pub struct Bucket {
     pub number: u64,
     /// All that was applied, and the time that was looked at.
     pub all: Busy,
-    /// Nothing waited at the end of any look: the node kept up all along.
+    /// Hardly anything waited at its end: the node kept up with what had come.
     pub kept_up: bool,
     /// Busy, known from the queue.
     pub backlog: Busy,
@@ -82,7 +82,7 @@ impl Series {
     pub(super) fn note_rate(&mut self, at_us: u64, span: Busy, kept_up: bool) {
         let bucket = self.bucket(at_us);
         bucket.all.add(span);
-        bucket.kept_up &= kept_up;
+        bucket.kept_up = kept_up;
     }
 
     pub(super) fn note_busy(&mut self, at_us: u64, source: Source, busy: Busy) {
@@ -102,7 +102,7 @@ impl Series {
         self.full().filter(is_usual).filter_map(|bucket| bucket.all.per_s()).reduce(f64::max)
     }
 
-    /// The highest rate of those in which the node kept up all along.
+    /// The highest rate of those that the node kept up with.
     pub fn kept_up_per_s(&self) -> Option<f64> {
         self.full().filter(|bucket| bucket.kept_up).filter_map(|bucket| bucket.all.per_s()).reduce(f64::max)
     }

@@ -174,9 +174,9 @@ pub struct Told {
 }
 
 impl Told {
-    /// Of a node's series. `peak_name`: what its highest usual rate is called, such as "today's peak".
-    pub fn of(node: &str, series: &Series, peak_name: &str) -> Self {
-        let (estimate, peak_per_s) = (Estimate::of(series), series.peak_per_s());
+    /// Of a node's series. `peak`: the highest usual rate, transactions a second, and what it is called, such as "today's peak".
+    pub fn of(node: &str, series: &Series, peak: Option<(f64, &str)>) -> Self {
+        let (estimate, peak_per_s) = (Estimate::of(series), peak.map(|(peak, _)| peak));
         let figure = match &estimate {
             Estimate::Seen(figure) => Some(figure),
             Estimate::AtLeast(_) | Estimate::Unknown => None,
@@ -192,7 +192,7 @@ impl Told {
             at_least_per_s: estimate.low_per_s(),
             peak_per_s,
             times_peak: estimate.factor(peak_per_s),
-            sentence: estimate.sentence(node, peak_per_s.map(|peak| (peak, peak_name))),
+            sentence: estimate.sentence(node, peak),
         }
     }
 }

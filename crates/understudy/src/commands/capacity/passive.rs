@@ -73,7 +73,8 @@ pub async fn look(site: &Site, node: &mut Asker, how_long: Duration) -> Result<S
     if looks < 2 {
         return Err(Failure::Failed(format!("{name} does not tell what it applies, and what waits for it")));
     }
-    let told = Told::of(name, &series, "the highest rate meanwhile");
+    let peak = series.peak_per_s().map(|peak| (peak, "the highest rate meanwhile"));
+    let told = Told::of(name, &series, peak);
     let mut json = json!(told);
     json["looked_ms"] = json!(looked.as_millis() as u64);
     json["looks"] = json!(looks);
