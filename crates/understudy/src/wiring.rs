@@ -19,6 +19,7 @@
 //! Five runtimes: the manager and health bring their own, the proxy has the threads, and web and warm have one thread of their own each, so
 //! that neither a probe nor an order nor a health question waits behind client traffic, and nothing behind a replay.
 
+mod capacity;
 mod desk;
 mod health;
 mod live;
@@ -41,6 +42,7 @@ use topology::settings::NodeSettings;
 use topology::view::ClusterView;
 use warmup::warmer::board::Board;
 
+use self::capacity::Capacities;
 use self::health::Doors;
 use self::warmth::Warmth;
 use self::windows::Windows;
@@ -156,7 +158,11 @@ pub fn start(
     };
     let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
     let stats = (proxy.stats_reader(), readers);
-    let desk = Desk::new(settings, &manager, stats, health.answerer(), warmth, windows, events.downgrade());
+    let capacities = Capacities::new(settings.nodes.iter().map(|node| node.name.as_str()));
+    // It ends with the runtime.
+    calm.spawn(capacities.clone().keep(manager.samples.clone()));
+    let known = desk::Known { warmth, windows, capacities };
+    let desk = Desk::new(settings, &manager, stats, health.answerer(), known, events.downgrade());
     let desk = Arc::new(desk);
     let view = manager.view.clone();
     let web = {

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::batch::Batches;
 use super::load::{DDL, Writers};
 use super::observe::{self, Truth};
 use super::{CapacityPlan, DIFFERENCE_MAX};
@@ -20,9 +21,8 @@ use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD
 use crate::stage::process::Keeper;
 use crate::stage::{Kind, Stage, StagePlan};
 
-/// Room for what comes while db3 is held; and a queue at which the others are slowed down that only db3 reaches, should it not be
-/// desynchronised: three servers, their writers and whatever else runs share this machine's processors, so db2 has a short queue at times.
-const GALERA_OPTIONS: &str = "gcache.size=256M; gcs.fc_limit=1000";
+/// Room for what comes while db3 is held.
+const GALERA_OPTIONS: &str = "gcache.size=256M";
 /// The measured node.
 const NODE: &str = "db3";
 /// Writers run so long before anything is measured.
@@ -35,6 +35,8 @@ const ROW_TAKES: Duration = Duration::from_millis(100);
 pub struct Measured {
     /// What `understudy capacity` wrote, without its readings.
     pub told: Value,
+    /// What `--passive` had said just before; nothing when it was not asked.
+    pub passive: Option<Value>,
     /// What the rows say.
     pub truth: Truth,
     /// By how much the one differs from the other, of the latter.
@@ -48,6 +50,10 @@ pub struct Measured {
 pub struct Report {
     /// When, UTC.
     pub at: String,
+    /// `galera` or `replication`.
+    pub kind: &'static str,
+    /// gcs.fc_limit, where it is not the default.
+    pub fc_limit: Option<u32>,
     /// Transactions a second.
     pub rate: f64,
     /// Connections that wrote.
@@ -71,11 +77,16 @@ impl Report {
 /// # Errors
 /// When the cluster, the writers or the command fail.
 pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
-    progress.now("starting three Galera nodes");
+    progress.now("starting three nodes");
+    let fc_limit = plan.fc_limit.map_or_else(String::new, |limit| format!("; gcs.fc_limit={limit}"));
     let stage = Stage::up(StagePlan {
-        kind: Kind::Galera,
+        kind: plan.kind,
         name: format!("capacity-{}", std::process::id()),
-        galera_options: GALERA_OPTIONS.to_owned(),
+        galera_options: if plan.kind == Kind::Galera {
+            format!("{GALERA_OPTIONS}{fc_limit}")
+        } else {
+            String::new()
+        },
         ..StagePlan::default()
     })
     .await?;
@@ -90,7 +101,7 @@ pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> an
     for number in 1..=plan.runs {
         progress.now(&format!("measurement {number} of {}", plan.runs));
         runs.push(
-            measure(plan, &stage, &writers, out_dir, number)
+            measure(plan, &stage, (&writers, &target), out_dir, number)
                 .await
                 .with_context(|| format!("measurement {number}"))?,
         );
@@ -100,9 +111,11 @@ pub async fn run(plan: &CapacityPlan, out_dir: &Path, progress: &Progress) -> an
     stage.down().await.context("taking the stage away")?;
     Ok(Report {
         at: crate::failover::machine::now_utc(),
+        kind: plan.kind.name(),
+        fc_limit: plan.fc_limit,
         rate: plan.rate,
         connections: plan.connections,
-        settings: Kind::Galera.settings(),
+        settings: plan.kind.settings(),
         runs,
     })
 }
@@ -115,10 +128,19 @@ pub fn steps(plan: &CapacityPlan) -> u64 {
 async fn measure(
     plan: &CapacityPlan,
     stage: &Stage,
-    writers: &Writers,
+    (writers, target): (&Writers, &Target),
     out_dir: &Path,
     number: u32,
 ) -> anyhow::Result<Measured> {
+    let passive = match plan.passive {
+        Duration::ZERO => None,
+        _ => {
+            let batches = Batches::start(target).await?;
+            let told = passive(plan, stage, out_dir, number).await?;
+            batches.stop().await?;
+            Some(told)
+        }
+    };
     let is_over = Arc::new(AtomicBool::new(false));
     let socket = stage.node(NODE)?.socket.clone();
     let (counts, over) = (writers.counts.clone(), is_over.clone());
@@ -142,7 +164,32 @@ async fn measure(
         told.remove("readings");
     }
     let flow_control_ms = told["others"]["flow_control_paused_ms"].as_f64().unwrap_or(f64::NAN);
-    Ok(Measured { difference: figure / truth.per_s - 1.0, told, truth, flow_control_ms })
+    Ok(Measured { difference: figure / truth.per_s - 1.0, told, passive, truth, flow_control_ms })
+}
+
+/// What an estimate says. It may be that nothing is known: exit code 1, with the JSON.
+async fn passive(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -> anyhow::Result<Value> {
+    let (json, said) =
+        (out_dir.join(format!("passive-{number}.json")), out_dir.join(format!("passive-{number}.txt")));
+    let mut command = asking(stage)?;
+    command.args(["--passive", "--for-s", &plan.passive.as_secs().max(1).to_string(), "--json"]).arg(&json);
+    let keeper = Keeper::new()?;
+    let status = keeper.spawn(&command, Some(&said))?.ended().await?;
+    if !matches!(status.code(), Some(0 | 1)) {
+        let said = std::fs::read_to_string(&said).unwrap_or_default();
+        bail!("`understudy capacity --passive` ended with {status}: {said}");
+    }
+    let text = std::fs::read_to_string(&json).with_context(|| format!("cannot read {}", json.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no JSON", json.display()))
+}
+
+/// `understudy capacity` of the node, alone.
+fn asking(stage: &Stage) -> anyhow::Result<Command> {
+    let mut command = Command::new(program()?);
+    command
+        .args(["capacity", &stage.node(NODE)?.address.to_string(), "--standalone", "--user", MONITOR_USER])
+        .env("UNDERSTUDY_PASSWORD", MONITOR_PASSWORD);
+    Ok(command)
 }
 
 /// Runs `understudy capacity`, and reads what it wrote.
@@ -150,18 +197,17 @@ async fn tell(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -
     let (json, html) =
         (out_dir.join(format!("run-{number}.json")), out_dir.join(format!("run-{number}.html")));
     let said = out_dir.join(format!("run-{number}.txt"));
-    let mut command = Command::new(program()?);
+    let mut command = asking(stage)?;
     command
-        .args(["capacity", &stage.node(NODE)?.address.to_string(), "--standalone", "--user", MONITOR_USER])
         .args(["--ignore-user", "root", "--baseline-s", &plan.baseline.as_secs().to_string()])
         .args(["--hold-s", &plan.hold.as_secs().to_string(), "--json"])
         .arg(&json)
         .arg("--html")
-        .arg(&html)
-        .env("UNDERSTUDY_PASSWORD", MONITOR_PASSWORD);
+        .arg(&html);
     let keeper = Keeper::new()?;
     let status = keeper.spawn(&command, Some(&said))?.ended().await?;
-    if !status.success() {
+    // 4: there is a figure, and flow control was felt; that is in the table.
+    if !matches!(status.code(), Some(0 | 4)) {
         let said = std::fs::read_to_string(&said).unwrap_or_default();
         bail!("`understudy capacity` ended with {status}: {said}");
     }

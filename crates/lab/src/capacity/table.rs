@@ -8,9 +8,12 @@ const SEED: &str = "the seed       60.0        350,000      667,183    50.00    
 /// The text.
 pub fn draw(report: &Report) -> String {
     let mut out = format!(
-        "understudy capacity db3, {:.0} transactions a second by {} connections\n\n\
-         run         held, s  queue at most      applied  took, s  capacity/s  by its rows  differs   used  flow control\n",
-        report.rate, report.connections
+        "understudy capacity db3 ({}{}), {:.0} transactions a second by {} connections\n\n\
+         run         held, s  queue at most      applied  took, s  capacity/s  by its rows  differs   used  flow control  --passive just before\n",
+        report.kind,
+        report.fc_limit.map_or_else(String::new, |limit| format!(", gcs.fc_limit={limit}")),
+        report.rate,
+        report.connections
     );
     for (index, run) in report.runs.iter().enumerate() {
         out += &row(index + 1, run);
@@ -29,7 +32,7 @@ fn row(number: usize, run: &Measured) -> String {
     let figure = |name: &str| run.told[name].as_f64().unwrap_or(f64::NAN);
     let count = |name: &str| crate::warm::plot::number(figure(name));
     format!(
-        "{number:<8}  {:>8.1}  {:>13}  {:>11}  {:>7.2}  {:>10}  {:>11}  {:>6.1}%  {:>4.0} %  {:>10.0} ms\n",
+        "{number:<8}  {:>8.1}  {:>13}  {:>11}  {:>7.2}  {:>10}  {:>11}  {:>6.1}%  {:>4.0} %  {:>10.0} ms  {}\n",
         figure("held_ms") / 1000.0,
         count("queue_max"),
         count("applied_transactions"),
@@ -39,5 +42,16 @@ fn row(number: usize, run: &Measured) -> String {
         run.difference * 100.0,
         figure("baseline_share") * 100.0,
         run.flow_control_ms,
+        run.passive.as_ref().map_or_else(|| "-".to_owned(), passive),
     )
+}
+
+/// The estimate and its interval, or a lower bound.
+fn passive(told: &serde_json::Value) -> String {
+    let rate = |name: &str| told[name].as_f64().map(crate::warm::plot::number);
+    match (rate("apply_per_s"), rate("low_per_s"), rate("high_per_s"), rate("at_least_per_s")) {
+        (Some(figure), Some(low), Some(high), _) => format!("{figure} ({low} to {high})"),
+        (.., Some(least)) => format!("at least {least}"),
+        _ => "unknown".to_owned(),
+    }
 }

@@ -8,10 +8,24 @@ use anyhow::Context;
 
 use crate::capacity::{CapacityPlan, run, table};
 use crate::failover::progress::Progress;
+use crate::stage::Kind;
 
-/// Three Galera nodes under load: what `understudy capacity` says of one, beside what its rows say
+/// Which kind of cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClusterKind {
+    /// Three Galera nodes
+    #[default]
+    Galera,
+    /// A primary with two replicas
+    Replication,
+}
+
+/// Three servers under load: what `understudy capacity` says of one, beside what its rows say
 #[derive(Debug, clap::Args)]
 pub struct CapacityArgs {
+    /// Which kind of cluster
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    pub kind: ClusterKind,
     /// One short measurement
     #[arg(long)]
     pub quick: bool,
@@ -30,6 +44,13 @@ pub struct CapacityArgs {
     /// For how long db3 applies nothing, s [default: 60; with --quick 4]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=600))]
     pub hold_s: Option<u64>,
+    /// gcs.fc_limit of the Galera nodes [default: their own, 16]. db2 shares this machine's processors: where they are busy it has a queue
+    /// of its own at times, which ends a hold early; a higher limit is only reached by db3
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub fc_limit: Option<u32>,
+    /// For so long `--passive` looks before each measurement, s; 0: not at all [default: 60; with --quick 0]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub passive_s: Option<u64>,
     /// Write the figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -42,6 +63,12 @@ pub struct CapacityArgs {
 pub async fn run(args: &CapacityArgs) -> anyhow::Result<ExitCode> {
     let or = |given: Option<u64>, quick, full| given.unwrap_or(if args.quick { quick } else { full });
     let plan = CapacityPlan {
+        kind: match args.kind {
+            ClusterKind::Galera => Kind::Galera,
+            ClusterKind::Replication => Kind::Replication { semi_sync: false },
+        },
+        fc_limit: args.fc_limit,
+        passive: Duration::from_secs(or(args.passive_s, 0, 60)),
         runs: args.runs.unwrap_or(if args.quick { 1 } else { 5 }),
         rate: args.rate.unwrap_or(if args.quick { 200.0 } else { 400.0 }),
         connections: args.connections,

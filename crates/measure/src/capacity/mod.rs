@@ -9,8 +9,9 @@
 //! ```
 //!
 //! Nothing here asks a server or a clock. [`precheck`] says what speaks against it, [`procedure`] what is to be done next, [`result`] what came of
-//! it. Invariant of the procedure: whatever was ordered is undone in the reverse order, however the run ends.
+//! it. [`passive`] estimates the same without stopping anything. Invariant of the procedure: whatever was ordered is undone in the reverse order, however the run ends.
 
+pub mod passive;
 pub mod precheck;
 pub mod procedure;
 pub mod reading;

@@ -10,7 +10,8 @@
 //!
 //! Enters: readings, what came of orders, and what goes wrong, each with its moment. Leaves: the next [`Order`]. Invariant: an order that was given
 //! is undone, also when it failed (it may have been carried out all the same); undoing goes on when a part of it fails, and what could not
-//! be undone is in [`Procedure::left`].
+//! be undone is in [`Procedure::left`]. A node with a long queue is never resynchronised: its flow control would stop the writes of the whole
+//! cluster. It is waited for; when that takes too long, it is left to the guard on its server, which goes on waiting.
 
 use std::fmt;
 use std::time::Duration;
@@ -30,8 +31,10 @@ pub struct Plan {
     pub baseline: Duration,
     /// For how long the node is to apply nothing.
     pub hold: Duration,
-    /// How long catching up may take.
+    /// How long catching up may take; a node that takes longer is waited for as long again, until its queue is short.
     pub catch_up_max: Duration,
+    /// A queue of at most so many transactions is short: the node asks for no flow control when it is resynchronised with it.
+    pub queue_short: u64,
     /// How long the node may take to change its state after an order.
     pub change_max: Duration,
     /// The hold ends when so many bytes have come meanwhile: they are in the node's gcache (in its relay logs).
@@ -79,8 +82,10 @@ pub enum Event {
     Done,
     /// It was not, or nobody knows.
     Failed(String),
-    /// The node, its guard or the way there is lost.
+    /// The node or the way there is lost.
     Lost(String),
+    /// The node's server does not keep the session any more that would undo everything.
+    GuardLost(String),
     /// Whoever runs it wants it to end; the second time without waiting for the queue.
     Interrupted(String),
 }
@@ -121,6 +126,8 @@ pub enum HoldEnd {
     Backlog,
     /// Flow control stopped writes elsewhere.
     FlowControl,
+    /// Another server did not answer any more: this one may be needed.
+    OtherLost,
 }
 
 /// Why there is no result.
@@ -164,6 +171,8 @@ pub struct Procedure {
     is_stopped: bool,
     /// Nobody is to be waited for any more.
     is_hurried: bool,
+    /// The node has not answered for so long that its last queue says nothing.
+    is_queue_unknown: bool,
     hold_end: Option<HoldEnd>,
     failure: Option<Failure>,
     left: Vec<(Order, String)>,
@@ -183,6 +192,7 @@ impl Procedure {
             is_desynced: false,
             is_stopped: false,
             is_hurried: false,
+            is_queue_unknown: false,
             hold_end: None,
             failure: None,
             left: Vec::new(),
@@ -230,9 +240,12 @@ impl Procedure {
             Event::Failed(why) => self.failed(why),
             Event::Lost(why) => {
                 // Nobody tells any more how long the queue is.
-                self.is_hurried |= self.phase == Phase::CatchingUp && self.is_overdue();
+                let is_overdue = self.phase == Phase::CatchingUp && self.is_overdue();
+                self.is_hurried |= is_overdue;
+                self.is_queue_unknown |= is_overdue;
                 self.fail(Failure::Lost(why))
             }
+            Event::GuardLost(why) => self.fail(Failure::Lost(why)),
             Event::Interrupted(by) => {
                 self.is_hurried |= self.failure.is_some();
                 match self.phase {
@@ -334,6 +347,8 @@ impl Procedure {
             || last.node.flow_control_sent > first.node.flow_control_sent
         {
             HoldEnd::FlowControl
+        } else if last.lost_since(first) {
+            HoldEnd::OtherLost
         } else if bytes >= self.plan.backlog_bytes_max {
             HoldEnd::BacklogBytes
         } else if last.node.queue >= self.plan.backlog_max {
@@ -358,24 +373,43 @@ impl Procedure {
         }
         let reading = &self.record.readings[place];
         let queue = reading.node.queue;
-        if queue == 0 {
+        if queue == 0 && self.failure.is_none() {
             // A run that failed in between has no end that would mean anything.
-            if self.failure.is_none() {
-                self.record.marks.empty = Some(place);
-            }
+            self.record.marks.empty = Some(place);
+            return Some(self.caught_up());
+        }
+        if self.failure.is_some() && queue <= self.plan.queue_short {
             return Some(self.caught_up());
         }
         if self.in_phase() > self.plan.catch_up_max {
             self.failure.get_or_insert(Failure::TooSlow { queue });
-            return Some(self.caught_up());
+            if !self.is_desynced || self.in_phase() > self.plan.catch_up_max * 2 {
+                return Some(self.caught_up());
+            }
         }
         None
     }
 
+    /// How long the node's queue is, when it is too long for it to be resynchronised.
+    fn is_behind(&self) -> Option<String> {
+        if self.is_queue_unknown {
+            return Some("how far it is behind is not known".into());
+        }
+        let queue = self.record.readings.last()?.node.queue;
+        (queue > self.plan.queue_short).then(|| format!("{queue} transactions are in its queue"))
+    }
+
+    /// Nothing is to be waited for any more.
     fn caught_up(&mut self) -> Order {
-        match self.is_desynced {
-            true => self.resync(),
-            false => self.put_back(),
+        match (self.is_desynced, self.is_behind()) {
+            (false, _) => self.put_back(),
+            (true, None) => self.resync(),
+            (true, Some(why)) => {
+                let why = format!("{why}: its flow control would stop the writes of the whole cluster");
+                self.left.push((Order::Resync, why));
+                self.is_desynced = false;
+                self.put_back()
+            }
         }
     }
 
@@ -418,7 +452,6 @@ impl Procedure {
     /// It applies again, or nothing more can be done about it.
     fn resumed(&mut self) -> Option<Order> {
         self.enter(Phase::CatchingUp);
-        // A node that still has a queue and no longer is desynchronised would slow down the others.
         if self.is_hurried { Some(self.caught_up()) } else { None }
     }
 
@@ -473,12 +506,13 @@ impl Procedure {
             return Some(self.resume());
         }
         if self.phase == Phase::CatchingUp && !self.is_hurried {
-            // Until the queue is empty, or the time for that is over.
+            // Until the queue is short, or the time for that is over.
             return None;
         }
-        if self.is_desynced {
-            return Some(self.resync());
+        if self.is_desynced && !self.is_hurried && self.is_behind().is_some() {
+            self.enter(Phase::CatchingUp);
+            return None;
         }
-        Some(self.put_back())
+        Some(self.caught_up())
     }
 }

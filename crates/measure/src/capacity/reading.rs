@@ -54,6 +54,11 @@ impl Reading {
         self.others.iter().flatten().map(|other| other.committed).max()
     }
 
+    /// One of the others answered then, and does not now.
+    pub fn lost_since(&self, earlier: &Reading) -> bool {
+        self.others.iter().zip(&earlier.others).any(|(now, then)| now.is_none() && then.is_some())
+    }
+
     /// For how long flow control has stopped the writes of the one other node that it stopped longest, since `earlier`.
     pub fn paused_since(&self, earlier: &Reading) -> Duration {
         let pairs = self.others.iter().zip(&earlier.others);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::external::is_external;
 use super::sight::{answers, follows_stranger, own};
-use super::{Action, Replication, retry_at};
+use super::{Action, Channel, Replication, retry_at};
 use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
@@ -90,6 +90,8 @@ impl Replication {
             return false;
         }
         match status.source() {
+            // An operator drained it, and somebody stopped it from applying: a backup, or `understudy capacity`. It still fetches, so nothing is lost by that.
+            Some(channel) if node.drained() && is_only_stopped(channel, address) => false,
             // Somebody must look at what it cannot apply.
             Some(channel) if !channel.sql_running && !channel.error.is_empty() => false,
             Some(channel) => channel.source != *address || !channel.sql_running || channel.io_stopped,
@@ -115,6 +117,11 @@ impl Replication {
             core.note(Level::Warn, text);
         }
     }
+}
+
+/// It fetches from whom it should, and does not apply because somebody stopped that thread.
+fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
+    channel.source == primary && channel.io_running && !channel.sql_running && channel.error.is_empty()
 }
 
 /// It takes statements, and answers.

@@ -24,6 +24,8 @@
 //!   busy | quiet                  transactions run on and on | they have ended
 //!   order switchover [db2] [force]  budget 2 s
 //!   order drain db3
+//!   order undrain db3
+//!   db3 held                      somebody stops its SQL thread
 //!   process end | process start   our own process
 //!   run 1.0                       so much time passes
 //! ```
@@ -155,6 +157,10 @@ fn perform(world: &mut World, words: &[&str]) {
             let budget = Duration::from_secs(2);
             world.operator(Order::Switchover { to, budget, force });
         }
+        ["order", "undrain", name] => {
+            let node = NodeId(place(world, name) as u8);
+            world.operator(Order::Undrain { node });
+        }
         ["order", "drain", name] => {
             let node = NodeId(place(world, name) as u8);
             world.operator(Order::Drain { node, budget: Duration::from_secs(2), force: false });
@@ -187,6 +193,7 @@ fn happen(world: &mut World, node: usize, what: &[&str]) {
             server.applies = false;
             server.error = "1062: duplicate entry".into();
         }
+        ["held"] => server.applies = false,
         ["delayed"] => server.delay_s = 3600,
         ["refuses"] => server.refuses = true,
         ["freeze"] => server.frozen = true,

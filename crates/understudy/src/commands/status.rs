@@ -84,6 +84,7 @@ fn screen(status: &Value) -> String {
     proxy(&mut screen, &status["proxy"]);
     read_port(&mut screen, status);
     warm(&mut screen, &status["warm"]);
+    capacity(&mut screen, &status["capacity"]);
     busy(&mut screen, &status["proxy"]["busy"]);
     decisions(&mut screen, status);
     screen
@@ -235,6 +236,13 @@ fn standing(node: &Value, all: &[Value]) -> String {
         (true, false, _) => ", waits for no acknowledgement at the moment".to_owned(),
     };
     format!("{writable}, follows nobody{waits}")
+}
+
+/// What nodes could apply, where more is known than that they kept up.
+fn capacity(screen: &mut String, nodes: &Value) {
+    for node in list(nodes).iter().filter(|node| !node["apply_per_s"].is_null()) {
+        let _ = writeln!(screen, "applies {}", text(&node["sentence"]));
+    }
 }
 
 /// What keeps nodes busy, by name.

@@ -17,6 +17,7 @@ use topology::preflight::{Immovable, Report, warm};
 use topology::view::ClusterView;
 use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
 
+use super::capacity::Capacities;
 use super::warmth::Warmth;
 use super::windows::Windows;
 use super::{live, metrics};
@@ -48,8 +49,20 @@ pub struct Desk {
     warmth: Option<Warmth>,
     /// For how long each node may be away.
     windows: Windows,
+    /// What each node could apply.
+    capacities: Capacities,
     /// Another program moves the writer: an order only tells of it.
     is_informed: bool,
+}
+
+/// What is known of the nodes beside the view.
+pub struct Known {
+    /// Where standbys are warmed.
+    pub warmth: Option<Warmth>,
+    /// For how long each may be away.
+    pub windows: Windows,
+    /// What each could apply.
+    pub capacities: Capacities,
 }
 
 impl Desk {
@@ -59,8 +72,7 @@ impl Desk {
         manager: &Handles,
         (proxy, reads): (proxy::StatsReader, Option<proxy::StatsReader>),
         health: Answerer,
-        warmth: Option<Warmth>,
-        windows: Windows,
+        Known { warmth, windows, capacities }: Known,
         live: broadcast::WeakSender<Event>,
     ) -> Self {
         let nodes = settings.nodes.iter().map(|node| node.name.clone()).collect();
@@ -78,6 +90,7 @@ impl Desk {
             live,
             warmth,
             windows,
+            capacities,
             is_informed: settings.manager == topology::replication::Manager::External,
         }
     }
@@ -220,6 +233,7 @@ impl Control for Desk {
         if let Some(warmth) = &self.warmth {
             status["warm"] = warmth.status();
         }
+        status["capacity"] = self.capacities.status();
         status
     }
 
@@ -245,7 +259,10 @@ impl Control for Desk {
         let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
         let windows = self.windows.rows();
-        metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref(), &windows)
+        let mut text =
+            metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref(), &windows);
+        text += &metrics::capacity::text(self.cluster.id, &view, &self.capacities.known());
+        text
     }
 
     fn slow(&self, wish: SlowWish) -> Result<Body, String> {

@@ -1,5 +1,6 @@
 //! The figures in Prometheus' text format. Names end in their unit, counters in `_total`.
 
+pub mod capacity;
 mod warm;
 
 use std::fmt::Write;

@@ -88,6 +88,13 @@ impl Scene {
         Running { child, path }
     }
 
+    /// A session that stays.
+    async fn root(&self, node: &str) -> Conn {
+        let socket = self.stage.node(node).unwrap().socket.display().to_string();
+        let options = OptsBuilder::default().socket(Some(socket)).user(Some("root")).prefer_socket(false);
+        Conn::new(options).await.unwrap()
+    }
+
     /// What db3 is: its state, wsrep_desync, whether anybody holds up its writes.
     async fn db3(&self) -> (String, String) {
         let state = self.stage.run_in("db3", "SHOW STATUS LIKE 'wsrep_local_state_comment'").await.unwrap();
@@ -218,6 +225,12 @@ async fn refusals(scene: &Scene, writer: &str) {
     scene.stage.run_in(other, "SET GLOBAL wsrep_desync = OFF").await.unwrap();
     scene.stage.wait_synced(other, Duration::from_secs(20)).await.unwrap();
     assert_eq!(scene.db3().await, ("Synced".into(), "0".into()));
+    // As mariabackup does while it copies files: it is silent, and has a lock.
+    let mut backup = scene.root("db3").await;
+    backup.query_drop("BACKUP STAGE START").await.unwrap();
+    let said = refused(&["db3"]);
+    assert!(said.contains("a backup runs on db3") && said.contains("--allow backup"), "{said}");
+    backup.disconnect().await.unwrap();
 }
 
 /// The usual end: a figure, and nothing left.
@@ -324,13 +337,37 @@ async fn a_replica_is_measured_and_left_as_it_was_found() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    // Beside a `serve`, which starts a thread that stands.
+    beside_serve(&scene).await;
+    scene.end().await;
+}
+
+/// `serve` starts a replica's thread that stands, but not that of a replica that is drained.
+async fn beside_serve(scene: &Scene) {
     let serving = Serving::start(scene.dir.path());
     status_when(&serving, "all nodes are well", is_well);
-    let said = serving.ask(&["capacity", "db3"]).with(2);
-    assert!(said.contains("starts the SQL thread of a replica again"), "{said}");
-    drop(serving);
-    scene.end().await;
+    let mut running = scene.begin(&["db3", "--baseline-s", "1", "--hold-s", "4"]);
+    running.until_said("held: nothing is applied");
+    assert_eq!(node(&serving.status(), "db3")["sessions_max"], 0, "{}", running.said());
+    assert_eq!(running.ended().code(), Some(0), "{}", running.said());
+    assert!(running.said().contains("db3 can apply"), "{}", running.said());
+    assert!(!running.said().contains("ended early"), "{}", running.said());
+    status_when(&serving, "db3 is back", is_well);
+    assert!(applies(scene).await);
+
+    let mut running = scene.begin(&["db3", "--baseline-s", "1", "--hold-s", "60"]);
+    running.until_said("held: nothing is applied");
+    running.signal(Signal::KILL);
+    running.ended();
+    status_when(&serving, "db3 is back", is_well);
+    running.until_said_after_end("takes traffic again");
+
+    // One that stands in traffic is somebody's mistake.
+    scene.stage.run_in("db3", "STOP SLAVE SQL_THREAD").await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !applies(scene).await {
+        assert!(Instant::now() < deadline, "nobody started its SQL thread");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Whether the SQL thread of db3 runs.

@@ -1,8 +1,12 @@
 //! Looks at the node and its cluster before anything is changed: what [`measure::capacity::precheck`] judges, and how much may gather.
 
-use link::Rows;
+use std::time::Duration;
+
+use link::{LinkError, Rows};
 use measure::capacity::precheck::Facts;
 use measure::capacity::reading::Kind;
+use protocol::errno::LOCK_WAIT_TIMEOUT;
+use tokio::time::sleep;
 
 use super::asker::Asker;
 use super::place::{ANSWER_MAX, Site};
@@ -15,6 +19,10 @@ const BACKUP_PROGRAMS: &[&str] =
     &["mariabackup", "mariadb-backup", "xtrabackup", "mysqldump", "mariadb-dump", "mydumper", "mysqlpump"];
 /// Asked where the performance schema is on.
 const PROGRAMS: &str = "SELECT PROCESSLIST_ID, ATTR_VALUE FROM performance_schema.session_connect_attrs WHERE ATTR_NAME IN ('program_name', '_program_name')";
+/// The lock of a backup is asked for so often.
+const BACKUP_TRIES: u32 = 10;
+/// Between two tries.
+const BACKUP_TRY_EVERY: Duration = Duration::from_millis(200);
 /// Relay logs may grow by so much where the server sets them no limit.
 const RELAY_LOG_BYTES: u64 = 1 << 30;
 
@@ -24,9 +32,18 @@ pub struct Found {
     pub facts: Facts,
     /// So much may gather while the node is held, unless the command line says otherwise, bytes.
     pub backlog_bytes_max: u64,
+    /// More must not, whatever the command line says, bytes: the node would slow the group down, or abort.
+    pub receive_bytes_max: Option<u64>,
+    /// So many transactions may be in its queue without flow control.
+    pub queue_short: u64,
     /// The node's version.
     pub version: String,
 }
+
+/// What Galera's documentation gives where the provider's options do not say it: `gcs.fc_limit`.
+const FC_LIMIT: u64 = 16;
+/// And `gcs.recv_q_soft_limit`: the share of `gcs.recv_q_hard_limit` from which on the node slows the group down, desynchronised or not.
+const RECV_Q_SOFT_LIMIT: f64 = 0.25;
 
 /// Asks the node and the others.
 ///
@@ -40,10 +57,14 @@ pub async fn look(
 ) -> Result<Found, Failure> {
     let sessions = ask(node, sql::SESSIONS).await?;
     let programs = node.ask(PROGRAMS, ANSWER_MAX).await.ok();
+    let mut backups = backups(&sessions, programs.as_ref());
+    if backups.is_empty() {
+        backups.extend(silent_backup(node).await);
+    }
     let mut facts = Facts {
         node: site.node.name.clone(),
         is_writer: site.is_writer,
-        backups: backups(&sessions, programs.as_ref()),
+        backups,
         has_guard: node.ask("BEGIN NOT ATOMIC DO 1; END", ANSWER_MAX).await.is_ok(),
         ..Facts::default()
     };
@@ -84,9 +105,29 @@ async fn galera(node: &mut Asker, others: &mut [Asker], mut facts: Facts) -> Res
     let Some(gcache) = options.bytes("gcache.size") else {
         return Err(Failure::usage(format!("{} does not tell its gcache.size", facts.node)));
     };
-    // The other half stays for nodes that come back and want what they missed.
     let version = settings.text(0, 3).unwrap_or_default().to_owned();
-    Ok(Found { facts, backlog_bytes_max: gcache / 2, version })
+    Ok(Found {
+        facts,
+        // The other half stays for nodes that come back and want what they missed.
+        backlog_bytes_max: gcache / 2,
+        receive_bytes_max: receive_bytes_max(&options),
+        queue_short: queue_short(&options),
+        version,
+    })
+}
+
+/// The number of the provider that a node sends flow control from; half of it is no long queue. Under writes it is hardly ever empty.
+fn queue_short(options: &Options) -> u64 {
+    let limit = options.text("gcs.fc_limit").and_then(|text| text.parse().ok()).unwrap_or(FC_LIMIT);
+    limit / 2
+}
+
+/// Beyond this the receive queue slows the group down, also that of a desynchronised node, and at `gcs.recv_q_hard_limit` the server aborts.
+fn receive_bytes_max(options: &Options) -> Option<u64> {
+    let hard = options.bytes("gcs.recv_q_hard_limit")?;
+    let soft = options.text("gcs.recv_q_soft_limit").and_then(|text| text.parse().ok());
+    let share: f64 = soft.filter(|share| (0.0..=1.0).contains(share)).unwrap_or(RECV_Q_SOFT_LIMIT);
+    Some((hard as f64 * share) as u64)
 }
 
 async fn replica(
@@ -113,14 +154,50 @@ async fn replica(
     .to_owned();
     facts.size = site.size.unwrap_or(0);
     for primary in others {
-        let Ok(replicas) = primary.ask("SHOW SLAVE HOSTS", ANSWER_MAX).await else { continue };
+        if primary.ask(sql::COMMITTED, ANSWER_MAX).await.is_err() {
+            continue;
+        }
         facts.others_in_step.push(primary.name.clone());
         if site.size.is_none() {
-            facts.size = replicas.len() as u32 + 1;
+            facts.size = replicas_of(primary).await.max(1) + 1;
         }
     }
     let limit = settings.text(0, 1).and_then(|text| text.parse().ok()).filter(|limit| *limit > 0);
-    Ok(Found { facts, backlog_bytes_max: limit.map_or(RELAY_LOG_BYTES, |limit: u64| limit / 2), version })
+    Ok(Found {
+        facts,
+        backlog_bytes_max: limit.map_or(RELAY_LOG_BYTES, |limit: u64| limit / 2),
+        receive_bytes_max: None,
+        queue_short: 0,
+        version,
+    })
+}
+
+/// How many replicas a primary has. Who follows it is asked in two ways, since each of them takes a privilege of its own.
+async fn replicas_of(primary: &mut Asker) -> u32 {
+    let registered = primary.ask("SHOW SLAVE HOSTS", ANSWER_MAX).await.map_or(0, |rows| rows.len());
+    let fetching = primary.ask(sql::FETCHING, ANSWER_MAX).await.map_or(0, |rows| rows.len());
+    registered.max(fetching) as u32
+}
+
+/// A backup that is seen only by its lock: mariabackup sends no statement while it copies files. A session of its own asks for the same lock, and does
+/// not wait for it. A statement that changes a table has a lock in its way, too, but not for long: a backup is one that stays.
+async fn silent_backup(node: &Asker) -> Option<String> {
+    let (mut link, _) = node.session("SET SESSION lock_wait_timeout = 0").await.ok()?;
+    for _ in 0..BACKUP_TRIES {
+        match link.query(sql::BACKUP_BEGIN, ANSWER_MAX).await {
+            Ok(_) => {
+                // The end of the session is the end of its lock, too.
+                let _ = link.query(sql::BACKUP_END, ANSWER_MAX).await;
+                link.quit();
+                return None;
+            }
+            Err(LinkError::Rejected { errno: LOCK_WAIT_TIMEOUT, .. }) => sleep(BACKUP_TRY_EVERY).await,
+            // MySQL has no such statement, and the account may lack the privilege (RELOAD): then the lock of the measuring says so.
+            Err(_) => return None,
+        }
+    }
+    link.quit();
+    Some("another session has the lock of a backup (BACKUP STAGE)".to_owned())
 }
 
 /// One row of the list of sessions.

@@ -1,5 +1,6 @@
 //! Brings the procedure, the hands and the watch together, until nothing is left to do.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use measure::capacity::procedure::{Event, Order, Phase, Procedure};
@@ -28,16 +29,23 @@ pub async fn drive(
     let mut next = Some(first);
     let mut heard = Instant::now();
     let mut told = None;
+    // Those that came while an order was under way.
+    let mut waiting = VecDeque::new();
     while procedure.phase() != Phase::Ended {
-        if told != Some(procedure.phase()) {
+        let doing = (procedure.phase(), procedure.failure().is_some());
+        if told != Some(doing) {
             tell(&procedure);
-            told = Some(procedure.phase());
+            told = Some(doing);
         }
         let (at, event) = match next.take() {
             Some(order) => {
-                let done = hands.obey(order).await;
+                let done = carry_out(hands, order, signals, &mut waiting).await;
                 heard = Instant::now();
                 (began.elapsed(), done.map_or_else(Event::Failed, |()| Event::Done))
+            }
+            None if !waiting.is_empty() => {
+                let signal = waiting.pop_front().unwrap_or_default();
+                (began.elapsed(), Event::Interrupted(signal.to_owned()))
             }
             None => {
                 let pace = if procedure.phase() == Phase::CatchingUp { PACE_FALLING } else { PACE };
@@ -53,6 +61,30 @@ pub async fn drive(
         next = procedure.on(at, event);
     }
     procedure
+}
+
+/// Carries an order out. A signal that comes meanwhile is kept until its end, which is near: what a server is asked has its time limit. What
+/// `understudy serve` is asked may take long, and is given up at the second signal.
+async fn carry_out(
+    hands: &mut Hands,
+    order: Order,
+    signals: &mut Signals,
+    waiting: &mut VecDeque<&'static str>,
+) -> Result<(), String> {
+    let done = hands.obey(order);
+    tokio::pin!(done);
+    loop {
+        tokio::select! {
+            done = &mut done => return done,
+            signal = signals.next() => {
+                waiting.push_back(signal);
+                if waiting.len() > 1 && matches!(order, Order::TakeOut | Order::PutBack) {
+                    return Err(format!("given up at {signal}"));
+                }
+                eprintln!("{signal}: it ends when {order} has ended");
+            }
+        }
+    }
 }
 
 /// What is seen now; nothing when a reading is missing and may still come.
@@ -72,7 +104,7 @@ async fn look(
                     && procedure.failure().is_none()
                     && (procedure.phase() != Phase::CatchingUp || reading.node.queue > 0);
             Some(match hands.guard_lost().filter(|_| must_be_guarded) {
-                Some(why) => (began.elapsed(), Event::Lost(why.to_owned())),
+                Some(why) => (began.elapsed(), Event::GuardLost(why.to_owned())),
                 None => (reading.at, Event::Read(reading)),
             })
         }
@@ -82,9 +114,13 @@ async fn look(
 }
 
 /// What is going on, for people. `standalone`: nobody gives the node traffic.
-pub fn doing(phase: Phase, standalone: bool) -> Option<String> {
+pub fn doing(procedure: &Procedure, standalone: bool) -> Option<String> {
+    let phase = procedure.phase();
     Some(match phase {
         Phase::TakingOut | Phase::PuttingBack if standalone => return None,
+        Phase::CatchingUp if procedure.failure().is_some() => {
+            "there will be no figure; it stays as it is until its queue is short (a second SIGINT leaves that to its server) ...".to_owned()
+        }
         Phase::TakingOut => format!("{} ...", Order::TakeOut),
         Phase::Baseline => "looking at the usual rate ...".to_owned(),
         Phase::Desyncing => format!("{} ...", Order::Desync),

@@ -4,7 +4,7 @@
 //! - *orders*: short statements, made anew when it breaks;
 //! - *lock*: holds FLUSH TABLES WITH READ LOCK. Its end is the lock's end, and `wait_timeout` ends it when its client is silent;
 //! - *guard*: a block of statements that the server runs by itself ([`sql::galera_guard`]): after the time that the lock may last it ends the
-//!   lock's session, and has the node synchronised again when it has caught up. It runs since before the first order. Should this process be
+//!   lock's session, and has the node synchronised again when its queue is short. It runs since before the first order. Should this process be
 //!   killed, the server ends its SLEEP within 5 s, and it does its work at once; should the way to the node be lost, it does so when its time is up.
 //!
 //! Invariant: the node is desynchronised, or its SQL thread is stopped, only while a guard was seen to run on it (unless that was waived).
@@ -34,6 +34,8 @@ const LOCK_MARGIN: Duration = Duration::from_secs(5);
 const GUARD_MAX: Duration = Duration::from_secs(5);
 /// Clients may take so long to leave a node that is taken out.
 const LEAVE_MAX: Duration = Duration::from_secs(10);
+/// The guard waits so long for a node that is behind. It is a session that sleeps: nobody feels it.
+const GUARD_WAITS_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Between two looks at a condition.
 const PACE: Duration = Duration::from_millis(100);
 
@@ -150,7 +152,7 @@ impl Hands {
         let prepare = sql::prepare(true, LOCK_WAIT, self.lock_max());
         let (lock, session) = self.orders.session(&prepare).await?;
         self.lock = Some((lock, session));
-        let guard = sql::galera_guard(session, self.lock_max(), self.plan.catch_up_max);
+        let guard = sql::galera_guard(session, self.lock_max(), self.plan.queue_short, GUARD_WAITS_MAX);
         self.start_guard(&guard).await?;
         self.order(&topology::galera::sql::desync(true)).await
     }
@@ -195,7 +197,7 @@ impl Hands {
         if self.is_unguarded {
             return Ok(());
         }
-        let most = self.lock_max() + self.plan.catch_up_max;
+        let most = self.lock_max() + GUARD_WAITS_MAX;
         let prepare = sql::prepare(self.kind == Kind::Galera, LOCK_WAIT, most);
         let (mut link, session) = self.orders.session(&prepare).await?;
         let block = block.to_owned();

@@ -7,6 +7,8 @@
 //!                                             page, plot <── what came of it
 //! ```
 //!
+//! With `--passive` nothing of that is done: `passive` only looks.
+//!
 //! What is decided is decided in [`measure::capacity`]. Invariant: the node is left as it was found, however this ends; `hands` says how.
 
 mod asker;
@@ -14,6 +16,7 @@ mod before;
 mod drive;
 mod hands;
 mod page;
+mod passive;
 mod place;
 mod plot;
 mod sql;
@@ -27,10 +30,11 @@ use std::time::Duration;
 use clap::Args;
 use lab::command::output::{write_json, write_text};
 use measure::capacity::precheck::{Condition, refusals};
-use measure::capacity::procedure::{Failure as Why, Order, Plan, Procedure};
+use measure::capacity::procedure::{Failure as Why, HoldEnd, Order, Plan, Procedure};
 use measure::capacity::reading::Kind;
 
 use self::asker::Asker;
+use self::before::Found;
 use self::hands::Hands;
 use self::place::Site;
 use self::traffic::{Served, Traffic};
@@ -42,13 +46,16 @@ use crate::exit::{Failure, Outcome};
 
 /// A signal ended it.
 const INTERRUPTED: u8 = 130;
+/// There is a figure, and flow control was felt meanwhile.
+const DISTURBED: u8 = 4;
 
 /// For `--help`.
 const MORE: &str = "\
 Galera: the node is drained, desynchronised (wsrep_desync) and locked (FLUSH TABLES WITH READ LOCK) while the others go on; then it catches up.
-A replica, with --standalone: only its SQL thread is stopped. The account needs RELOAD, PROCESS and SUPER; for a replica REPLICATION SLAVE ADMIN, too.
+A replica is drained, too, and only its SQL thread is stopped. The account needs RELOAD, PROCESS and SUPER; for a replica REPLICATION SLAVE ADMIN, too.
 Should this command be killed, or the way to the node be lost, the node's own server undoes it: within 10 s, or when the time is up.
-Exit codes: 0 measured; 1 failed, and undone; 2 refused before anything was measured; 3 no running server reached; 130 ended by a signal, and undone.";
+Exit codes: 0 measured; 1 failed, or something is left to be undone (the text says which); 2 refused before anything was measured; 3 no running \
+server reached; 4 measured while flow control held up writes, so the figure may be too low; 130 ended by a signal, and undone.";
 
 /// Lets a node fall behind for a minute and times how fast it catches up: what it could apply at most, and how much of that it is asked for
 #[derive(Args)]
@@ -56,6 +63,12 @@ Exit codes: 0 measured; 1 failed, and undone; 2 refused before anything was meas
 pub struct Capacity {
     /// Which node, by its name; with --standalone its HOST:PORT
     node: String,
+    /// Stop nothing and move nobody: an estimate from what happens by itself, as `understudy serve` has seen it since yesterday
+    #[arg(long)]
+    passive: bool,
+    /// With --passive: look at the node directly, 200 times a second, for so long, in seconds [default with --standalone: 60]
+    #[arg(long, value_name = "S", requires = "passive", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    for_s: Option<u64>,
     /// No `understudy serve` runs: the node is not taken out of any traffic, and must have none
     #[arg(long)]
     standalone: bool,
@@ -111,10 +124,17 @@ impl Capacity {
         if self.put_back_when_gone {
             return traffic::succeed(&self.server.client()?, &self.node);
         }
-        crate::runtime::start()?.block_on(self.measure())
+        let runtime = crate::runtime::start()?;
+        let outcome = runtime.block_on(self.measure());
+        // A request that was given up may still wait for its answer; nobody waits for that.
+        runtime.shutdown_background();
+        outcome
     }
 
     async fn measure(self) -> Outcome {
+        if self.passive {
+            return self.estimate().await;
+        }
         let (site, traffic) = self.site().await?;
         let others: Vec<Asker> = site.others.iter().map(|other| Asker::new(other, &site.login)).collect();
         let mut node = Asker::new(&site.node, &site.login);
@@ -128,7 +148,7 @@ impl Capacity {
             let lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
             return Err(Failure::Usage(format!("nothing was changed: {}", lines.join("\nand: "))));
         }
-        let plan = self.plan(site.kind, found.backlog_bytes_max);
+        let plan = self.plan(site.kind, &found);
         let mut watch = Watch::new(site.kind, &node, &others);
         let mut hands = Hands::new(plan, node, traffic);
         hands.ignored = ignored;
@@ -136,17 +156,38 @@ impl Capacity {
         hands.is_unguarded = !found.facts.has_guard;
         let mut signals = Signals::new()?;
         let tell = |procedure: &Procedure| {
-            if let Some(doing) = drive::doing(procedure.phase(), self.standalone) {
+            if let Some(doing) = drive::doing(procedure, self.standalone) {
                 eprintln!("{}: {doing}", site.node.name);
             }
         };
         let procedure = drive::drive(&mut hands, &mut watch, &mut signals, tell).await;
         watch.quit();
         hands.orders.quit();
+        let is_guarded = !hands.is_unguarded && hands.guard_lost().is_none();
         for (order, why) in procedure.left() {
-            eprintln!("{}", page::left(&site, *order, why, hands.is_unguarded));
+            eprintln!("{}", page::left(&site, *order, why, is_guarded));
         }
         self.tell(&site, &found.version, &procedure)
+    }
+
+    /// `--passive`.
+    async fn estimate(&self) -> Outcome {
+        let seen = match (self.standalone, self.for_s) {
+            (false, None) => {
+                let status = self.server.client()?.get("status")?.data;
+                passive::of_status(&status, &self.node)?
+            }
+            (_, how_long) => {
+                let (site, _) = self.site().await?;
+                let mut node = Asker::new(&site.node, &site.login);
+                let seen =
+                    passive::look(&site, &mut node, Duration::from_secs(how_long.unwrap_or(60))).await?;
+                node.quit();
+                seen
+            }
+        };
+        self.show(&seen.text, || seen.json.clone())?;
+        Ok(passive::code(&seen))
     }
 
     /// Who is measured, and who gives it its traffic.
@@ -165,45 +206,52 @@ impl Capacity {
         };
         let client = self.server.client()?;
         let site = place::served(&client, &self.node, login)?;
-        if site.kind == Kind::Replication {
-            // It takes a thread that stands for one that an operator forgot, drained or not.
-            return Err(Failure::usage(
-                "nothing was changed: `understudy serve` starts the SQL thread of a replica again within a second, so it cannot be measured beside \
-                 one; where no `serve` runs, --standalone measures it (nothing overrides this)",
-            ));
-        }
         let traffic = Served::new(client, &self.node, site.was_drained);
         Ok((site, Traffic::Served(traffic)))
     }
 
-    fn plan(&self, kind: Kind, backlog_bytes_max: u64) -> Plan {
+    fn plan(&self, kind: Kind, found: &Found) -> Plan {
+        let wanted = self.backlog_mb.map_or(found.backlog_bytes_max, |mib| mib << 20);
         Plan {
             kind,
             baseline: Duration::from_secs(self.baseline_s),
             hold: Duration::from_secs(self.hold_s),
             catch_up_max: Duration::from_secs(self.catch_up_max_s),
             change_max: Duration::from_secs(30),
-            backlog_bytes_max: self.backlog_mb.map_or(backlog_bytes_max, |mib| mib << 20),
+            queue_short: found.queue_short,
+            backlog_bytes_max: found.receive_bytes_max.map_or(wanted, |most| wanted.min(most)),
             backlog_max: self.backlog_max,
         }
     }
 
     /// Says what came of it.
     fn tell(&self, site: &Site, version: &str, procedure: &Procedure) -> Outcome {
-        if let Some(why) = procedure.failure() {
-            let text = page::failure(site, why);
-            return match why {
-                Why::Interrupted(_) => {
-                    eprintln!("{text}");
-                    Ok(ExitCode::from(INTERRUPTED))
-                }
-                // It was taken out of traffic and given back, and nothing else.
-                Why::NoRoom { .. } | Why::NoWrites | Why::Order(Order::TakeOut, _) => {
-                    Err(Failure::Usage(text))
-                }
-                _ => Err(Failure::Failed(text)),
+        // What fails after that fails to undo something: the figure stands.
+        if procedure.record().marks.empty.is_some() {
+            let code = self.tell_figures(site, version, procedure)?;
+            return match procedure.failure() {
+                Some(why) => Err(Failure::Failed(page::failure(site, why))),
+                None => Ok(code),
             };
         }
+        let Some(why) = procedure.failure() else {
+            return Err(Failure::Failed(format!("{}: its queue was never seen empty", site.node.name)));
+        };
+        let text = page::failure(site, why);
+        match why {
+            _ if !procedure.left().is_empty() => Err(Failure::Failed(text)),
+            Why::Interrupted(_) => {
+                eprintln!("{text}");
+                Ok(ExitCode::from(INTERRUPTED))
+            }
+            // It was taken out of traffic and given back, and nothing else.
+            Why::NoRoom { .. } | Why::NoWrites | Why::Order(Order::TakeOut, _) => Err(Failure::Usage(text)),
+            _ => Err(Failure::Failed(text)),
+        }
+    }
+
+    /// Shows the figures in all the ways that were asked for.
+    fn tell_figures(&self, site: &Site, version: &str, procedure: &Procedure) -> Outcome {
         let none = || Failure::Failed(format!("{}: nothing was applied that could be timed", site.node.name));
         let counted = procedure.record().counted().ok_or_else(none)?;
         let capacity = counted.capacity().ok_or_else(none)?;
@@ -214,15 +262,23 @@ impl Capacity {
             let title = format!("Understudy: capacity of {}", site.node.name);
             write_text(file, &plot::page(&title, &text, procedure.record())).map_err(written)?;
         }
+        self.show(&text, || result.json())?;
+        let is_disturbed = procedure.hold_end() == Some(HoldEnd::FlowControl)
+            || procedure.record().elsewhere().is_some_and(|elsewhere| !elsewhere.paused.is_zero());
+        Ok(if is_disturbed { ExitCode::from(DISTURBED) } else { ExitCode::SUCCESS })
+    }
+
+    /// Prints the text or the JSON, and writes the JSON, as asked for.
+    fn show(&self, text: &str, json: impl Fn() -> serde_json::Value) -> Result<(), Failure> {
         match &self.json {
-            Some(file) if file.as_os_str() == "-" => println!("{:#}", result.json()),
+            Some(file) if file.as_os_str() == "-" => println!("{:#}", json()),
             file => {
-                print!("{text}");
+                println!("{}", text.trim_end());
                 if let Some(file) = file {
-                    write_json(file, &result.json()).map_err(written)?;
+                    write_json(file, &json()).map_err(|e| Failure::failed(&e))?;
                 }
             }
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }

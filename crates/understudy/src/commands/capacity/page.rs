@@ -67,6 +67,7 @@ impl Measured<'_> {
             Some(HoldEnd::BacklogBytes) => ", ended early: as many bytes had come as may wait",
             Some(HoldEnd::Backlog) => ", ended early: the queue was as long as it may be",
             Some(HoldEnd::FlowControl) => ", ended early: flow control was seen",
+            Some(HoldEnd::OtherLost) => ", ended early: another server did not answer any more",
             Some(HoldEnd::Time) | None => "",
         };
         let peak = record
@@ -108,6 +109,7 @@ impl Measured<'_> {
             HoldEnd::BacklogBytes => "backlog_bytes",
             HoldEnd::Backlog => "backlog",
             HoldEnd::FlowControl => "flow_control",
+            HoldEnd::OtherLost => "other_lost",
         });
         let marks = &record.marks;
         let at = |index: Option<usize>| {
@@ -161,13 +163,13 @@ pub fn failure(site: &Site, why: &Why) -> String {
     let name = &site.node.name;
     match why {
         Why::NoRoom { expected_bytes, max_bytes } => format!(
-            "{name} would gather {:.1} MiB while it is held, and {:.1} may wait there: hold it shorter (--hold-s), or allow more (--backlog-mb) where its {} room",
+            "{name} would gather {:.1} MiB while it is held, and {:.1} may wait there: hold it shorter (--hold-s), or allow more (--backlog-mb) {}",
             *expected_bytes as f64 / 1_048_576.0,
             *max_bytes as f64 / 1_048_576.0,
             if site.kind == Kind::Galera {
-                "memory and gcache have"
+                "where gcache has room, up to what gcs.recv_q_soft_limit lets its receive queue hold"
             } else {
-                "disk and relay_log_space_limit have"
+                "where its disk and relay_log_space_limit have room"
             }
         ),
         Why::NoWrites => {
@@ -185,9 +187,13 @@ pub fn failure(site: &Site, why: &Why) -> String {
 }
 
 /// What could not be undone from here, and what does it now.
-pub fn left(site: &Site, order: Order, why: &str, is_unguarded: bool) -> String {
+pub fn left(site: &Site, order: Order, why: &str, is_guarded: bool) -> String {
     let name = &site.node.name;
-    let by_itself = if is_unguarded { "" } else { "its server does it by itself; if not: " };
+    let by_itself = match (is_guarded, order) {
+        (true, Order::Resync) => "its server does it by itself when its queue is short; if not: ",
+        (true, _) => "its server does it by itself; if not: ",
+        (false, _) => "",
+    };
     let by_hand = match (order, site.kind) {
         (Order::Resume, Kind::Galera) => "end the session that holds the lock".to_owned(),
         (Order::Resume, Kind::Replication) => "START SLAVE SQL_THREAD".to_owned(),
@@ -196,5 +202,5 @@ pub fn left(site: &Site, order: Order, why: &str, is_unguarded: bool) -> String 
     };
     let by_itself =
         if order == Order::PutBack { "it is tried for ten minutes; if that fails: " } else { by_itself };
-    format!("{name}: {order} failed ({why}); {by_itself}{by_hand}")
+    format!("{name}: {order} was not done ({why}); {by_itself}{by_hand}")
 }

@@ -10,6 +10,9 @@ pub const GALERA_STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsr
     'wsrep_local_state_comment','wsrep_cluster_status','wsrep_cluster_size','wsrep_incoming_addresses','wsrep_flow_control_sent',\
     'wsrep_flow_control_paused_ns','wsrep_replicated_bytes','wsrep_connected')";
 
+/// The same for many looks: all of a node's wsrep variables, which is less to do for it than picking some out of all.
+pub const GALERA_ALL: &str = "SHOW GLOBAL STATUS LIKE 'wsrep%'";
+
 /// One row: wsrep_desync, whether writes are refused, the provider's options, the version.
 pub const GALERA_SETTINGS: &str =
     "SELECT @@GLOBAL.wsrep_desync, @@GLOBAL.read_only, @@GLOBAL.wsrep_provider_options, @@GLOBAL.version";
@@ -47,29 +50,34 @@ pub fn prepare(is_galera: bool, lock_wait: Duration, idle_max: Duration) -> Stri
     )
 }
 
-/// A queue of fewer writesets than this is none: below it no node asks for flow control (`gcs.fc_limit` is 16 by default), and under writes it is
-/// hardly ever empty.
-const QUEUE_MAX: u32 = 16;
+/// Begins to take a backup's first lock and gives it back. It is refused at once where another backup has it, also one that is silent because it
+/// copies files, and that names itself nowhere.
+pub const BACKUP_BEGIN: &str = "BACKUP STAGE START";
 
-/// What the server does by itself, should nobody say otherwise: after `lock_max` it ends the session that holds the lock, and when the queue is
-/// empty, or after `catch_up_max`, it is synchronised again. SLEEP ends early when the client of its session is gone (looked at every
+/// Its end.
+pub const BACKUP_END: &str = "BACKUP STAGE END";
+
+/// What the server does by itself, should nobody say otherwise: after `lock_max` it ends the session that holds the lock, and when at most
+/// `queue_short` transactions wait, it is synchronised again. With more it is not: its flow control would stop the whole cluster; so it goes on
+/// waiting for `wait_max`, and is left desynchronised after that. SLEEP ends early when the client of its session is gone (looked at every
 /// 5 s), so that a client that was killed is noticed sooner; `LOCK_SESSION` and what has ended already do no harm.
-pub fn galera_guard(lock_session: u64, lock_max: Duration, catch_up_max: Duration) -> String {
+pub fn galera_guard(lock_session: u64, lock_max: Duration, queue_short: u64, wait_max: Duration) -> String {
     format!(
         "BEGIN NOT ATOMIC \
-           DECLARE waited INT DEFAULT 0; \
+           DECLARE waited, behind INT DEFAULT 1; \
            DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
            DO SLEEP({}); \
            KILL CONNECTION {lock_session}; \
            DO SLEEP(0.2); \
-           WHILE waited < {} AND (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
-                                   WHERE VARIABLE_NAME = 'WSREP_LOCAL_RECV_QUEUE') >= {QUEUE_MAX} DO \
-             DO SLEEP(1); SET waited = waited + 1; \
+           WHILE behind AND waited <= {} DO \
+             SET behind = (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
+                            WHERE VARIABLE_NAME = 'WSREP_LOCAL_RECV_QUEUE') > {queue_short}; \
+             IF behind THEN DO SLEEP(1); SET waited = waited + 1; END IF; \
            END WHILE; \
-           SET GLOBAL wsrep_desync = OFF; \
+           IF NOT behind THEN SET GLOBAL wsrep_desync = OFF; END IF; \
          END",
         lock_max.as_secs(),
-        catch_up_max.as_secs()
+        wait_max.as_secs()
     )
 }
 
@@ -84,6 +92,9 @@ pub fn replica_guard(stop_max: Duration) -> String {
         stop_max.as_secs()
     )
 }
+
+/// Rows for the replicas that fetch from a primary now.
+pub const FETCHING: &str = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Binlog Dump'";
 
 /// Whether a session runs, and what: rows of its text.
 pub fn session(id: u64) -> String {

@@ -1,0 +1,44 @@
+//! Changes some thousand rows in one transaction now and then: what is behind it on db3 waits for a moment.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::load::session::Target;
+
+/// Rows of one batch.
+const ROWS: u32 = 3000;
+/// Between two of them.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Batches until it is dropped.
+pub struct Batches(JoinHandle<anyhow::Result<()>>);
+
+impl Batches {
+    /// Connects and begins.
+    pub async fn start(target: &Target) -> anyhow::Result<Self> {
+        let mut conn = Conn::new(target.opts()).await.context("the batches cannot connect")?;
+        Ok(Self(tokio::spawn(async move {
+            loop {
+                conn.query_drop(format!("UPDATE capacity SET pad = MD5(RAND()) WHERE id <= {ROWS}")).await?;
+                sleep(EVERY).await;
+            }
+        })))
+    }
+
+    /// Ends them.
+    ///
+    /// # Errors
+    /// When one was refused meanwhile.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        if self.0.is_finished() {
+            return self.0.await?.context("a batch was refused");
+        }
+        self.0.abort();
+        Ok(())
+    }
+}

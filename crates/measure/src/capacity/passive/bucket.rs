@@ -1,0 +1,113 @@
+//! What was seen of a node, by buckets of a fixed length: a series with a bound.
+
+use std::collections::VecDeque;
+
+use super::estimate::Source;
+
+/// A bucket of whose time one part in so many was busy still shows the usual rate.
+const CATCHING_UP_PARTS: u64 = 10;
+
+/// A busy time, and what was applied in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Transactions.
+    pub applied: u64,
+    /// Microseconds.
+    pub us: u64,
+}
+
+impl Busy {
+    pub(super) fn add(&mut self, more: Self) {
+        self.applied = self.applied.saturating_add(more.applied);
+        self.us = self.us.saturating_add(more.us);
+    }
+
+    /// Transactions a second.
+    pub fn per_s(self) -> Option<f64> {
+        (self.us > 0).then(|| self.applied as f64 * 1e6 / self.us as f64)
+    }
+}
+
+/// One stretch of the series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its number: its beginning by the looks' clock, in bucket lengths.
+    pub number: u64,
+    /// All that was applied, and the time that was looked at.
+    pub all: Busy,
+    /// Hardly anything waited at its end: the node kept up with what had come.
+    pub kept_up: bool,
+    /// Busy, known from the queue.
+    pub backlog: Busy,
+    /// Busy, known from its own flow control.
+    pub flow_control: Busy,
+}
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct Series {
+    buckets: VecDeque<Bucket>,
+    bucket_us: u64,
+    buckets_max: usize,
+}
+
+impl Series {
+    /// At most so many buckets of so many microseconds; the oldest go.
+    pub fn new(bucket_us: u64, buckets_max: usize) -> Self {
+        Self { buckets: VecDeque::new(), bucket_us: bucket_us.max(1), buckets_max: buckets_max.max(1) }
+    }
+
+    /// Oldest first.
+    pub fn buckets(&self) -> impl Iterator<Item = &Bucket> {
+        self.buckets.iter()
+    }
+
+    /// How long one is, microseconds.
+    pub fn bucket_us(&self) -> u64 {
+        self.bucket_us
+    }
+
+    fn bucket(&mut self, at_us: u64) -> &mut Bucket {
+        let number = at_us / self.bucket_us;
+        if self.buckets.back().is_none_or(|last| last.number < number) {
+            if self.buckets.len() == self.buckets_max {
+                self.buckets.pop_front();
+            }
+            self.buckets.push_back(Bucket { number, kept_up: true, ..Bucket::default() });
+        }
+        let last = self.buckets.len() - 1;
+        &mut self.buckets[last]
+    }
+
+    pub(super) fn note_rate(&mut self, at_us: u64, span: Busy, kept_up: bool) {
+        let bucket = self.bucket(at_us);
+        bucket.all.add(span);
+        bucket.kept_up = kept_up;
+    }
+
+    pub(super) fn note_busy(&mut self, at_us: u64, source: Source, busy: Busy) {
+        let bucket = self.bucket(at_us);
+        match source {
+            Source::Backlog => bucket.backlog.add(busy),
+            Source::FlowControl => bucket.flow_control.add(busy),
+        }
+    }
+
+    /// The highest usual rate: of a bucket that was looked at for at least half of its length and was not spent on catching up, transactions a
+    /// second.
+    pub fn peak_per_s(&self) -> Option<f64> {
+        let is_usual = |bucket: &&Bucket| {
+            (bucket.backlog.us + bucket.flow_control.us) * CATCHING_UP_PARTS <= bucket.all.us
+        };
+        self.full().filter(is_usual).filter_map(|bucket| bucket.all.per_s()).reduce(f64::max)
+    }
+
+    /// The highest rate of those that the node kept up with.
+    pub fn kept_up_per_s(&self) -> Option<f64> {
+        self.full().filter(|bucket| bucket.kept_up).filter_map(|bucket| bucket.all.per_s()).reduce(f64::max)
+    }
+
+    fn full(&self) -> impl Iterator<Item = &Bucket> {
+        self.buckets.iter().filter(|bucket| bucket.all.us * 2 >= self.bucket_us)
+    }
+}
