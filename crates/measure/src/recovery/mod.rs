@@ -1,7 +1,9 @@
 //! How long may a node be away before it needs a full copy?
 
 pub mod galera;
+pub mod log;
 pub mod replication;
+pub mod restart;
 
 use std::time::Duration;
 
