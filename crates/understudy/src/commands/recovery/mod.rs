@@ -1,6 +1,7 @@
 //! `understudy recovery`: how long nodes take to come back, and whether they come back with a full copy.
 
 mod forecast;
+mod measure;
 mod ndb;
 
 use clap::Subcommand;
@@ -12,6 +13,8 @@ use crate::exit::Outcome;
 pub enum Recovery {
     /// How long each Galera node may be away before it needs a full copy
     Forecast(Box<forecast::Forecast>),
+    /// Restart a Galera node, or watch its restart: by which transfer it comes back, and how long each phase takes
+    Measure(Box<measure::Measure>),
     /// Read the logs of an NDB Cluster: its nodes' restarts by phases, and where their data came from
     Ndb(Box<ndb::Ndb>),
 }
@@ -21,6 +24,7 @@ impl Recovery {
     pub fn run(self) -> Outcome {
         match self {
             Self::Forecast(forecast) => forecast.run(),
+            Self::Measure(measure) => measure.run(),
             Self::Ndb(ndb) => ndb.run(),
         }
     }

@@ -1,6 +1,6 @@
 //! `understudy recovery forecast`: for each Galera node, how long it may be away, and what it needs when it stays away longer.
 
-mod read;
+pub(super) mod read;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

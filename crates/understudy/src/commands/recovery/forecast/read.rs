@@ -25,17 +25,17 @@ const SYNCED: &str = "4";
 
 /// What one node says.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(in crate::commands::recovery) struct Said {
     /// `wsrep_local_state_comment`.
-    pub(super) state: String,
+    pub(in crate::commands::recovery) state: String,
     /// What it has, and can send to another.
-    pub(super) donor: Donor,
+    pub(in crate::commands::recovery) donor: Donor,
     /// It is a member of the primary component and has everything: it may be chosen as a donor.
-    pub(super) may_donate: bool,
+    pub(in crate::commands::recovery) may_donate: bool,
     /// What a node that is away would miss.
-    pub(super) writes: WriteRate,
+    pub(in crate::commands::recovery) writes: WriteRate,
     /// Its tablespaces, bytes; none when the account may not see them.
-    pub(super) data_bytes: Option<u64>,
+    pub(in crate::commands::recovery) data_bytes: Option<u64>,
 }
 
 /// The counters of one look.
@@ -47,7 +47,7 @@ struct Look {
 }
 
 /// Asks every node, at the same time; each twice, `window` apart.
-pub(super) async fn all(settings: &Settings, password: &str, window: Duration) -> Vec<NodeFacts<Said>> {
+pub(in crate::commands::recovery) async fn all(settings: &Settings, password: &str, window: Duration) -> Vec<NodeFacts<Said>> {
     let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
     asked::each(settings, |address| {
         let login = login.clone();
