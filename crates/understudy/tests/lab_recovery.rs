@@ -60,7 +60,8 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
     assert!(refused(&["db1", "--stop-command", "true"]).contains("--start-command"));
     assert!(refused(&["db1", "--error-log", "/nonexistent"]).contains("--error-log /nonexistent: "));
     assert!(refused(&["db1", "--datadir", "/nonexistent"]).contains("grastate.dat"));
-    let said = refused(&["db1", "--stop-command", "touch stopped", "--start-command", "true", "--window-s", "1"]);
+    let said =
+        refused(&["db1", "--stop-command", "touch stopped", "--start-command", "true", "--window-s", "1"]);
     assert!(said.contains("nothing was changed: db1: "), "{said}");
     let house = config("kind = \"replication\"\n");
     let said = with_config(&house.path().join("understudy.toml"), &["recovery", "measure", "db1"]).with(2);

@@ -43,7 +43,12 @@ pub async fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     let cells = run::cells(&plan, &args.cell);
     let own = match &args.out_dir {
         Some(_) => None,
-        None => Some(tempfile::Builder::new().prefix("understudy-lab-recovery-").tempdir().context("cannot make a directory")?),
+        None => Some(
+            tempfile::Builder::new()
+                .prefix("understudy-lab-recovery-")
+                .tempdir()
+                .context("cannot make a directory")?,
+        ),
     };
     let dir = match (&args.out_dir, &own) {
         (Some(dir), _) => dir.clone(),

@@ -65,7 +65,14 @@ const IST: Cell = Cell {
 /// All of them; those of the small gcache stand together, since they need a cluster of their own.
 pub const CELLS: [Cell; 8] = [
     IST,
-    Cell { name: "ist-load", title: "missed writesets, updates", is_loaded: true, seed: seed(4, 42), is_quick: true, ..IST },
+    Cell {
+        name: "ist-load",
+        title: "missed writesets, updates",
+        is_loaded: true,
+        seed: seed(4, 42),
+        is_quick: true,
+        ..IST
+    },
     Cell {
         name: "full-rsync-idle",
         title: "full copy with rsync, no load",
@@ -132,7 +139,10 @@ mod tests {
     #[test]
     fn the_seeds_times_and_ratios() {
         let net = |name: &str| CELLS.iter().find(|cell| cell.name == name).unwrap().seed.unwrap().net_s;
-        assert_eq!([net("ist-idle"), net("full-rsync-idle"), net("ist-load"), net("full-rsync-load")], [63.0, 207.0, 162.0, 324.0]);
+        assert_eq!(
+            [net("ist-idle"), net("full-rsync-idle"), net("ist-load"), net("full-rsync-load")],
+            [63.0, 207.0, 162.0, 324.0]
+        );
         assert!((net("full-rsync-idle") / net("ist-idle") - 3.3).abs() < 0.05);
     }
 }

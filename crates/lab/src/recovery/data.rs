@@ -94,7 +94,14 @@ impl Updater {
         let began = Instant::now();
         for number in 0..CONNECTIONS {
             let conn = Conn::new(target.opts()).await.context("the updater cannot connect")?;
-            let work = Work { rows, number, updates_per_s, began, acknowledged: acknowledged.clone(), is_over: is_over.clone() };
+            let work = Work {
+                rows,
+                number,
+                updates_per_s,
+                began,
+                acknowledged: acknowledged.clone(),
+                is_over: is_over.clone(),
+            };
             tasks.spawn(work.run(conn));
         }
         Ok(Self { acknowledged, is_over, tasks })
@@ -141,7 +148,8 @@ impl Work {
                 .collect();
             // Assignments are made from left to right: the texts are those of the new version.
             let texts = TEXTS.map(|(column, text)| format!("{column} = {text}")).join(", ");
-            conn.query_drop(format!("UPDATE {table} SET d = d + 1, {texts} WHERE {}", keys.join(" OR "))).await?;
+            conn.query_drop(format!("UPDATE {table} SET d = d + 1, {texts} WHERE {}", keys.join(" OR ")))
+                .await?;
             self.acknowledged.fetch_add(conn.affected_rows(), Ordering::Relaxed);
         }
         conn.disconnect().await?;
@@ -175,7 +183,8 @@ pub async fn holds(stage: &Stage, node: &str) -> anyhow::Result<Holds> {
         let [count, updates, odd, checksum] = rows.first().map(Vec::as_slice).unwrap_or_default() else {
             anyhow::bail!("{node} gave no figures of {table}");
         };
-        let number = |text: &String| text.parse::<u64>().with_context(|| format!("{node}: {text:?} is no number"));
+        let number =
+            |text: &String| text.parse::<u64>().with_context(|| format!("{node}: {text:?} is no number"));
         holds.rows += number(count)?;
         holds.updates += number(updates)?;
         holds.odd += number(odd)?;
@@ -192,6 +201,10 @@ pub fn agree(back: &Holds, other: &Holds, rows: u64, acknowledged: u64) -> anyho
     ensure!(back == other, "db3 has {back:?}, and db1 {other:?}");
     ensure!(back.rows == 2 * rows, "{} rows instead of {}", back.rows, 2 * rows);
     ensure!(back.odd == 0, "{} rows whose texts do not fit their versions", back.odd);
-    ensure!(back.updates == acknowledged, "{} updates are there, and {acknowledged} were acknowledged", back.updates);
+    ensure!(
+        back.updates == acknowledged,
+        "{} updates are there, and {acknowledged} were acknowledged",
+        back.updates
+    );
     Ok(())
 }

@@ -76,10 +76,25 @@ fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
 
 /// A bar for each cell, all on one scale.
 fn bars(out: &mut String, report: &Report) {
-    let most_s = report.cells.iter().map(|cell| figure(&cell.told, "gross_s")).filter(|s| s.is_finite()).fold(1.0, f64::max);
+    let most_s = report
+        .cells
+        .iter()
+        .map(|cell| figure(&cell.told, "gross_s"))
+        .filter(|s| s.is_finite())
+        .fold(1.0, f64::max);
     let height = TOP + STEP * report.cells.len() as f64 + 8.0;
-    put(out, format_args!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"each restart by phases\">"));
-    put(out, format_args!("<text x=\"{LEFT}\" y=\"18\">from the start of the process until Synced, by phases</text>"));
+    put(
+        out,
+        format_args!(
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"each restart by phases\">"
+        ),
+    );
+    put(
+        out,
+        format_args!(
+            "<text x=\"{LEFT}\" y=\"18\">from the start of the process until Synced, by phases</text>"
+        ),
+    );
     for (number, measured) in report.cells.iter().enumerate() {
         bar(out, measured, TOP + STEP * number as f64, (WIDTH - LEFT - RIGHT) / most_s);
     }
@@ -89,7 +104,10 @@ fn bars(out: &mut String, report: &Report) {
 fn bar(out: &mut String, measured: &Measured, y: f64, px_per_s: f64) {
     let middle = y + BAR * 0.7;
     let title = escape(measured.cell.title);
-    put(out, format_args!("<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{title}</text>", LEFT - 10.0));
+    put(
+        out,
+        format_args!("<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{title}</text>", LEFT - 10.0),
+    );
     for phase in measured.told["phases"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let name = phase["phase"].as_str().unwrap_or_default();
         let (from_s, took_s) = (figure(phase, "from_s"), figure(phase, "took_s"));
@@ -109,6 +127,12 @@ fn bar(out: &mut String, measured: &Measured, y: f64, px_per_s: f64) {
     }
     let gross_s = figure(&measured.told, "gross_s");
     if gross_s.is_finite() {
-        put(out, format_args!("<text x=\"{:.1}\" y=\"{middle:.1}\">{gross_s:.1} s</text>", LEFT + gross_s * px_per_s + 8.0));
+        put(
+            out,
+            format_args!(
+                "<text x=\"{:.1}\" y=\"{middle:.1}\">{gross_s:.1} s</text>",
+                LEFT + gross_s * px_per_s + 8.0
+            ),
+        );
     }
 }

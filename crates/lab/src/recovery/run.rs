@@ -75,7 +75,11 @@ impl Report {
 /// The cells of a run: all, or the quick ones, of which `only` may choose some.
 pub fn cells(plan: &RecoveryPlan, only: &[String]) -> Vec<Cell> {
     let is_wanted = |cell: &&Cell| {
-        if only.is_empty() { cell.is_quick || !plan.is_quick } else { only.iter().any(|name| name == cell.name) }
+        if only.is_empty() {
+            cell.is_quick || !plan.is_quick
+        } else {
+            only.iter().any(|name| name == cell.name)
+        }
     };
     CELLS.iter().filter(is_wanted).copied().collect()
 }
@@ -89,11 +93,19 @@ pub fn steps(cells: &[Cell]) -> u64 {
 ///
 /// # Errors
 /// When the cluster, the updates or the command fail, or the returned node lacks a row.
-pub async fn run(plan: &RecoveryPlan, cells: &[Cell], out_dir: &Path, progress: &Progress) -> anyhow::Result<Report> {
+pub async fn run(
+    plan: &RecoveryPlan,
+    cells: &[Cell],
+    out_dir: &Path,
+    progress: &Progress,
+) -> anyhow::Result<Report> {
     let mut measured = Vec::new();
     for is_small in [false, true] {
-        let cells: Vec<Cell> =
-            cells.iter().filter(|cell| (cell.absence == Absence::ShortForSmall) == is_small).copied().collect();
+        let cells: Vec<Cell> = cells
+            .iter()
+            .filter(|cell| (cell.absence == Absence::ShortForSmall) == is_small)
+            .copied()
+            .collect();
         if cells.is_empty() {
             continue;
         }
@@ -113,7 +125,11 @@ pub async fn run(plan: &RecoveryPlan, cells: &[Cell], out_dir: &Path, progress: 
     ])
     .await;
     let settings = format!("{}; gcache.size {}M", Kind::Galera.settings(), plan.gcache_mb);
-    Ok(Report { conditions: Conditions { at: machine::now_utc(), plan: plan.clone(), settings }, machine, cells: measured })
+    Ok(Report {
+        conditions: Conditions { at: machine::now_utc(), plan: plan.clone(), settings },
+        machine,
+        cells: measured,
+    })
 }
 
 /// A cluster with the data.
@@ -172,12 +188,20 @@ impl<'a> Ground<'a> {
     /// The one that the returning node asks for.
     fn set_method(&self, method: &str) -> anyhow::Result<()> {
         let file = self.stage.directory().join(NODE).join("my.cnf");
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let lines: Vec<String> = text
             .lines()
-            .map(|line| if line.starts_with("wsrep-sst-method") { format!("wsrep-sst-method = {method}") } else { line.to_owned() })
+            .map(|line| {
+                if line.starts_with("wsrep-sst-method") {
+                    format!("wsrep-sst-method = {method}")
+                } else {
+                    line.to_owned()
+                }
+            })
             .collect();
-        std::fs::write(&file, lines.join("\n") + "\n").with_context(|| format!("cannot write {}", file.display()))
+        std::fs::write(&file, lines.join("\n") + "\n")
+            .with_context(|| format!("cannot write {}", file.display()))
     }
 
     /// Runs `understudy recovery measure`, and reads what it wrote.
@@ -221,8 +245,10 @@ impl<'a> Ground<'a> {
             bail!("`understudy recovery measure` ended with {status}: {}{rsync}", said.trim());
         }
         let file = dir.join("result.json");
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let mut told: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))?;
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let mut told: Value =
+            serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))?;
         if let Some(told) = told.as_object_mut() {
             told.remove("readings");
         }
@@ -233,9 +259,17 @@ impl<'a> Ground<'a> {
     fn config(&self) -> anyhow::Result<PathBuf> {
         let mut text = "[cluster]\nname = \"recovery\"\n".to_owned();
         for node in self.stage.nodes() {
-            text += &format!("[[cluster.node]]\nname = {}\naddress = {}\n", json!(node.name), json!(node.address.to_string()));
+            text += &format!(
+                "[[cluster.node]]\nname = {}\naddress = {}\n",
+                json!(node.name),
+                json!(node.address.to_string())
+            );
         }
-        text += &format!("[cluster.monitor]\nuser = {}\npassword = {}\n", json!(MONITOR_USER), json!(MONITOR_PASSWORD));
+        text += &format!(
+            "[cluster.monitor]\nuser = {}\npassword = {}\n",
+            json!(MONITOR_USER),
+            json!(MONITOR_PASSWORD)
+        );
         let file = self.stage.directory().join("understudy.toml");
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         Ok(file)

@@ -28,7 +28,13 @@ pub fn ratios(report: &Report) -> Vec<(String, f64, f64, f64, f64)> {
                 (Some(full), Some(ist)) => of(full) / of(ist),
                 _ => f64::NAN,
             };
-            out.push((format!("{method}, {title}"), ours("gross_s"), ours("net_s"), seed(|time| time.gross_s), seed(|time| time.net_s)));
+            out.push((
+                format!("{method}, {title}"),
+                ours("gross_s"),
+                ours("net_s"),
+                seed(|time| time.gross_s),
+                seed(|time| time.net_s),
+            ));
         }
     }
     out
@@ -57,7 +63,9 @@ pub fn draw(report: &Report) -> String {
         out.push_str("\na full copy takes so many times as long as the missed writesets:\n");
     }
     for (name, gross, net, seed_gross, seed_net) in ratios {
-        out += &format!("  {name:<22} gross {gross:>5.1}  net {net:>5.1}   (the seed: {seed_gross:.1}, {seed_net:.1})\n");
+        out += &format!(
+            "  {name:<22} gross {gross:>5.1}  net {net:>5.1}   (the seed: {seed_gross:.1}, {seed_net:.1})\n"
+        );
     }
     out.push('\n');
     for measured in &report.cells {
@@ -75,10 +83,14 @@ fn row(measured: &Measured) -> String {
     let told = &measured.told;
     let phase = |name: &str| {
         let phases = told["phases"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let took = phases.iter().find(|phase| phase["phase"] == name).and_then(|phase| phase["took_s"].as_f64());
+        let took =
+            phases.iter().find(|phase| phase["phase"] == name).and_then(|phase| phase["took_s"].as_f64());
         took.map_or_else(|| "-".to_owned(), |s| format!("{s:.2}"))
     };
-    let seed = measured.cell.seed.map_or_else(String::new, |seed| format!("{}, {}", minutes(seed.gross_s), minutes(seed.net_s)));
+    let seed = measured
+        .cell
+        .seed
+        .map_or_else(String::new, |seed| format!("{}, {}", minutes(seed.gross_s), minutes(seed.net_s)));
     let line = format!(
         "{:<22} {:<5} {:>8.2} {:>8.2} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>13} {:>11.1}  {seed}",
         measured.cell.name,
@@ -105,7 +117,8 @@ fn forecast(measured: &Measured) -> String {
         Some(false) => "WRONG",
         None => "open",
     };
-    let window = forecast["away_max_s"].as_f64().map_or_else(|| "for ever".to_owned(), |s| format!("for {s:.0} s"));
+    let window =
+        forecast["away_max_s"].as_f64().map_or_else(|| "for ever".to_owned(), |s| format!("for {s:.0} s"));
     format!(
         "forecast {:<22} could be away {window}, was for {:.0} s: {}; a moment before the start \"{}\": {}\n",
         measured.cell.name,

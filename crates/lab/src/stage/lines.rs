@@ -8,7 +8,10 @@ use super::{Stage, StageNode};
 impl Stage {
     /// A line that stops the node's server in good order, and returns when it has ended.
     pub fn stop_line(&self, node: &StageNode) -> String {
-        format!("mariadb-admin --no-defaults --user=root --socket={} shutdown", quoted(&node.socket.display().to_string()))
+        format!(
+            "mariadb-admin --no-defaults --user=root --socket={} shutdown",
+            quoted(&node.socket.display().to_string())
+        )
     }
 
     /// A line that starts the node's server, as a member of the group that runs, and returns at once. The server is the stage's: it ends with it.
@@ -24,7 +27,10 @@ impl Stage {
             Some((ours, theirs)) => format!("mount --bind {} {} && {server}", text(ours), text(theirs)),
             None => server,
         };
-        let within = self.network.namespace(node.number).map_or_else(String::new, |name| format!("ip netns exec {name} "));
+        let within = self
+            .network
+            .namespace(node.number)
+            .map_or_else(String::new, |name| format!("ip netns exec {name} "));
         format!(
             "cd / && {MARK}={} setsid {within}sh -c {} >>{} 2>&1 </dev/null &",
             text(&self.directory),
@@ -45,7 +51,10 @@ mod tests {
 
     #[test]
     fn a_word_stays_one_word() {
-        let output = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quoted("a 'b' $c"))]).output().unwrap();
+        let output = std::process::Command::new("sh")
+            .args(["-c", &format!("printf %s {}", quoted("a 'b' $c"))])
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "a 'b' $c");
     }
 }

@@ -113,7 +113,9 @@ pub fn event(line: &str) -> Option<Event> {
     if text.starts_with("IST received: ") {
         return Some(Event::IstDone);
     }
-    if text.contains("State transfer to ") && text.contains(" failed: ") || text.contains("Will never receive state") {
+    if text.contains("State transfer to ") && text.contains(" failed: ")
+        || text.contains("Will never receive state")
+    {
         return Some(Event::TransferFailed(text.to_owned()));
     }
     match text.split(" (TO: ").next().unwrap_or(text) {
@@ -127,7 +129,10 @@ pub fn event(line: &str) -> Option<Event> {
 }
 
 fn of_server(text: &str) -> Option<Event> {
-    if text.starts_with("Starting MariaDB ") || text.contains("mariadbd (server ") || text.contains("mysqld (server ") {
+    if text.starts_with("Starting MariaDB ")
+        || text.contains("mariadbd (server ")
+        || text.contains("mysqld (server ")
+    {
         return Some(Event::Starting);
     }
     if text.ends_with(": Shutdown complete") {
@@ -200,8 +205,10 @@ mod tests {
     #[test]
     fn an_incremental_transfer() {
         let events = events(include_str!("logs/rsync-ist.log"));
-        let names: Vec<String> =
-            events.iter().map(|event| format!("{event:?}").split([' ', '(']).next().unwrap().to_owned()).collect();
+        let names: Vec<String> = events
+            .iter()
+            .map(|event| format!("{event:?}").split([' ', '(']).next().unwrap().to_owned())
+            .collect();
         assert_eq!(
             names.join(" "),
             "ShutDown Starting Member GroupState LocalState Method Donor ScriptDone InnodbStart InnodbReady Installed Ready IstFrom IstDone Joined Synced"
@@ -214,9 +221,10 @@ mod tests {
     #[test]
     fn a_full_copy_and_one_that_failed() {
         let position = |seqno| Position { uuid: "4d02cf61-e6ca-11f1-a31c-9aa338aa497e".into(), seqno };
-        for (log, method) in
-            [(include_str!("logs/rsync-full.log"), "rsync"), (include_str!("logs/mariabackup-full.log"), "mariabackup")]
-        {
+        for (log, method) in [
+            (include_str!("logs/rsync-full.log"), "rsync"),
+            (include_str!("logs/mariabackup-full.log"), "mariabackup"),
+        ] {
             let events = events(log);
             assert!(events.contains(&Event::Method(method.into())), "{events:?}");
             let local = events.iter().find_map(|event| match event {
@@ -230,12 +238,22 @@ mod tests {
         let failed = events(include_str!("logs/failed.log"));
         assert!(failed.iter().any(|event| matches!(event, Event::TransferFailed(_))), "{failed:?}");
         assert!(!failed.contains(&Event::Synced));
-        assert_eq!(event("\tGroup state: 4d02cf61-e6ca-11f1-a31c-9aa338aa497e:88"), Some(Event::GroupState(position(88))));
+        assert_eq!(
+            event("\tGroup state: 4d02cf61-e6ca-11f1-a31c-9aa338aa497e:88"),
+            Some(Event::GroupState(position(88)))
+        );
     }
 
     #[test]
     fn what_is_no_log_says_nothing() {
-        for line in ["", "] ", "x] WSREP: ", "[Note] WSREP: Receiving IST: many", "Local state: 1", "\u{fffd}\0] WSREP: Member ("] {
+        for line in [
+            "",
+            "] ",
+            "x] WSREP: ",
+            "[Note] WSREP: Receiving IST: many",
+            "Local state: 1",
+            "\u{fffd}\0] WSREP: Member (",
+        ] {
             assert_eq!(event(line), None, "{line:?}");
         }
     }

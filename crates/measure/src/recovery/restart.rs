@@ -332,10 +332,18 @@ mod tests {
         restart.own(at(10), Own { state: 3, is_ready: true });
         assert!(!restart.is_over());
         restart.own(at(12), Own { state: 4, is_ready: true });
-        let marks: Vec<(Mark, u64)> = restart.phases().iter().map(|phase| (phase.mark, phase.took.as_secs())).collect();
+        let marks: Vec<(Mark, u64)> =
+            restart.phases().iter().map(|phase| (phase.mark, phase.took.as_secs())).collect();
         assert_eq!(
             marks,
-            [(Mark::Member, 2), (Mark::Donor, 1), (Mark::Engines, 6), (Mark::Joined, 1), (Mark::Synced, 2), (Mark::Ready, 0)]
+            [
+                (Mark::Member, 2),
+                (Mark::Donor, 1),
+                (Mark::Engines, 6),
+                (Mark::Joined, 1),
+                (Mark::Synced, 2),
+                (Mark::Ready, 0)
+            ]
         );
         assert_eq!((restart.gross(), restart.kind()), (Some(at(12)), Kind::Unknown));
     }

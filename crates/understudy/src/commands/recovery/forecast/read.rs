@@ -47,7 +47,11 @@ struct Look {
 }
 
 /// Asks every node, at the same time; each twice, `window` apart.
-pub(in crate::commands::recovery) async fn all(settings: &Settings, password: &str, window: Duration) -> Vec<NodeFacts<Said>> {
+pub(in crate::commands::recovery) async fn all(
+    settings: &Settings,
+    password: &str,
+    window: Duration,
+) -> Vec<NodeFacts<Said>> {
     let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
     asked::each(settings, |address| {
         let login = login.clone();

@@ -84,8 +84,9 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
     if order.stop_command.is_some() && !order.with_clients {
         let address = &settings.nodes[number].address;
         let clients = watch::clients(settings, password, address).await;
-        let clients =
-            clients.map_err(|e| Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user))))?;
+        let clients = clients.map_err(|e| {
+            Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
+        })?;
         if let Some(first) = clients.first() {
             return Err(Failure::usage(format!(
                 "nothing was changed: {} client sessions are on {name} (one of {first}): drain it first, or give --with-clients",
@@ -94,7 +95,8 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
         }
     }
     let idle = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
-    let writes = others.iter().map(|(_, _, writes)| *writes).max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+    let writes =
+        others.iter().map(|(_, _, writes)| *writes).max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
     let writes = writes.unwrap_or(idle);
     let donors: Vec<Donor> = others.iter().map(|(_, donor, _)| *donor).collect();
     let position = said.donor.last_committed;

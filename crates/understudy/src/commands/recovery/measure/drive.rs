@@ -8,10 +8,10 @@ use measure::recovery::restart::{Kind, Members, Own, Restart, expected};
 use measure::recovery::{Forecast, WriteRate};
 use tokio::time::{Instant, sleep_until};
 
+use super::super::super::foreground::Signals;
 use super::Measure;
 use super::before::Found;
 use super::hands::{self, Running};
-use super::super::super::foreground::Signals;
 use super::watch::{Answer, Status, Watch};
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -92,7 +92,8 @@ impl Cluster<'_> {
             answer = self.watch.next() => answer,
             () = sleep_until(until) => return Ok(Seen::Time),
         };
-        let answer = answer.ok_or_else(|| Failure::Failed("the tasks that ask the nodes have ended".into()))?;
+        let answer =
+            answer.ok_or_else(|| Failure::Failed("the tasks that ask the nodes have ended".into()))?;
         self.last[answer.node] = answer.status;
         if answer.node != self.number && answer.status.is_some() {
             self.note(answer.at);
@@ -109,18 +110,23 @@ impl Cluster<'_> {
                 number % 2 == 0
             });
         }
-        self.readings.push(Reading {
+        let reading = Reading {
             at: at.saturating_duration_since(self.began),
             committed: self.others().map(|status| status.last_committed).max().unwrap_or(0),
             own: own.map(|own| own.last_committed),
             queue: own.map_or(0, |own| own.queue),
             has_donor: self.others().any(|status| status.state == 2),
-        });
+        };
+        self.readings.push(reading);
     }
 
     fn others(&self) -> impl Iterator<Item = &Status> {
         let number = self.number;
-        self.last.iter().enumerate().filter(move |(node, _)| *node != number).filter_map(|(_, status)| status.as_ref())
+        self.last
+            .iter()
+            .enumerate()
+            .filter(move |(node, _)| *node != number)
+            .filter_map(|(_, status)| status.as_ref())
     }
 
     fn members(&self) -> Members {
@@ -132,10 +138,13 @@ impl Cluster<'_> {
 
     /// What a node with everything up to `position` would need now.
     fn needs(&self, position: i64) -> Kind {
-        let donors: Vec<Donor> = self.others().filter(|status| status.may_donate()).map(Status::donor).collect();
+        let donors: Vec<Donor> =
+            self.others().filter(|status| status.may_donate()).map(Status::donor).collect();
         let now = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
         match galera::forecast(position, &donors, now) {
-            forecast @ (Forecast::FullCopy | Forecast::DependsOnSource(_)) => expected(forecast, Duration::ZERO),
+            forecast @ (Forecast::FullCopy | Forecast::DependsOnSource(_)) => {
+                expected(forecast, Duration::ZERO)
+            }
             Forecast::Missed(_) => Kind::Incremental,
         }
     }
@@ -144,7 +153,9 @@ impl Cluster<'_> {
     fn grown(&self, count: impl Fn(&Status) -> u64) -> u64 {
         let pairs = self.first.iter().zip(&self.last).enumerate().filter(|(node, _)| *node != self.number);
         pairs
-            .filter_map(|(_, (first, last))| Some(count(last.as_ref()?).saturating_sub(count(first.as_ref()?))))
+            .filter_map(|(_, (first, last))| {
+                Some(count(last.as_ref()?).saturating_sub(count(first.as_ref()?)))
+            })
             .max()
             .unwrap_or(0)
     }
@@ -178,7 +189,9 @@ pub(super) async fn drive(
         match cluster.next(patience).await? {
             Seen::Answer(_) => {}
             Seen::Signal(signal) => return Ok(End::Signal(signal)),
-            Seen::Time => return Err(Failure::Failed(format!("nothing was changed: {name} does not answer any more"))),
+            Seen::Time => {
+                return Err(Failure::Failed(format!("nothing was changed: {name} does not answer any more")));
+            }
         }
     }
     cluster.first.clone_from(&cluster.last);
@@ -218,10 +231,14 @@ pub(super) async fn drive(
         }
     }
     let expected_at_start = cluster.needs(position);
-    let missed_now = |cluster: &Cluster| (cluster.grown(|status| status.last_committed), cluster.grown(|status| status.bytes));
+    let missed_now = |cluster: &Cluster| {
+        (cluster.grown(|status| status.last_committed), cluster.grown(|status| status.bytes))
+    };
     let missed = missed_now(&cluster);
     let mut running = match &order.start_command {
-        Some(line) => Some(hands::begin(line).map_err(|why| Failure::Failed(format!("{why}; {name} is down")))?),
+        Some(line) => {
+            Some(hands::begin(line).map_err(|why| Failure::Failed(format!("{why}; {name} is down")))?)
+        }
         None => {
             eprintln!("{name}: start the server now");
             None
@@ -291,7 +308,9 @@ async fn stop(
             return Ok(None);
         }
         if Instant::now() > limit {
-            return Err(Failure::Failed(format!("{name} still answers, or is still in the group: it was not stopped in time")));
+            return Err(Failure::Failed(format!(
+                "{name} still answers, or is still in the group: it was not stopped in time"
+            )));
         }
     }
 }
@@ -341,14 +360,24 @@ async fn follow(
         }
         if Instant::now() > limit {
             let why = restart.failed.map_or_else(String::new, |why| format!(": {why}"));
-            return Err(Failure::Failed(format!("{name} is not Synced after {:.0} s{why}", order.within.as_secs_f64())));
+            return Err(Failure::Failed(format!(
+                "{name} is not Synced after {:.0} s{why}",
+                order.within.as_secs_f64()
+            )));
         }
     }
 }
 
-fn heard(restart: &mut Restart, started: &mut Option<Instant>, cluster: &Cluster<'_>, found: &Found, answer: &Answer) {
+fn heard(
+    restart: &mut Restart,
+    started: &mut Option<Instant>,
+    cluster: &Cluster<'_>,
+    found: &Found,
+    answer: &Answer,
+) {
     let is_own = answer.node == found.number;
-    let is_sign = if is_own { answer.status.is_some() } else { cluster.members().cluster_size >= found.cluster_size };
+    let is_sign =
+        if is_own { answer.status.is_some() } else { cluster.members().cluster_size >= found.cluster_size };
     if !is_sign && started.is_none() {
         return;
     }

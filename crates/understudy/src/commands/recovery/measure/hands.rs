@@ -67,14 +67,22 @@ impl Saved {
         match std::fs::read_to_string(&path) {
             Ok(text) if text.contains("GALERA saved state") => Ok(Self { path }),
             Ok(_) => Err(format!("{} is no saved state of Galera", path.display())),
-            Err(e) => Err(format!("{}: {e}; is --datadir the node's data directory, and may you read it?", path.display())),
+            Err(e) => Err(format!(
+                "{}: {e}; is --datadir the node's data directory, and may you read it?",
+                path.display()
+            )),
         }
     }
 
     /// The last writeset, after a clean stop.
     pub(super) fn seqno(&self) -> Option<i64> {
         let text = std::fs::read_to_string(&self.path).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("seqno:"))?.trim().parse().ok().filter(|seqno| *seqno >= 0)
+        text.lines()
+            .find_map(|line| line.strip_prefix("seqno:"))?
+            .trim()
+            .parse()
+            .ok()
+            .filter(|seqno| *seqno >= 0)
     }
 
     /// Makes the node forget its position, upon which it asks for a full copy; what was there is kept beside it.

@@ -58,7 +58,10 @@ impl Panel {
     }
 
     fn frame(&self, out: &mut String, name: &str) {
-        put(out, format_args!("<text class=\"name\" x=\"{LEFT}\" y=\"{:.1}\">{name}</text>", self.top - 24.0));
+        put(
+            out,
+            format_args!("<text class=\"name\" x=\"{LEFT}\" y=\"{:.1}\">{name}</text>", self.top - 24.0),
+        );
         for quarter in 0..=4 {
             let value = self.most * f64::from(quarter) / 4.0;
             let (y, x) = (self.y(value), LEFT - 8.0);
@@ -102,7 +105,10 @@ fn svg(measured: &Measured) -> String {
     let gross_s = measured.restart.gross().map_or(0.0, |gross| gross.as_secs_f64());
     let end_s = readings.last().map_or(1.0, |last| last.at.as_secs_f64()).max(started_s + gross_s).max(1e-3);
     // Until it answers again, it has what it had.
-    let mut own = u64::try_from(measured.position).ok().or_else(|| readings.iter().find_map(|reading| reading.own)).unwrap_or(0);
+    let mut own = u64::try_from(measured.position)
+        .ok()
+        .or_else(|| readings.iter().find_map(|reading| reading.own))
+        .unwrap_or(0);
     let behind: Vec<(f64, f64)> = readings
         .iter()
         .map(|reading| {
@@ -114,7 +120,9 @@ fn svg(measured: &Measured) -> String {
     let upper = Panel { top: TOP, most, end_s };
     let queue = readings.iter().map(|reading| reading.queue).max().unwrap_or(0).max(4) as f64;
     let lower = Panel { top: TOP + PANEL + GAP, most: queue, end_s };
-    let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"the node's lag and queue over time\">");
+    let mut out = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"the node's lag and queue over time\">"
+    );
     for panel in [&upper, &lower] {
         panel.band(&mut out, "away", measured.gone.as_secs_f64(), started_s);
         for (number, phase) in measured.restart.phases().into_iter().enumerate() {
@@ -133,13 +141,20 @@ fn svg(measured: &Measured) -> String {
         // A short phase's name would lie over the next one's.
         if phase.took.as_secs_f64() / end_s > 0.05 {
             let x = upper.x(started_s + phase.from.as_secs_f64()) + 2.0;
-            put(&mut out, format_args!("<text x=\"{x:.1}\" y=\"{}\">{}</text>", TOP - 6.0, phase.mark.phase()));
+            put(
+                &mut out,
+                format_args!("<text x=\"{x:.1}\" y=\"{}\">{}</text>", TOP - 6.0, phase.mark.phase()),
+            );
         }
     }
     upper.frame(&mut out, "Writesets that the group has and the node has not applied");
     lower.frame(&mut out, "Of these received, and waiting on the node");
     upper.line(&mut out, "behind", behind.into_iter());
-    lower.line(&mut out, "queue", readings.iter().map(|reading| (reading.at.as_secs_f64(), reading.queue as f64)));
+    lower.line(
+        &mut out,
+        "queue",
+        readings.iter().map(|reading| (reading.at.as_secs_f64(), reading.queue as f64)),
+    );
     seconds(&mut out, &lower);
     out + "</svg>"
 }
@@ -155,7 +170,12 @@ fn seconds(out: &mut String, panel: &Panel) {
         put(out, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{at_s:.0}</text>"));
     }
     let (x, y) = (WIDTH - RIGHT, bottom + 36.0);
-    put(out, format_args!("<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">seconds since the order to stop</text>"));
+    put(
+        out,
+        format_args!(
+            "<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\">seconds since the order to stop</text>"
+        ),
+    );
 }
 
 #[cfg(test)]

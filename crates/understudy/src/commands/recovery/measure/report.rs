@@ -1,7 +1,7 @@
 //! What was measured, as text and as JSON. Pure.
 
-use measure::recovery::restart::{Kind, was_right};
 use measure::recovery::Forecast;
+use measure::recovery::restart::{Kind, was_right};
 use serde_json::{Value, json};
 
 use super::before::Found;
@@ -34,7 +34,11 @@ pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
         out += &format!(" from {donor}");
     }
     let gross = restart.gross().map_or(0, ms);
-    out += &format!(", {} after its start; away for {} before\n", span(gross), span(ms(measured.started.saturating_sub(measured.gone))));
+    out += &format!(
+        ", {} after its start; away for {} before\n",
+        span(gross),
+        span(ms(measured.started.saturating_sub(measured.gone)))
+    );
     if let Some((writesets, first, last)) = restart.ist {
         out += &format!("sent as missed: {writesets} writesets, {first} to {last}\n");
     }
@@ -53,7 +57,11 @@ pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
     out += &format!("{}\n\n", verdict(found, measured));
     out += &table(measured);
     let net = restart.net().map_or(0, ms);
-    out += &format!("\ngross {}; net {}: copy, ist and catch-up alone, which grow with the data or with what was missed\n", span(gross), span(net));
+    out += &format!(
+        "\ngross {}; net {}: copy, ist and catch-up alone, which grow with the data or with what was missed\n",
+        span(gross),
+        span(net)
+    );
     out
 }
 
@@ -81,8 +89,12 @@ fn verdict(found: &Found, measured: &Measured) -> String {
 }
 
 fn table(measured: &Measured) -> String {
-    let mut table =
-        Table::new(&[("PHASE", Lean::Left), ("FROM", Lean::Right), ("TOOK", Lean::Right), ("WHAT HAPPENS", Lean::Left)]);
+    let mut table = Table::new(&[
+        ("PHASE", Lean::Left),
+        ("FROM", Lean::Right),
+        ("TOOK", Lean::Right),
+        ("WHAT HAPPENS", Lean::Left),
+    ]);
     for phase in measured.restart.phases() {
         table.row([
             phase.mark.phase().to_owned(),

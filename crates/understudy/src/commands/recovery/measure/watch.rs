@@ -134,13 +134,20 @@ async fn look(link: &mut Option<Link>, address: &str, login: &Login) -> Result<S
 }
 
 /// The names of accounts that have sessions on the node, besides the server's own and `monitor`; one each session.
-pub(super) async fn clients(settings: &Settings, password: &str, address: &str) -> Result<Vec<String>, LinkError> {
+pub(super) async fn clients(
+    settings: &Settings,
+    password: &str,
+    address: &str,
+) -> Result<Vec<String>, LinkError> {
     let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
     let mut link = Link::connect(address, &login, DEADLINE).await?;
     let rows = link.query("SELECT USER FROM information_schema.PROCESSLIST", DEADLINE).await?;
     link.quit();
     let names = (0..rows.len()).filter_map(|row| rows.text(row, 0)).map(str::to_owned);
     Ok(names
-        .filter(|name| ![settings.monitor.user.as_str(), "system user", "event_scheduler", "unauthenticated user"].contains(&name.as_str()))
+        .filter(|name| {
+            ![settings.monitor.user.as_str(), "system user", "event_scheduler", "unauthenticated user"]
+                .contains(&name.as_str())
+        })
         .collect())
 }
