@@ -63,7 +63,7 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
     let said =
         refused(&["db1", "--stop-command", "touch stopped", "--start-command", "true", "--window-s", "1"]);
     assert!(said.contains("nothing was changed: db1: "), "{said}");
-    let house = config("kind = \"replication\"\n");
+    let house = config("kind = \"replication\"\nreplication = { user = \"r\", password = \"p\" }\n");
     let said = with_config(&house.path().join("understudy.toml"), &["recovery", "measure", "db1"]).with(2);
     assert!(said.contains("recovery measure is for Galera"), "{said}");
 }

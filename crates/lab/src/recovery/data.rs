@@ -174,9 +174,9 @@ pub struct Holds {
 pub async fn holds(stage: &Stage, node: &str) -> anyhow::Result<Holds> {
     let mut holds = Holds { rows: 0, updates: 0, odd: 0, checksums: Vec::new() };
     for (table, _) in TABLES {
-        let [c, e, f] = TEXTS.map(|(column, text)| format!("{column} <> {text}"));
+        let [c, e, f] = TEXTS.map(|(column, text)| format!("{column} <> CONVERT({text} USING latin1)"));
         let sql = format!(
-            "SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*), SUM(d), SUM({c} OR {e} OR {f} OR a <> {KEY}), \
+            "SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*), SUM(d), SUM({c} OR {e} OR {f} OR a <> CONVERT({KEY} USING latin1)), \
              CONCAT(BIT_XOR(CRC32(CONCAT_WS('|', a, b, c, d, e, f))), '-', SUM(CRC32(CONCAT_WS('|', a, b, c, d, e, f)))) FROM {APP_SCHEMA}.{table}"
         );
         let rows = stage.run_in_within(node, &sql, CHECK_LIMIT).await?;
