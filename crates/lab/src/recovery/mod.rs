@@ -58,10 +58,10 @@ impl RecoveryPlan {
             is_quick: true,
             rows: 20_000,
             updates_per_s: 500.0,
-            gcache_mb: 64,
-            gcache_small_mb: 4,
-            away: Duration::from_secs(1),
-            away_long: Duration::from_secs(60),
+            gcache_mb: 16,
+            gcache_small_mb: 1,
+            away: Duration::from_secs(2),
+            away_long: Duration::from_secs(40),
         }
     }
 }

@@ -92,11 +92,6 @@ impl Saved {
         // Written in place: owner and mode stay as they are.
         std::fs::write(&self.path, NOTHING).map_err(|e| format!("cannot write {}: {e}", self.path.display()))
     }
-
-    /// The file's name.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 #[cfg(test)]

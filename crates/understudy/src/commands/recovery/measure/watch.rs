@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 const ANSWERS_MAX: usize = 256;
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state', 'wsrep_cluster_status', 'wsrep_ready', \
      'wsrep_cluster_size', 'wsrep_last_committed', 'wsrep_local_recv_queue', 'wsrep_local_cached_downto', 'wsrep_replicated_bytes', \
-     'wsrep_received_bytes', 'wsrep_flow_control_paused_ns', 'wsrep_flow_control_sent')";
+     'wsrep_received_bytes', 'wsrep_flow_control_paused_ns')";
 
 /// What one node says of itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,8 +39,6 @@ pub(super) struct Status {
     pub(super) bytes: u64,
     /// For how long flow control has stopped writes, ns.
     pub(super) paused_ns: u64,
-    /// How often it has asked for that.
-    pub(super) pauses_asked: u64,
 }
 
 impl Status {
@@ -56,7 +54,6 @@ impl Status {
             cached_downto: number("wsrep_local_cached_downto"),
             bytes: number("wsrep_replicated_bytes") + number("wsrep_received_bytes"),
             paused_ns: number("wsrep_flow_control_paused_ns"),
-            pauses_asked: number("wsrep_flow_control_sent"),
         }
     }
 
