@@ -338,6 +338,10 @@ async fn follow(
                 started = Some(now);
                 eprintln!("{name}: starts");
             }
+            if let Event::TransferFailed(why) = &event {
+                // Whatever started it may start it again, so that this is not the end.
+                eprintln!("{name}: {why}");
+            }
             if let Some(from) = started {
                 restart.log(now.duration_since(from), event);
             }
