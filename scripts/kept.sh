@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too) or `lab vip` wrote by `--out-dir DIR`,
+# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too), `lab vip` or `lab recovery` wrote by `--out-dir DIR`,
 # makes bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,machine.txt}, and report.html when there is one. Existing runs are never
 # overwritten.
 set -euo pipefail
 
-usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|bench health --out-dir DIR`; NAME such as nine-cells)'
+usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|recovery|bench health --out-dir DIR`; NAME such as nine-cells)'
 [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
 from=$1 name=$2
 shift 2
@@ -40,7 +40,7 @@ cp "$from/table.txt" "$from/result.json" "$kept/"
     echo "processor    $(value machine processor), $(value machine cores) cores"
     echo "memory       $(value machine memory_gib) GiB"
     echo "kernel       Linux $(value machine kernel)"
-    for program in MariaDB Galera HAProxy nginx keepalived sysbench pt-query-digest Understudy; do
+    for program in MariaDB Galera rsync mariadb-backup HAProxy nginx keepalived sysbench pt-query-digest Understudy; do
         version=$(value machine $program)
         [ -z "$version" ] || printf '%-12s %s\n' "$program" "$version"
     done

@@ -11,6 +11,7 @@ pub mod fault;
 pub mod figures;
 pub mod ledger;
 pub mod load;
+pub mod recovery;
 pub mod report;
 pub mod stage;
 pub mod trace;

@@ -8,6 +8,7 @@ pub mod failover;
 pub mod fault;
 pub mod load;
 pub mod output;
+pub mod recovery;
 pub mod rolling_restart;
 pub mod status;
 pub mod trace;
@@ -45,6 +46,8 @@ pub enum Lab {
     Warm(warm::WarmArgs),
     /// Hold what `understudy capacity` says of a node against what its rows say
     Capacity(capacity::CapacityArgs),
+    /// The seed's node restarts on Galera: by missed writesets and by a full copy, without load and with updates
+    Recovery(recovery::RecoveryArgs),
     /// Drive the seed's load against a database or a proxy
     Load(load::LoadArgs),
     /// Measure one part beside what others use in its place
@@ -80,6 +83,7 @@ async fn dispatch(lab: Lab) -> anyhow::Result<ExitCode> {
         Lab::Vip(args) => vip::run(&args).await,
         Lab::Warm(args) => warm::run(&args).await,
         Lab::Capacity(args) => capacity::run(&args).await,
+        Lab::Recovery(args) => recovery::run(&args).await,
         Lab::Load(args) => load::run(&args).await.map(|()| ExitCode::SUCCESS),
         Lab::Bench(bench) => bench::run(&bench).await,
         Lab::Trace(args) => trace::run(&args).map(|()| ExitCode::SUCCESS),

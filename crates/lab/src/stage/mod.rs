@@ -16,6 +16,7 @@ mod disk;
 mod galera;
 mod guard;
 mod kind;
+mod lines;
 mod links;
 mod locks;
 mod network;

@@ -3,7 +3,9 @@
 pub mod absence;
 pub mod busiest;
 pub mod galera;
+pub mod log;
 pub mod replication;
+pub mod restart;
 
 use std::time::Duration;
 

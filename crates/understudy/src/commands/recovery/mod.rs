@@ -2,6 +2,7 @@
 
 mod bootstrap;
 mod forecast;
+mod measure;
 mod ndb;
 mod position;
 
@@ -18,6 +19,8 @@ pub enum Recovery {
     Bootstrap(Box<bootstrap::Bootstrap>),
     /// Where a stopped Galera node stands; run on its host
     Position(Box<position::Where>),
+    /// Restart a Galera node, or watch its restart: by which transfer it comes back, and how long each phase takes
+    Measure(Box<measure::Measure>),
     /// Read the logs of an NDB Cluster: its nodes' restarts by phases, and where their data came from
     Ndb(Box<ndb::Ndb>),
 }
@@ -29,6 +32,7 @@ impl Recovery {
             Self::Forecast(forecast) => forecast.run(),
             Self::Bootstrap(bootstrap) => bootstrap.run(),
             Self::Position(position) => position.run(),
+            Self::Measure(measure) => measure.run(),
             Self::Ndb(ndb) => ndb.run(),
         }
     }

@@ -3,7 +3,7 @@
 //! From a running `understudy serve`, which watches all the time, when there is one and nothing is asked for that only the servers can tell; else from the servers.
 
 mod page;
-mod read;
+pub(super) mod read;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -23,21 +23,35 @@ const SYNCED: &str = "4";
 
 /// What one node says.
 #[derive(Clone, Debug)]
-pub(super) struct Said {
+pub(in crate::commands::recovery) struct Said {
     /// A word for what it is.
-    pub(super) state: String,
+    pub(in crate::commands::recovery) state: String,
     /// It takes part.
-    pub(super) is_there: bool,
+    pub(in crate::commands::recovery) is_there: bool,
     /// What it has, and keeps for others.
-    pub(super) kept: Kept,
+    pub(in crate::commands::recovery) kept: Kept,
     /// What a node that is away would miss.
-    pub(super) writes: WriteRate,
+    pub(in crate::commands::recovery) writes: WriteRate,
     /// Its tablespaces, bytes; none when the account may not see them.
-    pub(super) data_bytes: Option<u64>,
+    pub(in crate::commands::recovery) data_bytes: Option<u64>,
+}
+
+impl Said {
+    /// What it can send to another, if it is a Galera node that may be chosen for that.
+    pub(in crate::commands::recovery) fn donor(&self) -> Option<Donor> {
+        match self.kept {
+            Kept::Galera { donor, may_donate: true, .. } => donor,
+            _ => None,
+        }
+    }
 }
 
 /// Asks every node, at the same time; each twice, `window` apart.
-pub(super) async fn all(settings: &Settings, password: &str, window: Duration) -> Vec<NodeFacts<Said>> {
+pub(in crate::commands::recovery) async fn all(
+    settings: &Settings,
+    password: &str,
+    window: Duration,
+) -> Vec<NodeFacts<Said>> {
     let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
     let kind = settings.kind;
     asked::each(settings, |address| {

@@ -1,0 +1,148 @@
+//! The cells: what is restarted under which circumstances, and which of the seed's times stands beside it.
+
+use serde::Serialize;
+
+/// A time of the seed's, s, with the writing of the initial checkpoint, which took about 120 s of each.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SeedTime {
+    /// As it says.
+    pub gross_s: f64,
+    /// Without the checkpoint.
+    pub net_s: f64,
+}
+
+const fn seed(minutes: u32, seconds: u32) -> Option<SeedTime> {
+    let gross_s = (minutes * 60 + seconds) as f64;
+    Some(SeedTime { gross_s, net_s: gross_s - 120.0 })
+}
+
+/// Which gcache the nodes have, and for how long the node is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Absence {
+    /// Short, for a gcache that is large enough.
+    Short,
+    /// As short, and the gcache too small for it.
+    ShortForSmall,
+    /// Longer than the gcache lasts.
+    Long,
+}
+
+/// One cell.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cell {
+    /// Of files and JSON.
+    pub name: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// `wsrep_sst_method`.
+    pub method: &'static str,
+    /// The node is made to forget its position.
+    pub is_forced: bool,
+    /// With updates.
+    pub is_loaded: bool,
+    /// See there.
+    pub absence: Absence,
+    /// What must come of it: `ist`, `sst`.
+    pub expected: &'static str,
+    /// The seed's time beside it.
+    pub seed: Option<SeedTime>,
+    /// Of a quick run, too.
+    pub is_quick: bool,
+}
+
+const IST: Cell = Cell {
+    name: "ist-idle",
+    title: "missed writesets, no load",
+    method: "mariabackup",
+    is_forced: false,
+    is_loaded: false,
+    absence: Absence::Short,
+    expected: "ist",
+    seed: seed(3, 3),
+    is_quick: false,
+};
+
+/// All of them; those of the small gcache stand together, since they need a cluster of their own.
+pub const CELLS: [Cell; 8] = [
+    IST,
+    Cell {
+        name: "ist-load",
+        title: "missed writesets, updates",
+        is_loaded: true,
+        seed: seed(4, 42),
+        is_quick: true,
+        ..IST
+    },
+    Cell {
+        name: "full-rsync-idle",
+        title: "full copy with rsync, no load",
+        method: "rsync",
+        is_forced: true,
+        expected: "sst",
+        seed: seed(5, 27),
+        is_quick: true,
+        ..IST
+    },
+    Cell {
+        name: "full-mariabackup-idle",
+        title: "full copy with mariabackup, no load",
+        is_forced: true,
+        expected: "sst",
+        seed: seed(5, 27),
+        ..IST
+    },
+    Cell {
+        name: "full-rsync-load",
+        title: "full copy with rsync, updates",
+        method: "rsync",
+        is_forced: true,
+        is_loaded: true,
+        expected: "sst",
+        seed: seed(7, 24),
+        ..IST
+    },
+    Cell {
+        name: "full-mariabackup-load",
+        title: "full copy with mariabackup, updates",
+        is_forced: true,
+        is_loaded: true,
+        expected: "sst",
+        seed: seed(7, 24),
+        ..IST
+    },
+    Cell {
+        name: "away-too-long",
+        title: "away longer than the gcache lasts, updates",
+        method: "rsync",
+        is_loaded: true,
+        absence: Absence::Long,
+        expected: "sst",
+        seed: None,
+        ..IST
+    },
+    Cell {
+        name: "gcache-too-small",
+        title: "away shortly, but the gcache is too small, updates",
+        method: "rsync",
+        is_loaded: true,
+        absence: Absence::ShortForSmall,
+        expected: "sst",
+        seed: None,
+        ..IST
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_times_and_ratios() {
+        let net = |name: &str| CELLS.iter().find(|cell| cell.name == name).unwrap().seed.unwrap().net_s;
+        assert_eq!(
+            [net("ist-idle"), net("full-rsync-idle"), net("ist-load"), net("full-rsync-load")],
+            [63.0, 207.0, 162.0, 324.0]
+        );
+        assert!((net("full-rsync-idle") / net("ist-idle") - 3.3).abs() < 0.05);
+    }
+}

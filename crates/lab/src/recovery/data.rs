@@ -1,0 +1,210 @@
+//! The seed's two tables, their loader, the updater by primary key, and the check of what they hold.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::load::session::Target;
+use crate::stage::Stage;
+use crate::stage::account::APP_SCHEMA;
+
+/// As in the seed, but for the engine's name. One byte is one character there, so that a row has 512 bytes.
+const TABLES: [(&str, &str); 2] = [
+    (
+        "t1",
+        "create table t1(a char(32), b integer unsigned not null, c char(32), d integer unsigned not null, e char(220), f char(220), primary key(a,b), index (d)) engine=innodb",
+    ),
+    (
+        "t2",
+        "create table t2(a char(32), b integer unsigned not null, c char(32), d integer unsigned not null, e char(220), f char(220), primary key(a,b), index (d)) engine=innodb",
+    ),
+];
+/// A row's texts, out of its key `b` and its version `d`.
+const TEXTS: [(&str, &str); 3] = [
+    ("c", "MD5(CONCAT('c', b, ':', d))"),
+    ("e", "LEFT(REPEAT(MD5(CONCAT('e', b, ':', d)), 7), 220)"),
+    ("f", "LEFT(REPEAT(MD5(CONCAT('f', b, ':', d)), 7), 220)"),
+];
+/// A row's key has its number twice: as text, and as a number.
+const KEY: &str = "LPAD(b, 32, 'k')";
+/// Rows of one INSERT: about a megabyte.
+const LOAD_ROWS: u64 = 2_000;
+/// Updates of one transaction: single ones would be bound by the disk's flushes, and not by their number.
+const UPDATES: u64 = 10;
+/// Connections that update.
+const CONNECTIONS: u64 = 4;
+/// A table of the seed's size is read in a fraction of it.
+const CHECK_LIMIT: Duration = Duration::from_secs(180);
+
+/// Makes the tables, and fills each with `rows` rows of version 0.
+pub async fn load(target: &Target, rows: u64) -> anyhow::Result<()> {
+    let mut conn = Conn::new(target.opts()).await.context("the loader cannot connect")?;
+    conn.query_drop(format!("ALTER DATABASE {APP_SCHEMA} CHARACTER SET latin1")).await?;
+    conn.query_drop(format!("USE {APP_SCHEMA}")).await?;
+    for (_, create) in TABLES {
+        conn.query_drop(create).await?;
+    }
+    conn.disconnect().await?;
+    let mut tasks = JoinSet::new();
+    for (table, _) in TABLES {
+        let mut conn = Conn::new(target.opts()).await.context("the loader cannot connect")?;
+        tasks.spawn(async move {
+            let mut first = 1;
+            while first <= rows {
+                let last = rows.min(first + LOAD_ROWS - 1);
+                let texts = TEXTS.map(|(_, text)| text);
+                let [c, e, f] = texts;
+                conn.query_drop(format!(
+                    "INSERT INTO {table} SELECT {KEY}, b, {c}, d, {e}, {f} FROM (SELECT seq AS b, 0 AS d FROM seq_{first}_to_{last}) AS numbers"
+                ))
+                .await?;
+                first = last + 1;
+            }
+            conn.disconnect().await
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended?.context("the loader was refused rows")?;
+    }
+    Ok(())
+}
+
+/// Updates at work. Dropped, they end at once.
+pub struct Updater {
+    acknowledged: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    tasks: JoinSet<anyhow::Result<()>>,
+}
+
+impl Updater {
+    /// Begins: `updates_per_s` rows a second, chosen by chance in both tables. Open loop: a transaction falls due whether or not those before it
+    /// have been acknowledged.
+    pub async fn start(target: &Target, rows: u64, updates_per_s: f64) -> anyhow::Result<Self> {
+        let (acknowledged, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let mut tasks = JoinSet::new();
+        let began = Instant::now();
+        for number in 0..CONNECTIONS {
+            let conn = Conn::new(target.opts()).await.context("the updater cannot connect")?;
+            let work = Work {
+                rows,
+                number,
+                updates_per_s,
+                began,
+                acknowledged: acknowledged.clone(),
+                is_over: is_over.clone(),
+            };
+            tasks.spawn(work.run(conn));
+        }
+        Ok(Self { acknowledged, is_over, tasks })
+    }
+
+    /// Ends it; how many updates were acknowledged.
+    ///
+    /// # Errors
+    /// When one was refused: how many there were is then unknown.
+    pub async fn stop(mut self) -> anyhow::Result<u64> {
+        self.is_over.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended?.context("the updater was refused an update")?;
+        }
+        Ok(self.acknowledged.load(Ordering::Relaxed))
+    }
+}
+
+struct Work {
+    rows: u64,
+    number: u64,
+    updates_per_s: f64,
+    began: Instant,
+    acknowledged: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Work {
+    async fn run(self, mut conn: Conn) -> anyhow::Result<()> {
+        let mut random = StdRng::seed_from_u64(self.number);
+        let mut due = 0_u64;
+        while !self.is_over.load(Ordering::Relaxed) {
+            let at_s = (due * CONNECTIONS + self.number) as f64 * UPDATES as f64 / self.updates_per_s;
+            due += 1;
+            sleep_until(self.began + Duration::from_secs_f64(at_s)).await;
+            let (table, _) = TABLES[(due % 2) as usize];
+            // Each connection has rows of its own, so that none waits for another's.
+            let keys: Vec<String> = (0..UPDATES)
+                .map(|_| {
+                    let own = random.random_range(0..self.rows.div_ceil(CONNECTIONS));
+                    let b = (own * CONNECTIONS + self.number) % self.rows + 1;
+                    format!("(a = '{b:k>32}' AND b = {b})")
+                })
+                .collect();
+            // Assignments are made from left to right: the texts are those of the new version.
+            let texts = TEXTS.map(|(column, text)| format!("{column} = {text}")).join(", ");
+            conn.query_drop(format!("UPDATE {table} SET d = d + 1, {texts} WHERE {}", keys.join(" OR ")))
+                .await?;
+            self.acknowledged.fetch_add(conn.affected_rows(), Ordering::Relaxed);
+        }
+        conn.disconnect().await?;
+        Ok(())
+    }
+}
+
+/// What both tables hold on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holds {
+    /// Rows.
+    pub rows: u64,
+    /// The sum of all versions: so many updates.
+    pub updates: u64,
+    /// Rows whose texts do not fit their key and version.
+    pub odd: u64,
+    /// Over every byte, of each table.
+    pub checksums: Vec<String>,
+}
+
+/// Reads both tables in `node`, with everything that the group has committed before.
+pub async fn holds(stage: &Stage, node: &str) -> anyhow::Result<Holds> {
+    let mut holds = Holds { rows: 0, updates: 0, odd: 0, checksums: Vec::new() };
+    for (table, _) in TABLES {
+        let [c, e, f] = TEXTS.map(|(column, text)| format!("{column} <> CONVERT({text} USING latin1)"));
+        let sql = format!(
+            "SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*), SUM(d), SUM({c} OR {e} OR {f} OR a <> CONVERT({KEY} USING latin1)), \
+             CONCAT(BIT_XOR(CRC32(CONCAT_WS('|', a, b, c, d, e, f))), '-', SUM(CRC32(CONCAT_WS('|', a, b, c, d, e, f)))) FROM {APP_SCHEMA}.{table}"
+        );
+        let rows = stage.run_in_within(node, &sql, CHECK_LIMIT).await?;
+        let [count, updates, odd, checksum] = rows.first().map(Vec::as_slice).unwrap_or_default() else {
+            anyhow::bail!("{node} gave no figures of {table}");
+        };
+        let number =
+            |text: &String| text.parse::<u64>().with_context(|| format!("{node}: {text:?} is no number"));
+        holds.rows += number(count)?;
+        holds.updates += number(updates)?;
+        holds.odd += number(odd)?;
+        holds.checksums.push(checksum.clone());
+    }
+    Ok(holds)
+}
+
+/// The node that came back has what the other has, and all that was acknowledged.
+///
+/// # Errors
+/// In a sentence, what is missing.
+pub fn agree(back: &Holds, other: &Holds, rows: u64, acknowledged: u64) -> anyhow::Result<()> {
+    ensure!(back == other, "db3 has {back:?}, and db1 {other:?}");
+    ensure!(back.rows == 2 * rows, "{} rows instead of {}", back.rows, 2 * rows);
+    ensure!(back.odd == 0, "{} rows whose texts do not fit their versions", back.odd);
+    ensure!(
+        back.updates == acknowledged,
+        "{} updates are there, and {acknowledged} were acknowledged",
+        back.updates
+    );
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `lab recovery`: how long a Galera node takes to come back, in the seed's cells: its two tables, without load and with updates, by the missed
+//! writesets and by a full copy.
+//!
+//! ```text
+//!   updater ──UPDATE by primary key, at a rate──> db1 ──> db2 (donor) ──> db3, which `understudy recovery measure` restarts
+//!                                                  '─────── rows compared with db3's after each restart ───────'
+//! ```
+//!
+//! The rows are known independently: each update adds one to a row's version, and the row's texts are made of its key and version. So on the node that
+//! came back the sum of all versions must be the number of updates that were acknowledged, and every text must fit its version.
+
+pub mod cell;
+pub mod data;
+pub mod page;
+pub mod run;
+pub mod table;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// A run, as asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct RecoveryPlan {
+    /// A short run on little data.
+    pub is_quick: bool,
+    /// Rows of each of the two tables; one has 512 bytes.
+    pub rows: u64,
+    /// Updates a second, of one row each, in the cells with load.
+    pub updates_per_s: f64,
+    /// `gcache.size` of the nodes, MiB.
+    pub gcache_mb: u32,
+    /// The same where it is too small.
+    pub gcache_small_mb: u32,
+    /// A short absence.
+    pub away: Duration,
+    /// One that is longer than the gcache lasts.
+    pub away_long: Duration,
+}
+
+impl RecoveryPlan {
+    /// The seed's: 1 M rows in each table, 2,000 updates a second.
+    pub fn full() -> Self {
+        Self {
+            is_quick: false,
+            rows: 1_000_000,
+            updates_per_s: 2_000.0,
+            gcache_mb: 64,
+            gcache_small_mb: 4,
+            away: Duration::from_secs(10),
+            away_long: Duration::from_secs(60),
+        }
+    }
+
+    /// For CI.
+    pub fn quick() -> Self {
+        Self {
+            is_quick: true,
+            rows: 20_000,
+            updates_per_s: 500.0,
+            gcache_mb: 16,
+            gcache_small_mb: 1,
+            away: Duration::from_secs(2),
+            away_long: Duration::from_secs(40),
+        }
+    }
+}

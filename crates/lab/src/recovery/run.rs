@@ -1,0 +1,295 @@
+//! The order of a run: a cluster with the data, `understudy recovery measure` for each cell, and the rows compared after each.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::RecoveryPlan;
+use super::cell::{Absence, CELLS, Cell};
+use super::data::{self, Holds, Updater};
+use crate::failover::machine;
+use crate::failover::progress::Progress;
+use crate::failover::result::Machine;
+use crate::failover::understudy::program;
+use crate::load::session::Target;
+use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
+use crate::stage::process::Keeper;
+use crate::stage::{Kind, Stage, StagePlan};
+
+/// The restarted node.
+const NODE: &str = "db3";
+/// Sends the copy, so that db1, which is written, is not blocked by it; any other when it cannot.
+const DONOR: &str = "db2,";
+/// A restart of the quick size takes seconds, of the full one a few minutes.
+const WITHIN: &str = "10m";
+/// Updates run so long before the node is stopped.
+const WARM_UP: Duration = Duration::from_secs(2);
+
+/// One cell's figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Which.
+    pub cell: Cell,
+    /// What `understudy recovery measure` wrote, without its readings.
+    pub told: Value,
+    /// What the returned node holds, and the others, too.
+    pub holds: Holds,
+    /// It came back as it must, and both forecasts said so.
+    pub is_good: bool,
+}
+
+/// Under which conditions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conditions {
+    /// When, UTC.
+    pub at: String,
+    /// What was asked for.
+    pub plan: RecoveryPlan,
+    /// What differs from the servers' defaults.
+    pub settings: String,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// On which machine.
+    pub machine: Machine,
+    /// In order.
+    pub cells: Vec<Measured>,
+}
+
+impl Report {
+    /// Every cell came out as it must.
+    pub fn is_good(&self) -> bool {
+        !self.cells.is_empty() && self.cells.iter().all(|cell| cell.is_good)
+    }
+}
+
+/// The cells of a run: all, or the quick ones, of which `only` may choose some.
+pub fn cells(plan: &RecoveryPlan, only: &[String]) -> Vec<Cell> {
+    let is_wanted = |cell: &&Cell| {
+        if only.is_empty() {
+            cell.is_quick || !plan.is_quick
+        } else {
+            only.iter().any(|name| name == cell.name)
+        }
+    };
+    CELLS.iter().filter(is_wanted).copied().collect()
+}
+
+/// How many steps the progress has.
+pub fn steps(cells: &[Cell]) -> u64 {
+    2 + cells.len() as u64
+}
+
+/// Measures. `out_dir`: where each cell's own JSON and page go.
+///
+/// # Errors
+/// When the cluster, the updates or the command fail, or the returned node lacks a row.
+pub async fn run(
+    plan: &RecoveryPlan,
+    cells: &[Cell],
+    out_dir: &Path,
+    progress: &Progress,
+) -> anyhow::Result<Report> {
+    let mut measured = Vec::new();
+    for is_small in [false, true] {
+        let cells: Vec<Cell> = cells
+            .iter()
+            .filter(|cell| (cell.absence == Absence::ShortForSmall) == is_small)
+            .copied()
+            .collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let gcache_mb = if is_small { plan.gcache_small_mb } else { plan.gcache_mb };
+        let mut ground = Ground::lay(plan, gcache_mb, progress).await?;
+        for cell in cells {
+            progress.now(cell.title);
+            measured.push(ground.measure(&cell, out_dir).await.with_context(|| cell.name.to_owned())?);
+            progress.step();
+        }
+        ground.stage.down().await.context("taking the stage away")?;
+    }
+    let machine = machine::look(&[
+        ("MariaDB", "mariadbd", &["--version"]),
+        ("rsync", "rsync", &["--version"]),
+        ("mariadb-backup", "mariadb-backup", &["--version"]),
+    ])
+    .await;
+    let settings = format!("{}; gcache.size {}M", Kind::Galera.settings(), plan.gcache_mb);
+    Ok(Report {
+        conditions: Conditions { at: machine::now_utc(), plan: plan.clone(), settings },
+        machine,
+        cells: measured,
+    })
+}
+
+/// A cluster with the data.
+struct Ground<'a> {
+    plan: &'a RecoveryPlan,
+    stage: Stage,
+    target: Target,
+    /// Updates so far.
+    acknowledged: u64,
+    /// Ours, and the one in whose place it stands.
+    rsync: Option<(PathBuf, PathBuf)>,
+}
+
+impl<'a> Ground<'a> {
+    async fn lay(plan: &'a RecoveryPlan, gcache_mb: u32, progress: &Progress) -> anyhow::Result<Self> {
+        progress.now("starting three Galera nodes");
+        let stage = Stage::up(StagePlan {
+            kind: Kind::Galera,
+            name: format!("rec-{}", std::process::id()),
+            galera_options: format!("gcache.size={gcache_mb}M; gcache.keep_pages_size=0"),
+            server_options: vec![format!("wsrep-sst-donor = {DONOR}")],
+            ..StagePlan::default()
+        })
+        .await?;
+        let address = stage.node("db1")?.address.to_string();
+        let target = Target::parse(&address, APP_USER, APP_PASSWORD, APP_SCHEMA)?;
+        progress.now(&format!("loading two tables of {} rows", plan.rows));
+        data::load(&target, plan.rows).await?;
+        progress.step();
+        let rsync = our_rsync(&stage)?;
+        Ok(Self { plan, stage, target, acknowledged: 0, rsync })
+    }
+
+    async fn measure(&mut self, cell: &Cell, out_dir: &Path) -> anyhow::Result<Measured> {
+        self.set_method(cell.method)?;
+        let updater = if cell.is_loaded {
+            let updater = Updater::start(&self.target, self.plan.rows, self.plan.updates_per_s).await?;
+            tokio::time::sleep(WARM_UP).await;
+            Some(updater)
+        } else {
+            None
+        };
+        let told = self.tell(cell, &out_dir.join(cell.name)).await;
+        if let Some(updater) = updater {
+            self.acknowledged += updater.stop().await?;
+        }
+        let told = told?;
+        let (back, other) = tokio::join!(data::holds(&self.stage, NODE), data::holds(&self.stage, "db1"));
+        let (back, other) = (back?, other?);
+        data::agree(&back, &other, self.plan.rows, self.acknowledged)?;
+        // Before the stop, a gcache that has never been full is forecast by the rate of writes alone; a moment before the start it is certain.
+        let is_good = told["kind"] == cell.expected && told["forecast"]["was_right_at_start"] == true;
+        Ok(Measured { cell: *cell, told, holds: back, is_good })
+    }
+
+    /// The one that the returning node asks for.
+    fn set_method(&self, method: &str) -> anyhow::Result<()> {
+        let file = self.stage.directory().join(NODE).join("my.cnf");
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| {
+                if line.starts_with("wsrep-sst-method") {
+                    format!("wsrep-sst-method = {method}")
+                } else {
+                    line.to_owned()
+                }
+            })
+            .collect();
+        std::fs::write(&file, lines.join("\n") + "\n")
+            .with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Runs `understudy recovery measure`, and reads what it wrote.
+    async fn tell(&self, cell: &Cell, dir: &Path) -> anyhow::Result<Value> {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let config = self.config()?;
+        let node = self.stage.node(NODE)?;
+        let away = match cell.absence {
+            Absence::Short | Absence::ShortForSmall => self.plan.away,
+            Absence::Long => self.plan.away_long,
+        };
+        let rsync = self.rsync.as_ref().map(|(ours, theirs)| (ours.as_path(), theirs.as_path()));
+        let mut command = Command::new(program()?);
+        command
+            .args(["recovery", "measure", NODE, "--within", WITHIN, "--window-s"])
+            .arg(if self.plan.is_quick { "1" } else { "5" })
+            .args(["--away", &format!("{}s", away.as_secs())])
+            .args(["--stop-command", &self.stage.stop_line(node)])
+            .args(["--start-command", &self.stage.start_line(node, rsync)])
+            .arg("--config")
+            .arg(&config)
+            .arg("--error-log")
+            .arg(&node.error_log)
+            .arg("--datadir")
+            .arg(&node.datadir)
+            .arg("--out-dir")
+            .arg(dir);
+        if cell.is_forced {
+            command.arg("--full");
+        }
+        let said = dir.join("said.txt");
+        let keeper = Keeper::new()?;
+        let status = keeper.spawn(&command, Some(&said))?.ended().await?;
+        if !status.success() {
+            let said = std::fs::read_to_string(&said).unwrap_or_default();
+            let rsync = if cell.method == "rsync" && self.rsync.is_none() {
+                " (run by root, rsync's server gives up root's rights, so that it cannot write here; without namespaces that cannot be helped)"
+            } else {
+                ""
+            };
+            bail!("`understudy recovery measure` ended with {status}: {}{rsync}", said.trim());
+        }
+        let file = dir.join("result.json");
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let mut told: Value =
+            serde_json::from_str(&text).with_context(|| format!("{} is no JSON", file.display()))?;
+        if let Some(told) = told.as_object_mut() {
+            told.remove("readings");
+        }
+        Ok(told)
+    }
+
+    /// Its configuration, in the stage's directory, which is its owner's alone.
+    fn config(&self) -> anyhow::Result<PathBuf> {
+        let mut text = "[cluster]\nname = \"recovery\"\n".to_owned();
+        for node in self.stage.nodes() {
+            text += &format!(
+                "[[cluster.node]]\nname = {}\naddress = {}\n",
+                json!(node.name),
+                json!(node.address.to_string())
+            );
+        }
+        text += &format!(
+            "[cluster.monitor]\nuser = {}\npassword = {}\n",
+            json!(MONITOR_USER),
+            json!(MONITOR_PASSWORD)
+        );
+        let file = self.stage.directory().join("understudy.toml");
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(file)
+    }
+}
+
+/// rsync's server gives up root's rights unless it is told not to, and Galera's script does not tell it: it expects a server that is not run by
+/// root. So a server that is run by root finds this in the place of rsync, in its own view of the file system alone.
+fn our_rsync(stage: &Stage) -> anyhow::Result<Option<(PathBuf, PathBuf)>> {
+    if !stage.is_namespaced() {
+        return Ok(None);
+    }
+    let theirs = crate::stage::tools::need("rsync", "rsync")?;
+    let (ours, copy) = (stage.directory().join("rsync"), stage.directory().join("rsync.copy"));
+    std::fs::copy(&theirs, &copy).with_context(|| format!("cannot copy {}", theirs.display()))?;
+    let text = format!(
+        "#!/bin/sh\ncase \" $* \" in *\" --daemon \"*) exec '{0}' --dparam=uid=0 --dparam=gid=0 \"$@\" ;; esac\nexec '{0}' \"$@\"\n",
+        copy.display()
+    );
+    std::fs::write(&ours, text).with_context(|| format!("cannot write {}", ours.display()))?;
+    std::fs::set_permissions(&ours, std::fs::Permissions::from_mode(0o755))?;
+    Ok(Some((ours, theirs)))
+}

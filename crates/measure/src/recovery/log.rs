@@ -1,0 +1,269 @@
+//! A Galera node's error log: the lines that say how far a restart has come, as typed events.
+//!
+//! The wording is that of MariaDB 10.4 to 11 with Galera 26.4 (`logs/` has recordings of 10.11.19); lines that say nothing about a restart, and
+//! entries of several lines, are passed over. Pure; fed in pieces of any size by [`Lines`].
+
+use std::fmt;
+
+/// A line longer than this is passed over: no line that is looked for is nearly as long, and a file that is no log may have no ends of lines at all.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// A state in a cluster's history: `uuid:seqno`. The seqno is -1 where nothing is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Which history.
+    pub uuid: String,
+    /// The last writeset.
+    pub seqno: i64,
+}
+
+impl Position {
+    fn read(text: &str) -> Option<Self> {
+        let word = text.split_whitespace().next()?.trim_end_matches(',');
+        let (uuid, seqno) = word.rsplit_once(':')?;
+        Some(Self { uuid: uuid.to_owned(), seqno: seqno.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.uuid, self.seqno)
+    }
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A server process begins.
+    Starting,
+    /// The server ends in good order.
+    ShutDown,
+    /// It is a member of the primary component.
+    Member,
+    /// It lacks something: what the group has.
+    GroupState(Position),
+    /// What the node itself has.
+    LocalState(Position),
+    /// The script for the state transfer was started for this joiner: `rsync`, `mariabackup`, ...
+    Method(String),
+    /// The group named the donor.
+    Donor {
+        /// Who asked.
+        joiner: String,
+        /// Who was chosen.
+        donor: String,
+    },
+    /// The script of the state transfer has ended well. It also runs, and moves nothing, before an incremental transfer.
+    ScriptDone,
+    /// InnoDB begins.
+    InnodbStart,
+    /// The storage engines run.
+    InnodbReady,
+    /// From where on the node goes on: its own old position, or what a full copy has brought.
+    Installed(Position),
+    /// An incremental transfer begins: first and last writeset.
+    IstFrom {
+        /// How many.
+        writesets: u64,
+        /// The first one's number.
+        first: u64,
+        /// The last one's.
+        last: u64,
+    },
+    /// All writesets of the incremental transfer are applied.
+    IstDone,
+    /// The node has its state, and what queued up meanwhile is left to apply.
+    Joined,
+    /// It has everything.
+    Synced,
+    /// It takes connections.
+    Ready,
+    /// The transfer failed, and the server ends.
+    TransferFailed(String),
+}
+
+/// What one line says about a restart, if anything.
+pub fn event(line: &str) -> Option<Event> {
+    let line = line.trim_end();
+    // Those of the script's and of the two-line entries have no time.
+    if let Some(state) = line.trim_start().strip_prefix("Group state: ") {
+        return Position::read(state).map(Event::GroupState);
+    }
+    if let Some(state) = line.trim_start().strip_prefix("Local state: ") {
+        return Position::read(state).map(Event::LocalState);
+    }
+    let (_, text) = line.split_once("] ")?;
+    let Some(text) = text.strip_prefix("WSREP: ") else {
+        return of_server(text);
+    };
+    if let Some(rest) = text.strip_prefix("Running: 'wsrep_sst_") {
+        return rest
+            .contains("--role 'joiner'")
+            .then(|| Event::Method(rest.split_whitespace().next().unwrap_or_default().to_owned()));
+    }
+    if let Some(rest) = text.strip_prefix("Member ") {
+        return donor(rest);
+    }
+    if let Some(rest) = text.strip_prefix("Installed new state from SST: ") {
+        return Position::read(rest).map(Event::Installed);
+    }
+    if let Some(rest) = text.strip_prefix("Receiving IST: ") {
+        return ist(rest);
+    }
+    if text.starts_with("IST received: ") {
+        return Some(Event::IstDone);
+    }
+    if text.contains("State transfer to ") && text.contains(" failed: ")
+        || text.contains("Will never receive state")
+    {
+        return Some(Event::TransferFailed(text.to_owned()));
+    }
+    match text.split(" (TO: ").next().unwrap_or(text) {
+        "Shifting OPEN -> PRIMARY" => Some(Event::Member),
+        "Shifting JOINER -> JOINED" => Some(Event::Joined),
+        "Shifting JOINED -> SYNCED" => Some(Event::Synced),
+        "SST received" => Some(Event::ScriptDone),
+        "Server initialized" => Some(Event::InnodbReady),
+        _ => None,
+    }
+}
+
+fn of_server(text: &str) -> Option<Event> {
+    if text.starts_with("Starting MariaDB ")
+        || text.contains("mariadbd (server ")
+        || text.contains("mysqld (server ")
+    {
+        return Some(Event::Starting);
+    }
+    if text.ends_with(": Shutdown complete") {
+        return Some(Event::ShutDown);
+    }
+    // The first thing that InnoDB says, in all versions.
+    if text.starts_with("InnoDB: Compressed tables use ") {
+        return Some(Event::InnodbStart);
+    }
+    text.ends_with(": ready for connections.").then_some(Event::Ready)
+}
+
+/// "2.0 (db3) requested state transfer from '*any*'. Selected 1.0 (db2)(SYNCED) as donor."
+fn donor(text: &str) -> Option<Event> {
+    let (joiner, rest) = text.split_once(" requested state transfer from ")?;
+    let (_, chosen) = rest.split_once("Selected ")?;
+    let name = |text: &str| Some(text.split_once('(')?.1.split_once(')')?.0.to_owned());
+    Some(Event::Donor { joiner: name(joiner)?, donor: name(chosen)? })
+}
+
+/// "32 writesets, seqnos 57-88"
+fn ist(text: &str) -> Option<Event> {
+    let (writesets, rest) = text.split_once(" writesets, seqnos ")?;
+    let (first, last) = rest.split_once('-')?;
+    Some(Event::IstFrom {
+        writesets: writesets.parse().ok()?,
+        first: first.parse().ok()?,
+        last: last.trim().parse().ok()?,
+    })
+}
+
+/// Cuts what is read of a growing file into lines.
+#[derive(Debug, Default)]
+pub struct Lines {
+    rest: Vec<u8>,
+    is_passed_over: bool,
+}
+
+impl Lines {
+    /// The whole lines that `bytes` completes. Bytes that are no text are replaced.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.rest.len() + piece.len() > LINE_BYTES_MAX {
+                self.rest.clear();
+                self.is_passed_over = true;
+            }
+            if !self.is_passed_over {
+                self.rest.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                if !std::mem::take(&mut self.is_passed_over) {
+                    lines.push(String::from_utf8_lossy(&self.rest).trim_end().to_owned());
+                }
+                self.rest.clear();
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(log: &str) -> Vec<Event> {
+        log.lines().filter_map(event).collect()
+    }
+
+    #[test]
+    fn an_incremental_transfer() {
+        let events = events(include_str!("logs/rsync-ist.log"));
+        let names: Vec<String> = events
+            .iter()
+            .map(|event| format!("{event:?}").split([' ', '(']).next().unwrap().to_owned())
+            .collect();
+        assert_eq!(
+            names.join(" "),
+            "ShutDown Starting Member GroupState LocalState Method Donor ScriptDone InnodbStart InnodbReady Installed Ready IstFrom IstDone Joined Synced"
+        );
+        assert!(events.contains(&Event::IstFrom { writesets: 32, first: 57, last: 88 }));
+        assert!(events.contains(&Event::Donor { joiner: "db3".into(), donor: "db2".into() }));
+        assert!(events.contains(&Event::Method("rsync".into())));
+    }
+
+    #[test]
+    fn a_full_copy_and_one_that_failed() {
+        let position = |seqno| Position { uuid: "4d02cf61-e6ca-11f1-a31c-9aa338aa497e".into(), seqno };
+        for (log, method) in [
+            (include_str!("logs/rsync-full.log"), "rsync"),
+            (include_str!("logs/mariabackup-full.log"), "mariabackup"),
+        ] {
+            let events = events(log);
+            assert!(events.contains(&Event::Method(method.into())), "{events:?}");
+            let local = events.iter().find_map(|event| match event {
+                Event::LocalState(position) => Some(position.seqno),
+                _ => None,
+            });
+            assert_eq!(local, Some(-1));
+            let installed = events.iter().any(|event| matches!(event, Event::Installed(at) if at.seqno > 0));
+            assert!(installed && events.contains(&Event::Synced), "{events:?}");
+        }
+        let failed = events(include_str!("logs/failed.log"));
+        assert!(failed.iter().any(|event| matches!(event, Event::TransferFailed(_))), "{failed:?}");
+        assert!(!failed.contains(&Event::Synced));
+        assert_eq!(
+            event("\tGroup state: 4d02cf61-e6ca-11f1-a31c-9aa338aa497e:88"),
+            Some(Event::GroupState(position(88)))
+        );
+    }
+
+    #[test]
+    fn what_is_no_log_says_nothing() {
+        for line in [
+            "",
+            "] ",
+            "x] WSREP: ",
+            "[Note] WSREP: Receiving IST: many",
+            "Local state: 1",
+            "\u{fffd}\0] WSREP: Member (",
+        ] {
+            assert_eq!(event(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lines_come_in_pieces() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.feed(b"one\ntw"), ["one"]);
+        assert_eq!(lines.feed(b"o\r\n\xff\n"), ["two", "\u{fffd}"]);
+        assert_eq!(lines.feed(&[b'x'; 2 * LINE_BYTES_MAX]), Vec::<String>::new());
+        assert_eq!(lines.feed(b"end of the long one\nthree\n"), ["three"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! May it be done, and what is to be expected? Nothing is changed here; what is refused is refused here.
+
+use std::time::Duration;
+
+use measure::recovery::galera::{self, Donor};
+use measure::recovery::{Forecast, WriteRate};
+use topology::kind::Kind;
+
+use super::super::forecast::read;
+use super::hands::Saved;
+use super::tail::Tail;
+use super::{Measure, watch};
+use crate::doctor::asked::answered;
+use crate::doctor::read::explain;
+use crate::exit::Failure;
+use crate::settings::Settings;
+
+/// What was found before anything was done.
+pub(super) struct Found {
+    /// The node's place in the configuration.
+    pub(super) number: usize,
+    /// How many nodes were in the group.
+    pub(super) cluster_size: u64,
+    /// The node's last writeset.
+    pub(super) position: u64,
+    /// For an absence that began then.
+    pub(super) forecast: Forecast,
+    /// On which it rests.
+    pub(super) writes: WriteRate,
+    /// What a full copy would have to move, bytes.
+    pub(super) data_bytes: Option<u64>,
+    /// A full copy is made on purpose.
+    pub(super) is_full: bool,
+    /// The node's error log, from here on.
+    pub(super) tail: Option<Tail>,
+    /// Its saved position.
+    pub(super) saved: Option<Saved>,
+}
+
+/// Looks.
+///
+/// # Errors
+/// Each with exit code 2: what speaks against it, and which flag overrides it.
+pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -> Result<Found, Failure> {
+    if settings.kind != Kind::Galera {
+        let text = "recovery measure is for Galera, and cluster.kind is \"replication\"";
+        return Err(Failure::usage(settings.problem(&crate::settings::table::CLUSTER_KIND, text)));
+    }
+    let name = &order.node;
+    let Some(number) = settings.nodes.iter().position(|node| node.name == *name) else {
+        let names: Vec<&str> = settings.nodes.iter().map(|node| node.name.as_str()).collect();
+        let file = settings.file.display();
+        return Err(Failure::usage(format!("{file} has no node {name}: there is {}", names.join(", "))));
+    };
+    let tail = order.error_log.as_deref().map(|path| {
+        Tail::at_end(path).map_err(|e| Failure::usage(format!("--error-log {}: {e}", path.display())))
+    });
+    let tail = tail.transpose()?;
+    let saved = order.datadir.as_deref().map(Saved::of).transpose().map_err(Failure::Usage)?;
+    let nodes = read::all(settings, password, Duration::from_secs(order.window_s)).await;
+    let Some(node) = nodes.get(number) else {
+        return Err(Failure::usage(format!("{name} was not asked")));
+    };
+    let own = match &node.said {
+        Ok(said) => said.donor().ok_or(said),
+        Err(why) => return Err(Failure::usage(format!("nothing was changed: {name}: {why}"))),
+    };
+    let own = match own {
+        Ok(own) => own,
+        Err(said) => {
+            return Err(Failure::usage(format!(
+                "nothing was changed: {name} is {}, and only the restart of a node that is Synced can be measured",
+                said.state
+            )));
+        }
+    };
+    let others: Vec<(&str, Donor, WriteRate)> = answered(&nodes)
+        .filter(|(other, _)| *other != name)
+        .filter_map(|(other, said)| Some((other, said.donor()?, said.writes)))
+        .collect();
+    if others.is_empty() {
+        return Err(Failure::usage(format!(
+            "nothing was changed: no other node of {} is Synced, so that {name} would have no donor",
+            settings.file.display()
+        )));
+    }
+    if order.stop_command.is_some() && !order.with_clients {
+        let address = &settings.nodes[number].address;
+        let clients = watch::clients(settings, password, address).await;
+        let clients = clients.map_err(|e| {
+            Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
+        })?;
+        if let Some(first) = clients.first() {
+            return Err(Failure::usage(format!(
+                "nothing was changed: {} client sessions are on {name} (one of {first}): drain it first, or give --with-clients",
+                clients.len()
+            )));
+        }
+    }
+    let idle = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
+    let writes =
+        others.iter().map(|(_, _, writes)| *writes).max_by(|a, b| a.bytes_per_s.total_cmp(&b.bytes_per_s));
+    let writes = writes.unwrap_or(idle);
+    let donors: Vec<Donor> = others.iter().map(|(_, donor, _)| *donor).collect();
+    let position = own.last_committed;
+    Ok(Found {
+        number,
+        cluster_size: others.len() as u64 + 1,
+        position,
+        forecast: galera::forecast(i64::try_from(position).unwrap_or(-1), &donors, writes),
+        writes,
+        data_bytes: answered(&nodes).filter_map(|(_, said)| said.data_bytes).max(),
+        is_full: order.full,
+        tail,
+        saved,
+    })
+}

@@ -1,0 +1,421 @@
+//! Stops the node, or waits for that; lets it be away; starts it, or waits for that; and follows it until it has everything again.
+
+use std::time::Duration;
+
+use measure::recovery::galera::{self, Donor};
+use measure::recovery::log::{self, Event};
+use measure::recovery::restart::{Kind, Members, Own, Restart, expected};
+use measure::recovery::{Forecast, WriteRate};
+use tokio::time::{Instant, sleep_until};
+
+use super::super::super::foreground::Signals;
+use super::Measure;
+use super::before::Found;
+use super::hands::{self, Running};
+use super::watch::{Answer, Status, Watch};
+use crate::exit::Failure;
+use crate::settings::Settings;
+
+/// Between two looks into the log.
+const LOG_PACE: Duration = Duration::from_millis(20);
+/// Readings in memory, at the most: beyond, every second one is dropped.
+const READINGS_MAX: usize = 20_000;
+
+/// The cluster at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// Since the stop was ordered.
+    pub(super) at: Duration,
+    /// The members' last writeset.
+    pub(super) committed: u64,
+    /// The node's, while it answers.
+    pub(super) own: Option<u64>,
+    /// What it has received and not yet applied.
+    pub(super) queue: u64,
+    /// A member is donor.
+    pub(super) has_donor: bool,
+}
+
+/// All that came of it. Times are since the stop was ordered, or seen.
+pub(super) struct Measured {
+    /// The server had ended.
+    pub(super) gone: Duration,
+    /// Its start was ordered, or seen.
+    pub(super) started: Duration,
+    /// What was forecast for the absence that it became.
+    pub(super) expected: Kind,
+    /// What was to be expected a moment before the start.
+    pub(super) expected_at_start: Kind,
+    /// The node's last writeset, as it stopped.
+    pub(super) position: i64,
+    /// Writesets and bytes of the group while the node was away.
+    pub(super) missed: (u64, u64),
+    /// For how long flow control has stopped the writes of a member meanwhile, ms.
+    pub(super) paused_ms: f64,
+    /// The restart.
+    pub(super) restart: Restart,
+    /// In order.
+    pub(super) readings: Vec<Reading>,
+}
+
+/// How it ended.
+pub(super) enum End {
+    /// The node is back.
+    Back(Box<Measured>),
+    /// By this signal.
+    Signal(&'static str),
+}
+
+/// Everybody's last word.
+struct Cluster<'a> {
+    number: usize,
+    watch: Watch,
+    last: Vec<Option<Status>>,
+    /// At the stop.
+    first: Vec<Option<Status>>,
+    began: Instant,
+    readings: Vec<Reading>,
+    signals: &'a mut Signals,
+}
+
+/// What one wait ended with.
+enum Seen {
+    Answer(Answer),
+    Time,
+    Signal(&'static str),
+}
+
+impl Cluster<'_> {
+    async fn next(&mut self, until: Instant) -> Result<Seen, Failure> {
+        let answer = tokio::select! {
+            signal = self.signals.next() => return Ok(Seen::Signal(signal)),
+            answer = self.watch.next() => answer,
+            () = sleep_until(until) => return Ok(Seen::Time),
+        };
+        let answer =
+            answer.ok_or_else(|| Failure::Failed("the tasks that ask the nodes have ended".into()))?;
+        self.last[answer.node] = answer.status;
+        if answer.node != self.number && answer.status.is_some() {
+            self.note(answer.at);
+        }
+        Ok(Seen::Answer(answer))
+    }
+
+    fn note(&mut self, at: Instant) {
+        let own = self.last[self.number];
+        if self.readings.len() >= READINGS_MAX {
+            let mut number = 0;
+            self.readings.retain(|_| {
+                number += 1;
+                number % 2 == 0
+            });
+        }
+        let reading = Reading {
+            at: at.saturating_duration_since(self.began),
+            committed: self.others().map(|status| status.last_committed).max().unwrap_or(0),
+            own: own.map(|own| own.last_committed),
+            queue: own.map_or(0, |own| own.queue),
+            has_donor: self.others().any(|status| status.state == 2),
+        };
+        self.readings.push(reading);
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Status> {
+        let number = self.number;
+        self.last
+            .iter()
+            .enumerate()
+            .filter(move |(node, _)| *node != number)
+            .filter_map(|(_, status)| status.as_ref())
+    }
+
+    fn members(&self) -> Members {
+        Members {
+            cluster_size: self.others().map(|status| status.cluster_size).max().unwrap_or(0),
+            has_donor: self.others().any(|status| status.state == 2),
+        }
+    }
+
+    /// What a node with everything up to `position` would need now.
+    fn needs(&self, position: i64) -> Kind {
+        let donors: Vec<Donor> =
+            self.others().filter(|status| status.may_donate()).map(Status::donor).collect();
+        let now = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
+        match galera::forecast(position, &donors, now) {
+            forecast @ (Forecast::FullCopy | Forecast::DependsOnSource(_)) => {
+                expected(forecast, Duration::ZERO)
+            }
+            Forecast::Missed(_) => Kind::Incremental,
+        }
+    }
+
+    /// The largest growth of a counter of any member since the stop.
+    fn grown(&self, count: impl Fn(&Status) -> u64) -> u64 {
+        let pairs = self.first.iter().zip(&self.last).enumerate().filter(|(node, _)| *node != self.number);
+        pairs
+            .filter_map(|(_, (first, last))| {
+                Some(count(last.as_ref()?).saturating_sub(count(first.as_ref()?)))
+            })
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// Does it.
+///
+/// # Errors
+/// When a command fails, or a time is over: each says whether the node is down.
+pub(super) async fn drive(
+    order: &Measure,
+    settings: &Settings,
+    password: &str,
+    found: &mut Found,
+    signals: &mut Signals,
+) -> Result<End, Failure> {
+    let name = &order.node;
+    let nodes = settings.nodes.len();
+    let mut cluster = Cluster {
+        number: found.number,
+        watch: Watch::start(settings, password),
+        last: vec![None; nodes],
+        first: vec![None; nodes],
+        began: Instant::now(),
+        readings: Vec::new(),
+        signals,
+    };
+    // Everybody was heard at least once: what grows is counted from there.
+    let patience = Instant::now() + Duration::from_secs(10);
+    while cluster.last[found.number].is_none() || cluster.others().next().is_none() {
+        match cluster.next(patience).await? {
+            Seen::Answer(_) => {}
+            Seen::Signal(signal) => return Ok(End::Signal(signal)),
+            Seen::Time => {
+                return Err(Failure::Failed(format!("nothing was changed: {name} does not answer any more")));
+            }
+        }
+    }
+    cluster.first.clone_from(&cluster.last);
+    cluster.began = Instant::now();
+    cluster.readings.clear();
+    let mut seqno = found.position;
+    if let Some(end) = stop(order, found, &mut cluster, &mut seqno).await? {
+        return Ok(end);
+    }
+    let gone = cluster.began.elapsed();
+    eprintln!("{name}: gone, {:.1} s after the order", gone.as_secs_f64());
+    if found.is_full
+        && let Some(saved) = &found.saved
+        && let Err(why) = saved.forget()
+    {
+        eprintln!("{why}");
+        return Err(start_again(order, name, "its position could not be removed").await);
+    }
+    let position = match (&found.saved, found.is_full) {
+        (_, true) => -1,
+        (Some(saved), false) => saved.seqno().unwrap_or(-1),
+        (None, false) => i64::try_from(seqno).unwrap_or(-1),
+    };
+    let back_at = Instant::now() + order.away;
+    loop {
+        match cluster.next(back_at).await? {
+            Seen::Answer(_) => {}
+            Seen::Time => break,
+            Seen::Signal(signal) => {
+                if order.start_command.is_some() {
+                    eprintln!("{}", message(start_again(order, name, signal).await));
+                } else {
+                    eprintln!("{name} is down");
+                }
+                return Ok(End::Signal(signal));
+            }
+        }
+    }
+    let expected_at_start = cluster.needs(position);
+    let missed_now = |cluster: &Cluster| {
+        (cluster.grown(|status| status.last_committed), cluster.grown(|status| status.bytes))
+    };
+    let missed = missed_now(&cluster);
+    let mut running = match &order.start_command {
+        Some(line) => {
+            Some(hands::begin(line).map_err(|why| Failure::Failed(format!("{why}; {name} is down")))?)
+        }
+        None => {
+            eprintln!("{name}: start the server now");
+            None
+        }
+    };
+    let ordered = running.is_some().then(Instant::now);
+    let followed = follow(order, found, &mut cluster, &mut running, ordered).await?;
+    let (restart, started) = match followed {
+        Ok(followed) => followed,
+        Err(signal) => return Ok(End::Signal(signal)),
+    };
+    let started = started.saturating_duration_since(cluster.began);
+    let away = started.saturating_sub(gone);
+    Ok(End::Back(Box::new(Measured {
+        gone,
+        started,
+        expected: if found.is_full { Kind::Full } else { expected(found.forecast, away) },
+        expected_at_start,
+        position,
+        missed,
+        paused_ms: cluster.grown(|status| status.paused_ns) as f64 / 1e6,
+        restart,
+        readings: cluster.readings,
+    })))
+}
+
+/// Until the node has ended. `seqno`: the last writeset that was seen on it.
+async fn stop(
+    order: &Measure,
+    found: &mut Found,
+    cluster: &mut Cluster<'_>,
+    seqno: &mut u64,
+) -> Result<Option<End>, Failure> {
+    let name = &order.node;
+    let limit = Instant::now() + order.within;
+    let mut running = match &order.stop_command {
+        Some(line) => {
+            eprintln!("{name}: stopping");
+            Some(hands::begin(line).map_err(Failure::Failed)?)
+        }
+        None => {
+            eprintln!("{name}: stop the server now");
+            None
+        }
+    };
+    loop {
+        match cluster.next(Instant::now() + LOG_PACE).await? {
+            Seen::Answer(answer) if answer.node == found.number => {
+                *seqno = (*seqno).max(answer.status.map_or(0, |status| status.last_committed));
+            }
+            Seen::Answer(_) | Seen::Time => {}
+            Seen::Signal(signal) if order.stop_command.is_some() => {
+                if let Some(running) = &mut running {
+                    // A start before its end would be lost.
+                    let _ = tokio::time::timeout_at(limit, running.ended()).await;
+                }
+                eprintln!("{}", message(start_again(order, name, signal).await));
+                return Ok(Some(End::Signal(signal)));
+            }
+            Seen::Signal(signal) => return Ok(Some(End::Signal(signal))),
+        }
+        if let Some(why) = ended(&mut running).await {
+            return Err(Failure::Failed(format!("{why}; look whether {name} runs")));
+        }
+        let is_silent = cluster.last[found.number].is_none();
+        if running.is_none() && is_silent && cluster.members().cluster_size < found.cluster_size {
+            return Ok(None);
+        }
+        if Instant::now() > limit {
+            return Err(Failure::Failed(format!(
+                "{name} still answers, or is still in the group: it was not stopped in time"
+            )));
+        }
+    }
+}
+
+/// From the order, or from its first sign, until it is Synced and takes connections; `Err` is a signal.
+async fn follow(
+    order: &Measure,
+    found: &mut Found,
+    cluster: &mut Cluster<'_>,
+    running: &mut Option<Running>,
+    ordered: Option<Instant>,
+) -> Result<Result<(Restart, Instant), &'static str>, Failure> {
+    let name = &order.node;
+    let mut restart = Restart::default();
+    let mut started = ordered;
+    let limit = Instant::now() + order.within;
+    // What it said as it ended is no part of its return.
+    while found.tail.as_mut().is_some_and(|tail| !tail.lines().is_empty()) {}
+    loop {
+        let seen = cluster.next(Instant::now() + LOG_PACE).await?;
+        for line in found.tail.as_mut().map(super::tail::Tail::lines).unwrap_or_default() {
+            let Some(event) = log::event(&line) else { continue };
+            let now = Instant::now();
+            if event == Event::Starting && started.is_none() {
+                started = Some(now);
+                eprintln!("{name}: starts");
+            }
+            if let Event::TransferFailed(why) = &event {
+                // Whatever started it may start it again, so that this is not the end.
+                eprintln!("{name}: {why}");
+            }
+            if let Some(from) = started {
+                restart.log(now.duration_since(from), event);
+            }
+        }
+        match seen {
+            Seen::Signal(signal) => {
+                eprintln!("{name} is not back yet; what starts it was left to go on");
+                return Ok(Err(signal));
+            }
+            Seen::Answer(answer) => heard(&mut restart, &mut started, cluster, found, &answer),
+            Seen::Time => {}
+        }
+        if let Some(why) = ended(running).await {
+            return Err(Failure::Failed(format!("{why}; {name} is not back")));
+        }
+        if restart.is_over()
+            && let Some(started) = started
+        {
+            return Ok(Ok((restart, started)));
+        }
+        if Instant::now() > limit {
+            let why = restart.failed.map_or_else(String::new, |why| format!(": {why}"));
+            return Err(Failure::Failed(format!(
+                "{name} is not Synced after {:.0} s{why}",
+                order.within.as_secs_f64()
+            )));
+        }
+    }
+}
+
+fn heard(
+    restart: &mut Restart,
+    started: &mut Option<Instant>,
+    cluster: &Cluster<'_>,
+    found: &Found,
+    answer: &Answer,
+) {
+    let is_own = answer.node == found.number;
+    let is_sign =
+        if is_own { answer.status.is_some() } else { cluster.members().cluster_size >= found.cluster_size };
+    if !is_sign && started.is_none() {
+        return;
+    }
+    let from = *started.get_or_insert(answer.at);
+    let at = answer.at.saturating_duration_since(from);
+    match (is_own, answer.status) {
+        (true, Some(status)) => restart.own(at, Own { state: status.state, is_ready: status.is_ready }),
+        (true, None) => {}
+        (false, _) => restart.members(at, cluster.members(), found.cluster_size),
+    }
+}
+
+/// Why the start command failed, if it has ended so.
+async fn ended(running: &mut Option<Running>) -> Option<String> {
+    let ended = tokio::time::timeout(Duration::ZERO, running.as_mut()?.ended()).await.ok()?;
+    *running = None;
+    ended.err()
+}
+
+/// Starts what this command stopped; what that came to.
+async fn start_again(order: &Measure, name: &str, why: &str) -> Failure {
+    let Some(line) = &order.start_command else { return Failure::Failed(format!("{why}; {name} is down")) };
+    let begun = match hands::begin(line) {
+        Ok(mut running) => running.ended().await,
+        Err(why) => Err(why),
+    };
+    Failure::Failed(match begun {
+        Ok(()) => format!("{why}; {name} was started again by --start-command"),
+        Err(failed) => format!("{why}; {name} is down, and {failed}"),
+    })
+}
+
+fn message(failure: Failure) -> String {
+    match failure {
+        Failure::Failed(text) | Failure::Usage(text) | Failure::Unreachable(text) => text,
+    }
+}

@@ -1,0 +1,164 @@
+//! What was measured, as text and as JSON. Pure.
+
+use measure::recovery::Forecast;
+use measure::recovery::restart::{Kind, was_right};
+use serde_json::{Value, json};
+
+use super::before::Found;
+use super::drive::Measured;
+use crate::table::{Lean, Table, span};
+
+fn ms(duration: std::time::Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+/// "an incremental transfer (IST)".
+fn called(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Nothing => "no transfer at all",
+        Kind::Incremental => "an incremental transfer (IST)",
+        Kind::Full => "a full copy (SST)",
+        Kind::Unknown => "a transfer of a kind that is not known",
+    }
+}
+
+/// For people.
+pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
+    let restart = &measured.restart;
+    let kind = restart.kind();
+    let mut out = format!("{name} came back by {}", called(kind));
+    if let (Some(method), Kind::Full) = (&restart.method, kind) {
+        out += &format!(" with {method}");
+    }
+    if let Some(donor) = &restart.donor {
+        out += &format!(" from {donor}");
+    }
+    let gross = restart.gross().map_or(0, ms);
+    out += &format!(
+        ", {} after its start; away for {} before\n",
+        span(gross),
+        span(ms(measured.started.saturating_sub(measured.gone)))
+    );
+    if let Some((writesets, first, last)) = restart.ist {
+        out += &format!("sent as missed: {writesets} writesets, {first} to {last}\n");
+    }
+    out += &format!(
+        "written while it was away: {} writesets, {:.1} MB; flow control stopped the others' writes for {:.0} ms\n",
+        measured.missed.0,
+        measured.missed.1 as f64 / 1e6,
+        measured.paused_ms
+    );
+    if let (Kind::Full, Some(bytes)) = (kind, found.data_bytes) {
+        out += &format!("a full copy is of about {:.1} MB\n", bytes as f64 / 1e6);
+    }
+    if kind == Kind::Unknown {
+        out += "which kind it was stands in its error log: give it with --error-log\n";
+    }
+    out += &format!("{}\n\n", verdict(found, measured));
+    out += &table(measured);
+    let net = restart.net().map_or(0, ms);
+    out += &format!(
+        "\ngross {}; net {}: copy, ist and catch-up alone, which grow with the data or with what was missed\n",
+        span(gross),
+        span(net)
+    );
+    out
+}
+
+/// Whether the forecast was right, in a sentence.
+fn verdict(found: &Found, measured: &Measured) -> String {
+    let before = match found.forecast {
+        Forecast::Missed(None) => "it may be away for as long as nothing is written".to_owned(),
+        Forecast::Missed(Some(window)) => format!("it may be away for {}", span(ms(window))),
+        Forecast::FullCopy => "it needs a full copy".to_owned(),
+        Forecast::DependsOnSource(_) => "it depends on the donor".to_owned(),
+    };
+    let came = measured.restart.kind();
+    let judged = |expected: Kind| match was_right(expected, came) {
+        Some(true) => "right",
+        Some(false) => "wrong",
+        None => "not to be judged",
+    };
+    let made = if found.is_full { ", and its position was then removed" } else { "" };
+    format!(
+        "forecast before the stop: {before}{made}: {}; a moment before the start: {}: {}",
+        judged(measured.expected),
+        called(measured.expected_at_start),
+        judged(measured.expected_at_start)
+    )
+}
+
+fn table(measured: &Measured) -> String {
+    let mut table = Table::new(&[
+        ("PHASE", Lean::Left),
+        ("FROM", Lean::Right),
+        ("TOOK", Lean::Right),
+        ("WHAT HAPPENS", Lean::Left),
+    ]);
+    for phase in measured.restart.phases() {
+        table.row([
+            phase.mark.phase().to_owned(),
+            format!("{:.2} s", phase.from.as_secs_f64()),
+            format!("{:.2} s", phase.took.as_secs_f64()),
+            phase.mark.meaning().to_owned(),
+        ]);
+    }
+    table.text()
+}
+
+/// For programs.
+pub(super) fn json(name: &str, found: &Found, measured: &Measured) -> Value {
+    let restart = &measured.restart;
+    let came = restart.kind();
+    let phases = restart.phases().into_iter().map(|phase| {
+        json!({
+            "phase": phase.mark.phase(),
+            "from_s": phase.from.as_secs_f64(),
+            "took_s": phase.took.as_secs_f64(),
+            "is_net": phase.mark.is_transfer(),
+        })
+    });
+    let readings = measured.readings.iter().map(|reading| {
+        json!({
+            "at_s": reading.at.as_secs_f64(),
+            "committed": reading.committed,
+            "own": reading.own,
+            "queue": reading.queue,
+            "has_donor": reading.has_donor,
+        })
+    });
+    let (returns_by, window) = match found.forecast {
+        Forecast::Missed(window) => (Kind::Incremental, window),
+        Forecast::DependsOnSource(window) => (Kind::Unknown, window),
+        Forecast::FullCopy => (Kind::Full, None),
+    };
+    json!({
+        "node": name,
+        "kind": came.name(),
+        "method": restart.method,
+        "donor": restart.donor,
+        "position": measured.position,
+        "ist": restart.ist.map(|(writesets, first, last)| json!({"writesets": writesets, "first": first, "last": last})),
+        "missed_writesets": measured.missed.0,
+        "missed_bytes": measured.missed.1,
+        "data_bytes": found.data_bytes,
+        "stop_s": measured.gone.as_secs_f64(),
+        "started_s": measured.started.as_secs_f64(),
+        "away_s": measured.started.saturating_sub(measured.gone).as_secs_f64(),
+        "gross_s": restart.gross().map(|time| time.as_secs_f64()),
+        "net_s": restart.net().map(|time| time.as_secs_f64()),
+        "phases": phases.collect::<Vec<_>>(),
+        "forecast": {
+            "returns_by_at_once": returns_by.name(),
+            "away_max_s": window.map(|window| window.as_secs_f64()),
+            "write_bytes_per_s": found.writes.bytes_per_s,
+            "transactions_per_s": found.writes.transactions_per_s,
+            "expected": measured.expected.name(),
+            "was_right": was_right(measured.expected, came),
+            "expected_at_start": measured.expected_at_start.name(),
+            "was_right_at_start": was_right(measured.expected_at_start, came),
+        },
+        "flow_control_paused_ms": measured.paused_ms,
+        "readings": readings.collect::<Vec<_>>(),
+    })
+}
