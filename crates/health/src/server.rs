@@ -51,7 +51,7 @@ pub struct Settings {
     /// is none of ours a 404.
     pub several_nodes: bool,
     /// HTTP connections at once, [`CONNECTIONS_MAX`] or less: fewer than there are file descriptors, or nobody new gets in.
-    /// [`ASIDE_MAX`] agent checks, and so many programs of this machine, come beside.
+    /// [`ASIDE_MAX`] agent checks, and so many programs of this machine, come beside, or as many as this when it is less.
     pub connections_max: u64,
 }
 
@@ -86,7 +86,8 @@ pub fn start(settings: Settings, source: Arc<dyn Source>, counts: Arc<Counts>) -
         let responder = responder.clone();
         Arc::new(Entrance::new(responder, open_max))
     };
-    let (front, aside, back) = (entrance(settings.connections_max), entrance(ASIDE_MAX), entrance(ASIDE_MAX));
+    let aside_max = settings.connections_max.min(ASIDE_MAX);
+    let (front, aside, back) = (entrance(settings.connections_max), entrance(aside_max), entrance(aside_max));
     {
         let _inside = runtime.enter();
         for listener in settings.http {

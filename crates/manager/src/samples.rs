@@ -1,7 +1,7 @@
 //! The counters of each node during the last hour, for whoever shows or reckons with them.
 //!
 //! ```text
-//!   probe (a task per node) ──put──> a ring per node ──since, last, rates──> API, status, live view
+//!   probe (a task per node) ──put──> a ring per node ──page, last, rates──> API, status, live view
 //!                                └─> news (each sample, to whoever listens; who is too slow misses some and is told so)
 //! ```
 //!
@@ -53,9 +53,18 @@ impl Samples {
         let _ = self.news.send((node, sample));
     }
 
-    /// What a node said after that moment (milliseconds since 1970), oldest first.
-    pub fn since(&self, node: NodeId, unix_ms: u64) -> Vec<Sample> {
-        self.ring(node).map_or_else(Vec::new, |ring| ring.since(unix_ms).copied().collect())
+    /// What a node said after that moment (milliseconds since 1970), oldest first: the first `samples_max` later than `after_us` by
+    /// [`Sample::at_us`]. The lock is held for copying these, so whoever wants all asks page by page.
+    pub fn page(
+        &self,
+        node: NodeId,
+        since_unix_ms: u64,
+        after_us: Option<u64>,
+        samples_max: usize,
+    ) -> Vec<Sample> {
+        let copied =
+            |ring: MutexGuard<'_, Ring>| ring.page(since_unix_ms, after_us, samples_max).copied().collect();
+        self.ring(node).map_or_else(Vec::new, copied)
     }
 
     /// What it said last.

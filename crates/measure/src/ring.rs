@@ -44,9 +44,18 @@ impl Ring {
         self.samples.iter().rev().skip(1).find(is_old).or_else(oldest)
     }
 
-    /// All that were taken after that moment (milliseconds since 1970), oldest first.
-    pub fn since(&self, unix_ms: u64) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().filter(move |sample| sample.at_unix_ms > unix_ms)
+    /// Of those that were taken after `since_unix_ms` (milliseconds since 1970), the first `samples_max` that are later than `after_us` by
+    /// [`Sample::at_us`], oldest first.
+    pub fn page(
+        &self,
+        since_unix_ms: u64,
+        after_us: Option<u64>,
+        samples_max: usize,
+    ) -> impl Iterator<Item = &Sample> {
+        let first =
+            self.samples.partition_point(|sample| after_us.is_some_and(|after| sample.at_us <= after));
+        let rest = self.samples.range(first..);
+        rest.filter(move |sample| sample.at_unix_ms > since_unix_ms).take(samples_max)
     }
 }
 
@@ -65,9 +74,28 @@ mod tests {
         for s in 1..=5 {
             ring.put(at(s));
         }
-        assert_eq!(ring.since(0).map(|sample| sample.at_unix_ms).collect::<Vec<_>>(), [3000, 4000, 5000]);
-        assert_eq!(ring.since(4000).count(), 1);
-        assert_eq!(ring.since(5000).count(), 0);
+        assert_eq!(
+            ring.page(0, None, 99).map(|sample| sample.at_unix_ms).collect::<Vec<_>>(),
+            [3000, 4000, 5000]
+        );
+        assert_eq!(ring.page(4000, None, 99).count(), 1);
+        assert_eq!(ring.page(5000, None, 99).count(), 0);
+    }
+
+    #[test]
+    fn pages_follow_one_another_without_a_gap() {
+        let mut ring = Ring::new(10);
+        for s in 1..=7 {
+            ring.put(at(s));
+        }
+        let page = |since, after: Option<u64>| -> Vec<u64> {
+            ring.page(since, after, 3).map(|sample| sample.at_us / 1_000_000).collect()
+        };
+        assert_eq!(page(0, None), [1, 2, 3]);
+        assert_eq!(page(0, Some(3_000_000)), [4, 5, 6]);
+        assert_eq!(page(0, Some(6_000_000)), [7]);
+        assert!(page(0, Some(7_000_000)).is_empty());
+        assert_eq!(page(5000, None), [6, 7]);
     }
 
     #[test]
@@ -90,6 +118,6 @@ mod tests {
         ring.put(at(2));
         ring.put(at(2));
         ring.put(at(1));
-        assert_eq!(ring.since(0).count(), 1);
+        assert_eq!(ring.page(0, None, 99).count(), 1);
     }
 }

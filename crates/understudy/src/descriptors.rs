@@ -1,23 +1,83 @@
-//! File descriptors: as many as the system allows us, and a warning when that is too few for the clients we promise to take.
+//! File descriptors: as many as the system allows us, divided between the doors, and a warning when that is too few for the clients we promise to take.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use web::Limits;
+
+use crate::settings::Settings;
+
 /// A client costs its own socket, the link to its node, and the handle by which that link can be cut.
 const FOR_A_CLIENT: u64 = 3;
-/// Listeners, probes, the journal, the web, the log.
+/// With `listen.split` it may have a second link, with a handle, too.
+const FOR_A_SPLIT_CLIENT: u64 = 5;
+/// Listeners, probes, the journal, the log, clients that are being refused.
 const FOR_THE_HOUSE: u64 = 100;
+/// Questions for health at once, and agent checks.
+const HEALTH_MAX: u64 = 512;
+const AGENT_MAX: u64 = health::server::ASIDE_MAX;
+/// Each of the doors other than the clients' has at most this part of all descriptors.
+const PART: u64 = 8;
 
-/// Raises the soft limit to the hard one (login shells and systemd begin with 1024, for programs that use `select`), and warns
-/// when that does not suffice for `clients_max` clients.
-pub fn raise(clients_max: usize) {
-    let now = raise_to_hard();
-    if let Some(fit) = too_few(now, clients_max) {
+/// How many connections each door of `serve` takes at once, so that all of them together leave the manager its descriptors: no crowd at one
+/// door takes those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Clients of each MySQL port.
+    pub clients_max: usize,
+    /// Of the API, with and without TLS.
+    pub api: Limits,
+    /// Of the health port.
+    pub health_max: u64,
+}
+
+/// Raises the soft limit to the hard one (login shells and systemd begin with 1024, for programs that use `select`), and divides it. Warns when
+/// fewer clients than proxy.client_connections_max are left.
+pub fn divide(settings: &Settings) -> Shares {
+    let limit = raise_to_hard();
+    let listen = &settings.listen;
+    let wanted = Wanted {
+        clients_max: settings.proxy.client_connections_max,
+        for_a_client: if listen.split { FOR_A_SPLIT_CLIENT } else { FOR_A_CLIENT },
+        ports: 1 + u64::from(!listen.read.is_empty()),
+        has_agent: !listen.agent.is_empty(),
+    };
+    let shares = shares(limit, &wanted);
+    if shares.clients_max < wanted.clients_max {
         tracing::warn!(
-            "proxy.client_connections_max is {clients_max}, and the limit of open files ({}) suffices for about {fit} clients: \
-             raise LimitNOFILE= (systemd) or `ulimit -Hn`, or lower the setting",
-            shown(now)
+            "proxy.client_connections_max is {}, and the limit of open files ({}) suffices for {} clients, which are taken; the next are told \
+             1040: raise LimitNOFILE= (systemd) or `ulimit -Hn`, or lower the setting",
+            wanted.clients_max,
+            shown(limit),
+            shares.clients_max
         );
     }
+    shares
+}
+
+/// What the settings ask for.
+struct Wanted {
+    clients_max: usize,
+    for_a_client: u64,
+    /// MySQL ports, each with so many clients.
+    ports: u64,
+    has_agent: bool,
+}
+
+fn shares(limit: Option<u64>, wanted: &Wanted) -> Shares {
+    let part = |most: u64| limit.map_or(most, |limit| (limit / PART).clamp(16, most));
+    let default = Limits::default();
+    let api = Limits {
+        connections_max: part(default.connections_max as u64) as usize,
+        per_address_max: part(default.per_address_max as u64) as usize,
+    };
+    let health_max = part(HEALTH_MAX);
+    let agent = if wanted.has_agent { part(AGENT_MAX) + health::server::BEYOND_MAX } else { 0 };
+    let kept = FOR_THE_HOUSE + api.connections_max as u64 + health_max + health::server::BEYOND_MAX + agent;
+    let clients_max = limit.map_or(wanted.clients_max, |limit| {
+        let fit = limit.saturating_sub(kept) / (wanted.for_a_client * wanted.ports);
+        wanted.clients_max.min(fit.max(1) as usize)
+    });
+    Shares { clients_max, api, health_max }
 }
 
 /// The same for a health check, whose clients cost one descriptor each. Returns how many it may take, at most `wanted`.
@@ -44,12 +104,6 @@ fn raise_to_hard() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// How many clients fit when not all do; `None` for the limit is no limit.
-fn too_few(limit: Option<u64>, clients_max: usize) -> Option<u64> {
-    let fit = limit?.saturating_sub(FOR_THE_HOUSE) / FOR_A_CLIENT;
-    (fit < clients_max as u64).then_some(fit)
-}
-
 fn shown(limit: Option<u64>) -> String {
     limit.map_or("none".into(), |limit| limit.to_string())
 }
@@ -58,19 +112,38 @@ fn shown(limit: Option<u64>) -> String {
 mod tests {
     use super::*;
 
+    fn wanted(clients_max: usize) -> Wanted {
+        Wanted { clients_max, for_a_client: FOR_A_CLIENT, ports: 1, has_agent: true }
+    }
+
     #[test]
-    fn three_for_each_client() {
-        assert_eq!(too_few(Some(1024), 10_000), Some(308));
-        assert_eq!(too_few(Some(30_100), 10_000), None);
-        assert_eq!(too_few(Some(30_099), 10_000), Some(9_999));
-        assert_eq!(too_few(None, 1_000_000), None);
-        assert_eq!(too_few(Some(10), 1), Some(0));
+    fn all_shares_together_leave_the_house_its_own() {
+        for limit in [600, 1024, 4096, 20_000, 524_288] {
+            for (ports, for_a_client) in [(1, 3), (2, 3), (1, 5)] {
+                let wanted = Wanted { ports, for_a_client, ..wanted(1_000_000) };
+                let shares = shares(Some(limit), &wanted);
+                let agent = (limit / PART).min(AGENT_MAX) + health::server::BEYOND_MAX;
+                let doors =
+                    shares.api.connections_max as u64 + shares.health_max + health::server::BEYOND_MAX;
+                let clients = shares.clients_max as u64 * for_a_client * ports;
+                assert!(clients + doors + agent + FOR_THE_HOUSE <= limit, "{limit}: {shares:?}");
+                assert!(shares.clients_max > 10 && shares.api.per_address_max >= 16, "{limit}: {shares:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_asked_for_is_given_where_it_fits() {
+        assert_eq!(shares(Some(40_000), &wanted(10_000)).clients_max, 10_000);
+        let unlimited = shares(None, &wanted(1_000_000));
+        assert_eq!((unlimited.clients_max, unlimited.api), (1_000_000, Limits::default()));
+        assert_eq!(shares(Some(10), &wanted(5)).clients_max, 1, "one client, rather than none");
     }
 
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
         let hard = getrlimit(Resource::Nofile).maximum;
-        raise(1);
+        raise_to_hard();
         assert_eq!(getrlimit(Resource::Nofile).current, hard);
     }
 }

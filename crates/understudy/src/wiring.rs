@@ -46,6 +46,7 @@ use self::capacity::Capacities;
 use self::health::Doors;
 use self::warmth::Warmth;
 use self::windows::Windows;
+use crate::descriptors::Shares;
 use crate::settings::Settings;
 use desk::Desk;
 
@@ -101,6 +102,7 @@ pub struct Credentials {
 /// Builds and starts every part. When one fails, those before it are stopped and the error says what to do.
 pub fn start(
     settings: &Settings,
+    shares: Shares,
     mut passwords: Passwords,
     credentials: Credentials,
 ) -> anyhow::Result<House> {
@@ -118,18 +120,18 @@ pub fn start(
         let _inside = hot.enter();
         if settings.listen.split {
             let split = proxy::Split { routes: manager.reads.clone(), wait_max: settings.split_wait };
-            proxy::start_split(proxy_settings(settings), inputs, split)?
+            proxy::start_split(proxy_settings(settings, shares), inputs, split)?
         } else {
-            proxy::start(proxy_settings(settings), inputs)?
+            proxy::start(proxy_settings(settings, shares), inputs)?
         }
     };
 
     let reads = {
         let _inside = hot.enter();
-        reads(settings, &manager)?
+        reads(settings, shares, &manager)?
     };
 
-    let health = Doors::open(settings, &manager, proxy.listening())?;
+    let health = Doors::open(settings, shares.health_max, &manager, proxy.listening())?;
 
     let (warming, warmth) = match (&settings.warm, warm_secrets) {
         (Some(warm), Some(secrets)) => {
@@ -167,7 +169,7 @@ pub fn start(
     let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
-        web::server::start(web_settings(settings, credentials), Arc::clone(&desk))?
+        web::server::start(web_settings(settings, shares, credentials), Arc::clone(&desk))?
     };
     let live = calm.spawn(live::feed(desk, manager.samples.clone(), events)).abort_handle();
     Ok(House {
@@ -305,7 +307,11 @@ async fn both(proxy: proxy::Handle, reads: Option<proxy::Handle>, grace: Duratio
 }
 
 /// The port for reads, when there is one: a proxy of its own, with the manager's lanes for it.
-fn reads(settings: &Settings, manager: &manager::Handles) -> anyhow::Result<Option<proxy::Handle>> {
+fn reads(
+    settings: &Settings,
+    shares: Shares,
+    manager: &manager::Handles,
+) -> anyhow::Result<Option<proxy::Handle>> {
     if settings.listen.read.is_empty() {
         return Ok(None);
     }
@@ -316,7 +322,7 @@ fn reads(settings: &Settings, manager: &manager::Handles) -> anyhow::Result<Opti
         wait_max: settings.reads.lag_max.min(CATCH_UP_MAX),
         is_group: settings.kind == Kind::Galera,
     };
-    let own = proxy::Settings { listen: settings.listen.read.clone(), ..proxy_settings(settings) };
+    let own = proxy::Settings { listen: settings.listen.read.clone(), ..proxy_settings(settings, shares) };
     Ok(Some(proxy::start_reads(own, inputs, reads)?))
 }
 
@@ -357,7 +363,7 @@ pub fn manager_settings(settings: &Settings, passwords: Passwords) -> manager::S
     }
 }
 
-fn proxy_settings(settings: &Settings) -> proxy::Settings {
+fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
     let (hold, proxy) = (&settings.hold, &settings.proxy);
     proxy::Settings {
         listen: settings.listen.mysql.clone(),
@@ -370,17 +376,18 @@ fn proxy_settings(settings: &Settings) -> proxy::Settings {
         retain_bytes_max: proxy.retain_bytes_max,
         resends_max: proxy.resends_max,
         suspect_time: proxy.suspect_time,
-        client_connections_max: proxy.client_connections_max,
+        client_connections_max: shares.clients_max,
         writers_all: settings.writers == topology::settings::Writers::All,
     }
 }
 
-fn web_settings(settings: &Settings, credentials: Credentials) -> web::server::Settings {
+fn web_settings(settings: &Settings, shares: Shares, credentials: Credentials) -> web::server::Settings {
     web::server::Settings {
         http: settings.listen.http.clone(),
         https: settings.listen.https.clone(),
         tls: credentials.tls,
         key: credentials.key,
         budget: settings.budget,
+        limits: shares.api,
     }
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
@@ -29,7 +30,7 @@ fn get(serving: &Serving, path: &str, wanted: impl Fn(&str) -> bool) -> String {
     stream.set_read_timeout(Some(LONG)).unwrap();
     let host = &serving.http;
     let head = format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nX-Api-Key: {}\r\nConnection: close\r\n\r\n",
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nX-Api-Key: {}\r\nConnection: close\r\n\r\n",
         key.trim()
     );
     stream.write_all(head.as_bytes()).unwrap();
@@ -109,6 +110,7 @@ async fn what_nodes_do_is_sampled_told_as_it_comes_and_shown() {
     events(&serving);
     let recording = watched(&serving, house.path());
     top(&serving, &recording);
+    ordered_by_keys(&serving);
     myq_status(&stage, house.path());
     writer.end().await;
     drop(serving);
@@ -210,9 +212,57 @@ fn top(serving: &Serving, recording: &Path) {
     assert_eq!(shown(&format!("timeout --foreground 60 {BIN} top --replay {recording}"), "\u{3}"), 0);
     let told_to_end = format!("timeout --foreground -s TERM 1 {BIN} top --replay {recording}");
     assert_eq!(shown(&told_to_end, ""), 124, "timeout's word that it ended it");
+    assert_eq!(shown(&told_to_end.replace("TERM", "QUIT"), ""), 124, "Ctrl-\\ of another terminal");
     // Without a terminal nothing is taken over.
     let ended = understudy(&["top", "--replay", &recording.to_string()]);
     assert!(ended.with(2).contains("needs a terminal"));
+}
+
+/// Keys drain a node, let it back in and make it the writer, on the real cluster.
+fn ordered_by_keys(serving: &Serving) {
+    let config = serving.dir().join("understudy.toml");
+    let sized =
+        format!("stty rows 30 cols 120; timeout --foreground 120 {BIN} top --config {}", config.display());
+    let mut child = Command::new("script")
+        .args(["-qefc", &sized, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut keyboard = child.stdin.take().unwrap();
+    let mut screen = child.stdout.take().unwrap();
+    let screen = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = screen.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let state_of_db2 = || serving.status()["nodes"][1]["state"].as_str().unwrap().to_owned();
+    // While one order is under way no other is taken: then the keys are pressed again.
+    let mut press = |keys: &str, what: &str, is_done: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is_done() {
+            assert!(began.elapsed() < LONG, "never came: {what}");
+            keyboard.write_all(keys.as_bytes()).unwrap();
+            let pressed = Instant::now();
+            while pressed.elapsed() < Duration::from_secs(5) && !is_done() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    };
+    // The letters of a drain without the word, which must do nothing, come first.
+    press("jd\rdyes\r", "db2 is drained", &|| state_of_db2() == "draining");
+    press("uyes\r", "db2 takes sessions again", &|| state_of_db2() == "synced");
+    press("syes\r", "db2 is the writer", &|| serving.status()["writer"] == "db2");
+    let journal = serving.ask(&["journal"]).with(0);
+    for (order, count) in [("drain of db2 was ordered", 1), ("switchover to db2 was ordered", 1)] {
+        // "undrain of db2 was ordered" has the first of them in it.
+        let orders = journal.matches(order).count() - journal.matches(&format!("un{order}")).count();
+        assert_eq!(orders, count, "{journal}");
+    }
+    keyboard.write_all(b"q").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{}", screen.join().unwrap());
+    serving.ask(&["switchover", "--to", "db1"]).with(0);
 }
 
 fn myq_status(stage: &Stage, dir: &Path) {

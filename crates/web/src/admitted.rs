@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 
 use crate::Control;
 use crate::api::Api;
+use crate::places::Connection;
 use crate::reply::Reply;
 use crate::request::{Said, key_of};
 
@@ -42,7 +43,9 @@ impl<C: Control> FromRequestParts<Arc<Api<C>>> for Admitted {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api<C>>) -> Result<Self, Reply> {
         let names = names(parts).await?;
-        admit(api, key_of(&parts.headers), cluster(&names)).map(|()| Self)
+        admit(api, key_of(&parts.headers), cluster(&names))?;
+        hold(parts);
+        Ok(Self)
     }
 }
 
@@ -54,7 +57,15 @@ impl<C: Control> FromRequest<Arc<Api<C>>> for Ordered {
         let mut names = names(&mut parts).await?;
         let said = Said::read(body).await?;
         admit(api, said.key.as_deref().or_else(|| key_of(&parts.headers)), cluster(&names))?;
+        hold(&parts);
         Ok(Self { said, node: names.remove("name") })
+    }
+}
+
+/// Who has shown the key keeps the connection while the answer is made, also where many connect who have not.
+fn hold(parts: &Parts) {
+    if let Some(connection) = parts.extensions.get::<Arc<Connection>>() {
+        connection.hold();
     }
 }
 

@@ -18,7 +18,9 @@ pub mod server;
 
 mod admitted;
 mod api;
+mod guarded;
 mod live;
+mod places;
 mod private_file;
 mod repeat;
 mod reply;
@@ -30,6 +32,7 @@ use std::time::Duration;
 
 pub use axum::body::{Body, Bytes};
 pub use live::Event;
+pub use places::Limits;
 use serde_json::Value;
 use tokio::sync::broadcast;
 use topology::order::{Order, OrderReply};
@@ -83,8 +86,9 @@ pub trait Control: Send + Sync + 'static {
     fn status(&self) -> impl Future<Output = Value> + Send;
     /// Journal entries with a number above `after`, oldest first; an `Err` is a sentence for the caller.
     fn journal(&self, after: u64) -> impl Future<Output = Result<Value, String>> + Send;
-    /// The counters of each node that were taken after that moment (milliseconds since 1970). From memory.
-    fn samples(&self, since_unix_ms: u64) -> Value;
+    /// The counters of each node that were taken after that moment (milliseconds since 1970), from memory: one JSON value in parts, each of which
+    /// takes a millisecond or two and is made when it is asked for.
+    fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static;
     /// Samples and states, as they come from now on; `None` when there will be none any more.
     fn live(&self) -> Option<broadcast::Receiver<Event>>;
     /// The figures in Prometheus' text format.

@@ -6,25 +6,28 @@
 //! ```
 //!
 //! Every event is made once, whoever reads it. Readers are bounded: at most [`READERS_MAX`], of whom one that has taken nothing for
-//! [`STALLED_AFTER`] makes place for another. A reader that misses events is not told a part of the story: its stream ends, and it may ask again.
+//! [`STALLED_AFTER`] makes place for another. A reader that misses events is told how many, and its
+//! stream ends: it may ask again, and `/v1/samples` has what it missed.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::Control;
 use crate::admitted::Admitted;
 use crate::api::Shared;
+use crate::places::{UNREAD_TIME_MAX, UnreadMax};
 use crate::reply::Reply;
 
 /// Readers at one time.
@@ -86,14 +89,28 @@ impl Reader {
     }
 }
 
-/// The counters; they are read from memory.
-pub async fn samples<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Reply {
+/// The counters, part by part as they are read.
+pub async fn samples<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query): RawQuery) -> Response {
     let Some(since) = since(query.as_deref().unwrap_or_default(), unix_ms()) else {
-        return Reply::bad_request(
-            "samples takes only ?since=MS, milliseconds since 1970: later samples are told; without it, those of the last minute",
-        );
+        let message = "samples takes only ?since=MS, milliseconds since 1970: later samples are told; without it, those of the last minute";
+        return Reply::bad_request(message).into_response();
     };
-    Reply::done(format!("samples of cluster {}", api.control.cluster().name), api.control.samples(since))
+    let name = &api.control.cluster().name;
+    let parts = in_turns(api.control.samples(since));
+    let mut response = Reply::done(format!("samples of cluster {name}"), Value::Null).with_data(parts);
+    response.extensions_mut().insert(UnreadMax(UNREAD_TIME_MAX));
+    response
+}
+
+/// What an iterator gives; others have their turn between two parts.
+fn in_turns(
+    parts: impl Iterator<Item = Bytes> + Send + 'static,
+) -> impl Stream<Item = Bytes> + Send + 'static {
+    futures_util::stream::unfold(parts, |mut parts| async {
+        tokio::task::yield_now().await;
+        let part = parts.next()?;
+        Some((part, parts))
+    })
 }
 
 /// Events until somebody ends it.
@@ -111,25 +128,29 @@ pub async fn live<C: Control>(_: Admitted, State(api): Shared<C>, RawQuery(query
         return Reply::refused(StatusCode::SERVICE_UNAVAILABLE, "too_many_readers", message).into_response();
     };
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, Body::from_stream(told(events, reader))).into_response()
+    let patience = Extension(UnreadMax(STALLED_AFTER));
+    (patience, headers, Body::from_stream(told(events, reader))).into_response()
 }
 
 fn told(
     events: broadcast::Receiver<Event>,
     reader: Arc<Reader>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-    futures_util::stream::unfold((events, reader), |(mut events, reader)| async {
+    futures_util::stream::unfold(Some((events, reader)), |state| async {
+        let (mut events, reader) = state?;
         let event = match events.recv().await {
             Ok(event) if !reader.is_out.load(Relaxed) => event,
             Ok(_) => return None,
             Err(RecvError::Lagged(missed)) => {
-                tracing::info!("a reader of /v1/live was {missed} events behind: its stream ends");
-                return None;
+                tracing::info!(
+                    "a reader of /v1/live is too slow and missed {missed} events: its stream ends"
+                );
+                return Some((Ok(Event::new("end", &json!({ "missed_events": missed })).0), None));
             }
             Err(RecvError::Closed) => return None,
         };
         reader.took(Instant::now());
-        Some((Ok(event.0), (events, reader)))
+        Some((Ok(event.0), Some((events, reader))))
     })
 }
 
@@ -200,6 +221,8 @@ mod tests {
             let Some(Ok(event)) = quick.next().await else { panic!("it reads") };
             assert_eq!(event, format!("event: sample\ndata: {count}\n\n"));
         }
+        let Some(Ok(end)) = slow.next().await else { panic!("it is told how much it missed") };
+        assert_eq!(end, "event: end\ndata: {\"missed_events\":1}\n\n");
         assert!(slow.next().await.is_none());
         drop(events);
         assert!(quick.next().await.is_none(), "it ends with whoever tells");

@@ -2,10 +2,13 @@
 //!
 //! A failure carries a short stable code for programs in `data.code` and one sentence for people in `message`.
 
+use std::convert::Infallible;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -57,16 +60,31 @@ impl Reply {
     }
 }
 
-impl IntoResponse for Reply {
-    fn into_response(self) -> Response {
+impl Reply {
+    /// The same answer with a JSON value as its data that comes in parts, and is never whole in memory.
+    pub fn with_data(self, parts: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+        let text = Self { data: Value::Null, ..self.clone() }.text();
+        // The data is the last field.
+        let start = text.strip_suffix("null}\n").unwrap_or_default().to_owned();
+        let once = |text: String| stream::once(std::future::ready(Bytes::from(text)));
+        let whole = once(start).chain(parts).chain(once("}\n".to_owned())).map(Ok::<_, Infallible>);
+        self.with_body(Body::from_stream(whole))
+    }
+
+    fn text(&self) -> String {
         let written = Written {
             success: self.status.is_success(),
             message: &self.message,
             timestamp: unix_seconds(),
             data: &self.data,
         };
-        let body = serde_json::to_string(&written).unwrap_or_default();
-        let mut response = (self.status, format!("{body}\n")).into_response();
+        let mut text = serde_json::to_string(&written).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    fn with_body(&self, body: Body) -> Response {
+        let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -74,6 +92,13 @@ impl IntoResponse for Reply {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+impl IntoResponse for Reply {
+    fn into_response(self) -> Response {
+        let body = self.text();
+        self.with_body(body.into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The listeners: plain HTTP and HTTPS, with limits on everybody's patience.
+//! The listeners: plain HTTP and HTTPS, with limits on how many connect ([`crate::places`]) and on how long each may take.
 //!
 //! Enters: addresses and a [`Control`]. Leaves: a [`Server`] that serves until told to stop. Everything that can fail
 //! fails in [`start`], before anything is served.
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use crate::Control;
 use crate::api;
 use crate::key::ApiKey;
+use crate::places::{Admission, Limits, Places, mark_answering};
 
 /// Longest time a request's head may take to arrive, and a kept-open connection may be silent.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
@@ -40,6 +41,8 @@ pub struct Settings {
     pub key: ApiKey,
     /// The budget of orders that name none.
     pub budget: Duration,
+    /// How many clients at once.
+    pub limits: Limits,
 }
 
 /// The running listeners.
@@ -67,7 +70,7 @@ pub enum StartError {
 /// Opens all listeners and serves the API on them. Must be called inside a tokio runtime.
 pub fn start<C: Control>(settings: Settings, control: Arc<C>) -> Result<Server, StartError> {
     let router = api::router(control, settings.key, settings.budget);
-    serve(router, &settings.http, &settings.https, settings.tls)
+    serve(router, &settings.http, &settings.https, settings.tls, settings.limits)
 }
 
 /// Opens all listeners and serves `router` on them. Must be called inside a tokio runtime.
@@ -76,7 +79,10 @@ pub fn serve(
     http: &[String],
     https: &[String],
     tls: Option<Arc<ServerConfig>>,
+    limits: Limits,
 ) -> Result<Server, StartError> {
+    let places = Places::new(limits);
+    let router = router.layer(axum::middleware::from_fn(mark_answering));
     let plain = listen::open(http)?;
     let secure = listen::open(https)?;
     let addresses =
@@ -85,14 +91,18 @@ pub fn serve(
     let handle = Handle::new();
     let mut tasks = Vec::new();
     for listener in plain {
-        let mut server = axum_server::from_tcp(listener)?.handle(handle.clone()).http1_only();
+        let admission = Admission { places: Arc::clone(&places), is_plain: true };
+        let mut server =
+            axum_server::from_tcp(listener)?.acceptor(admission).handle(handle.clone()).http1_only();
         limit(server.http_builder());
         tasks.push(tokio::spawn(server.serve(router.clone().into_make_service())));
     }
     for listener in secure {
         let tls = tls.clone().ok_or(StartError::NoCertificate)?;
-        let acceptor =
-            RustlsAcceptor::new(RustlsConfig::from_config(tls)).handshake_timeout(HANDSHAKE_TIME_MAX);
+        let admission = Admission { places: Arc::clone(&places), is_plain: false };
+        let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls))
+            .handshake_timeout(HANDSHAKE_TIME_MAX)
+            .acceptor(admission);
         let mut server =
             axum_server::from_tcp(listener)?.acceptor(acceptor).handle(handle.clone()).http1_only();
         limit(server.http_builder());

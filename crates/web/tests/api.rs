@@ -16,7 +16,7 @@ use topology::preflight::{Report, Row, Verdict};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
-use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
+use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
 const KEY: &str = "0c8aa9384ddf2a5756299a9e7650742a87bbb550";
 
@@ -68,8 +68,8 @@ impl Control for Fake {
     async fn journal(&self, after: u64) -> Result<Value, String> {
         Ok(json!({ "after": after }))
     }
-    fn samples(&self, since_unix_ms: u64) -> Value {
-        json!({ "since": since_unix_ms })
+    fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
+        ["{\"since\":".to_owned(), since_unix_ms.to_string(), "}".to_owned()].into_iter().map(Bytes::from)
     }
     fn live(&self) -> Option<broadcast::Receiver<Event>> {
         Some(self.live.subscribe())
@@ -110,6 +110,7 @@ impl Stand {
             tls: None,
             key: ApiKey::new(KEY).unwrap(),
             budget: Duration::from_secs(5),
+            limits: web::Limits::default(),
         };
         let server = web::server::start(settings, Arc::clone(&fake)).unwrap();
         Self { server, fake }
@@ -144,7 +145,7 @@ impl Stand {
 async fn ask(address: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();

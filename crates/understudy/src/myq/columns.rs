@@ -30,6 +30,11 @@ pub struct Names {
     pub version: String,
 }
 
+/// What servers and recordings say must not steer the terminal.
+fn plain(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// One answer to SHOW GLOBAL STATUS, by names in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct Status(HashMap<String, String>);
@@ -37,7 +42,7 @@ pub struct Status(HashMap<String, String>);
 impl Status {
     /// Of rows of name and value.
     pub fn of<'a>(rows: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
-        Self(rows.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect())
+        Self(rows.map(|(name, value)| (name.to_ascii_lowercase(), plain(value))).collect())
     }
 
     /// Whether it is a Galera node's.
@@ -105,8 +110,8 @@ impl Lines {
     fn header(&self, text: &mut String, status: &Status) {
         *text += &format!(
             "{} / {} (idx: {:.0}) / {} {}\n",
-            self.names.cluster,
-            self.names.node,
+            plain(&self.names.cluster),
+            plain(&self.names.node),
             status.number("wsrep_local_index").trunc(),
             status.text("wsrep_provider_name"),
             status.text("wsrep_provider_version"),
@@ -238,6 +243,8 @@ mod tests {
             ("wsrep_commit_window", "1.0"),
             ("wsrep_flow_control_paused_ns", "377000000000"),
         ];
+        let steering = Status::of([("a", "x\u{1b}[2Jy\n")].into_iter());
+        assert_eq!(steering.text("a"), "x [2Jy ");
         let told = lines.line("04:55:22", status(&figures)) + &lines.line("04:55:23", status(&figures));
         assert_eq!(
             told,

@@ -18,6 +18,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -68,8 +69,17 @@ impl Drop for Restored {
 
 /// Where states come from.
 enum Source {
-    Live { orders: Client, recorder: Option<Recorder> },
-    Recording { recording: Recording, next: Instant, speed: u32 },
+    /// `newest` has what was not shown yet, and no more than one of it, however long the terminal takes nothing.
+    Live {
+        orders: Client,
+        recorder: Option<Recorder>,
+        newest: Arc<Mutex<Option<Message>>>,
+    },
+    Recording {
+        recording: Recording,
+        next: Instant,
+        speed: u32,
+    },
 }
 
 impl Top {
@@ -94,9 +104,11 @@ impl Top {
                 model.take(client.get("status")?.data);
                 need_terminal()?;
                 let recorder = self.record.as_deref().map(Recorder::new).transpose()?;
-                let (orders, send) = (self.server.client()?, send.clone());
-                std::thread::spawn(move || feed(&client, &send));
-                Source::Live { orders, recorder }
+                let orders = self.server.client()?;
+                let newest = Arc::new(Mutex::new(None));
+                let fed = Arc::downgrade(&newest);
+                std::thread::spawn(move || feed(&client, &fed));
+                Source::Live { orders, recorder, newest }
             }
         };
         let runtime = crate::runtime::start()?;
@@ -123,7 +135,7 @@ fn need_terminal() -> Result<(), Failure> {
 }
 
 /// Asks for the status until nobody wants it any more.
-fn feed(client: &Client, send: &Sender<Message>) {
+fn feed(client: &Client, newest: &Weak<Mutex<Option<Message>>>) {
     loop {
         std::thread::sleep(EVERY);
         let message = match client.get("status") {
@@ -132,16 +144,15 @@ fn feed(client: &Client, send: &Sender<Message>) {
                 Message::Trouble(why)
             }
         };
-        if send.send(message).is_err() {
-            return;
-        }
+        let Some(newest) = newest.upgrade() else { return };
+        *newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
     }
 }
 
 /// What would end the program ends the view.
 fn heed_signals(runtime: &tokio::runtime::Runtime, send: &Sender<Message>) -> Result<(), Failure> {
     let _inside = runtime.enter();
-    for kind in [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()] {
+    for kind in [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()] {
         let mut signals =
             signal(kind).map_err(|e| Failure::Failed(format!("signals cannot be heard: {e}")))?;
         let send = send.clone();
@@ -201,9 +212,14 @@ fn record(source: &mut Source, model: &mut Model) {
 }
 
 impl Source {
-    /// The next state of a recording, when its time has come.
+    /// The newest state, or the next of a recording, when its time has come.
     fn due(&mut self, model: &mut Model) -> Option<Message> {
-        let Self::Recording { recording, next, speed } = self else { return None };
+        let (recording, next, speed) = match self {
+            Self::Live { newest, .. } => {
+                return newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+            Self::Recording { recording, next, speed } => (recording, next, speed),
+        };
         let replay = model.replay?;
         let is_first = model.status.is_null();
         if !is_first && (replay.is_paused || *next > Instant::now() || replay.at + 1 >= replay.count) {

@@ -16,8 +16,8 @@ const HISTORY_MAX: usize = 120;
 pub struct Model {
     /// The last status; null before the first.
     pub status: Value,
-    /// What each node applied a second, oldest first, at most the last two minutes.
-    pub applied: BTreeMap<String, VecDeque<u64>>,
+    /// What each node applied a second, oldest first, at most the last two minutes; `None` where that is not known.
+    pub applied: BTreeMap<String, VecDeque<Option<u64>>>,
     /// The chosen node's place.
     pub chosen: usize,
     /// An order that waits for "yes" and Enter.
@@ -79,7 +79,7 @@ impl Model {
             if history.len() >= HISTORY_MAX {
                 history.pop_front();
             }
-            history.push_back(node["rates"]["applied"].as_f64().unwrap_or(0.0).round() as u64);
+            history.push_back(node["rates"]["applied"].as_f64().map(|rate| rate.round() as u64));
         }
         // What was asked of a standby is another question when it has become the writer.
         if self.asked.is_some() && self.status["writer"] != status["writer"] {

@@ -74,16 +74,18 @@ impl Recording {
     fn of(lines: impl BufRead) -> Result<Self, String> {
         let mut states = Vec::new();
         let mut broken = None;
-        for (number, line) in (1..).zip(lines.lines()) {
+        // By bytes: a recorder may have been killed in the middle of a character.
+        for (number, line) in (1..).zip(lines.split(b'\n')) {
             let line = line.map_err(|e| format!("cannot be read: {e}"))?;
             if let Some(number) = broken {
                 return Err(foreign(number));
             }
-            match serde_json::from_str::<Value>(&line) {
-                Ok(status) if status["nodes"].is_array() => states.push(line),
-                Ok(_) => return Err(foreign(number)),
+            let status = str::from_utf8(&line).ok().and_then(|text| serde_json::from_str::<Value>(text).ok());
+            match (status, String::from_utf8(line)) {
+                (Some(status), Ok(line)) if status["nodes"].is_array() => states.push(line),
+                (Some(_), _) => return Err(foreign(number)),
                 // The last line of a recorder that was killed.
-                Err(_) => broken = Some(number),
+                (None, _) => broken = Some(number),
             }
         }
         match (states.is_empty(), broken) {
@@ -151,5 +153,7 @@ mod tests {
         assert!(of("{\"nodes\": []}\nx\n{\"nodes\": []}\n").unwrap_err().contains("line 2"));
         let cut_off = of("{\"nodes\": []}\n{\"nodes\": [").unwrap();
         assert!(cut_off.is_cut_off && cut_off.len() == 1);
+        let cut_off = Recording::of(&b"{\"nodes\": []}\n{\"nodes\": [{\"name\": \"\xc3"[..]).unwrap();
+        assert!(cut_off.is_cut_off && cut_off.len() == 1, "a character was cut in two");
     }
 }

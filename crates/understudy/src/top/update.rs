@@ -222,6 +222,7 @@ mod tests {
         model.take(json!({}));
         assert_eq!((model.chosen_name(), press(&mut model, KeyCode::Char('d'))), (None, None));
         assert_eq!(model.asked, None);
-        assert_eq!(model.applied["db2"], [5]);
+        assert_eq!(model.applied["db2"], [Some(5)]);
+        assert_eq!(model.applied["db1"], [None, None], "what is not known is not 0");
     }
 }

@@ -13,7 +13,7 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, TableState};
 use serde_json::Value;
 
 use super::model::Model;
@@ -31,6 +31,8 @@ const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// Lines of the sentence at the foot.
 const FOOT_LINES_MAX: usize = 8;
+/// A rate over more seconds than this is not one of the last second, and is told as what it is.
+const LAST_SECOND_MAX_S: f64 = 3.0;
 /// Busy sessions that are shown.
 const BUSY_MAX: usize = 5;
 
@@ -103,7 +105,7 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         ]
     };
     let lanes = list(&status["proxy"]["lanes"]);
-    let rows = list(&status["nodes"]).iter().enumerate().map(|(place, node)| {
+    let rows = list(&status["nodes"]).iter().map(|node| {
         let lane = lanes.iter().find(|lane| lane["node"] == node["name"]).unwrap_or(&Value::Null);
         let (rates, sample, is_lost) = (&node["rates"], &node["sample"], is_lost(node));
         let queue = match (is_lost, is_replication) {
@@ -142,8 +144,7 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
             right(last),
             Cell::from(plain(&why)),
         ];
-        let row = Row::new(cells);
-        if place == model.chosen { row.style(Style::new().add_modifier(Modifier::REVERSED)) } else { row }
+        Row::new(cells)
     });
     let widths = [
         Constraint::Length(10),
@@ -165,7 +166,10 @@ fn nodes(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         _ => Cell::from(title),
     });
     let table = Table::new(rows, widths).header(Row::new(header).style(DIM)).column_spacing(1);
-    frame.render_widget(table, area);
+    let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    // Where not all nodes fit, those around the chosen one are shown.
+    let mut state = TableState::default().with_selected(model.chosen);
+    frame.render_stateful_widget(table, area, &mut state);
 }
 
 /// What concerns all of them.
@@ -178,6 +182,13 @@ fn group(model: &Model) -> Vec<Line<'static>> {
             None => ("none", DIM),
         };
         lines.push(Line::from(vec![Span::raw("flow control  "), Span::styled(plain(said), style)]));
+    }
+    for node in list(&status["nodes"]) {
+        let over_s = node["rates"]["over_s"].as_f64().unwrap_or(0.0);
+        if over_s > LAST_SECOND_MAX_S {
+            let said = format!("rates         {}: those of the last {over_s:.0} s", text(&node["name"]));
+            lines.push(Line::styled(plain(&said), WARN));
+        }
     }
     let hold = &status["proxy"]["hold"];
     if hold.is_object() {
@@ -277,10 +288,12 @@ fn curve(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let history = model.applied.get(&name).map(|all| all.iter().copied().collect::<Vec<_>>());
     let history = history.unwrap_or_default();
     let shown = &history[history.len().saturating_sub(usize::from(area.width))..];
-    let most = shown.iter().max().copied().unwrap_or(0);
+    let most = shown.iter().flatten().max().copied().unwrap_or(0);
     let title = plain(&format!("{name} applied/s, at most {most}"));
     let block = Block::new().borders(Borders::TOP).title(title).border_style(DIM);
-    frame.render_widget(Sparkline::default().block(block).data(shown).style(GOOD), area);
+    let curve = Sparkline::default().block(block).data(shown.iter().copied()).style(GOOD);
+    let curve = curve.absent_value_symbol("?").absent_value_style(DIM);
+    frame.render_widget(curve, area);
 }
 
 fn foot(frame: &mut Frame<'_>, area: Rect, model: &Model) {

@@ -15,7 +15,7 @@ use topology::kind::Kind;
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
 use topology::preflight::{Immovable, Report, warm};
 use topology::view::ClusterView;
-use web::{Body, Cluster, Control, Event, Health, SlowWish, Standing};
+use web::{Body, Bytes, Cluster, Control, Event, Health, SlowWish, Standing};
 
 use super::capacity::Capacities;
 use super::warmth::Warmth;
@@ -237,8 +237,8 @@ impl Control for Desk {
         status
     }
 
-    fn samples(&self, since_unix_ms: u64) -> Value {
-        live::samples(&self.cluster, &self.samples, since_unix_ms)
+    fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
+        live::Parts::new(&self.cluster, &self.samples, since_unix_ms)
     }
 
     fn live(&self) -> Option<broadcast::Receiver<Event>> {

@@ -32,9 +32,6 @@ use crate::settings::{Node, Settings};
 /// A view that is older is not believed.
 const VIEW_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// HTTP connections at once. Balancers need few, and the descriptors are for the clients.
-const CONNECTIONS_MAX: u64 = 512;
-
 /// What holds for questions that say nothing else: a node is good when the proxy itself would choose it.
 pub(super) const RULES: Rules = Rules::STRICT;
 
@@ -204,6 +201,7 @@ impl Doors {
     /// Opens all of them. A unix socket that cannot be had is told and left out: whoever would have asked there asks the database.
     pub fn open(
         settings: &Settings,
+        connections_max: u64,
         manager: &manager::Handles,
         proxy: proxy::Listening,
     ) -> anyhow::Result<Self> {
@@ -239,7 +237,7 @@ impl Doors {
                 style,
                 rules: RULES,
                 several_nodes: true,
-                connections_max: CONNECTIONS_MAX,
+                connections_max,
             };
             server::start(settings, source, counts).context("cannot answer health questions")
         };

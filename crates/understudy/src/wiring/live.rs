@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{MissedTickBehavior, interval};
 use topology::NodeId;
-use web::{Cluster, Control, Event};
+use web::{Bytes, Cluster, Control, Event};
 
 use super::desk::Desk;
 
@@ -19,6 +19,8 @@ use super::desk::Desk;
 const STATUS_EVERY: Duration = Duration::from_secs(1);
 /// Events that a reader may be behind by: some seconds of a cluster of three, about one of the largest.
 const EVENTS_MAX: usize = 256;
+/// Samples in one part of an answer: about 100 kB of JSON, and about a millisecond.
+const PAGE_SAMPLES: usize = 100;
 /// What is told as happening now is not older than this.
 const FRESH_MS: u64 = 5_000;
 /// The shorter and the longer span that rates are told of.
@@ -43,8 +45,12 @@ pub async fn feed(desk: Arc<Desk>, samples: Samples, events: broadcast::Sender<E
                     let node = desk.cluster().name_of(node);
                     Event::new("sample", &json!({ "node": node, "sample": sample, "rates": rates }))
                 }
-                // What was missed here, readers miss, too; the ring has it.
-                Ok(_) | Err(RecvError::Lagged(_)) => continue,
+                Ok(_) => continue,
+                // What was missed here, readers miss, too. The ring has it.
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::debug!("{missed} samples came faster than they were told at /v1/live");
+                    Event::new("missed", &json!({ "samples": missed }))
+                }
                 Err(RecvError::Closed) => return,
             },
             _ = tick.tick() => {
@@ -59,12 +65,65 @@ pub async fn feed(desk: Arc<Desk>, samples: Samples, events: broadcast::Sender<E
     }
 }
 
-/// Every sample after that moment, node by node.
-pub fn samples(cluster: &Cluster, samples: &Samples, since_unix_ms: u64) -> Value {
-    let nodes = (0..=u8::MAX).map(NodeId).zip(&cluster.nodes);
-    let told =
-        nodes.map(|(node, name)| json!({ "node": name, "samples": samples.since(node, since_unix_ms) }));
-    json!({ "nodes": told.collect::<Vec<_>>() })
+/// Every sample after a moment, node by node, as one JSON object in parts. Each part is copied and written when it is asked for, so that neither
+/// memory nor a lock depends on how fast somebody reads.
+pub struct Parts {
+    samples: Samples,
+    since_unix_ms: u64,
+    /// Each node's name, and its newest sample when the question came: later ones are not told, or a slow reader would never be done.
+    nodes: Vec<(NodeId, String, u64)>,
+    /// The next of `nodes`, and what was told of it last.
+    at: usize,
+    told_us: Option<u64>,
+    is_over: bool,
+}
+
+impl Parts {
+    /// All that was taken after that moment, milliseconds since 1970.
+    pub fn new(cluster: &Cluster, samples: &Samples, since_unix_ms: u64) -> Self {
+        let newest = |node| samples.last(node).map_or(0, |sample| sample.at_us);
+        let nodes = (0..=u8::MAX).map(NodeId).zip(&cluster.nodes);
+        let nodes = nodes.map(|(node, name)| (node, name.clone(), newest(node))).collect();
+        Self { samples: samples.clone(), since_unix_ms, nodes, at: 0, told_us: None, is_over: false }
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        let mut text = String::new();
+        if self.at == 0 && self.told_us.is_none() {
+            text.push_str("{\"nodes\":[");
+        }
+        let Some((node, name, newest_us)) = self.nodes.get(self.at) else {
+            self.is_over = true;
+            text.push_str("]}");
+            return Some(text.into());
+        };
+        if self.told_us.is_none() {
+            let comma = if self.at > 0 { "," } else { "" };
+            text += &format!("{comma}{{\"node\":{},\"samples\":[", json!(name));
+        }
+        let page = self.samples.page(*node, self.since_unix_ms, self.told_us, PAGE_SAMPLES);
+        let is_last = page.len() < PAGE_SAMPLES || page.last().is_some_and(|last| last.at_us >= *newest_us);
+        for sample in page.iter().filter(|sample| sample.at_us <= *newest_us) {
+            if self.told_us.is_some() {
+                text.push(',');
+            }
+            text += &json!(sample).to_string();
+            self.told_us = Some(sample.at_us);
+        }
+        if is_last {
+            text.push_str("]}");
+            self.at += 1;
+            self.told_us = None;
+        }
+        Some(text.into())
+    }
 }
 
 /// Adds to the status what each node did in the last second and in the last minute, and what the group's flow control did.

@@ -142,13 +142,24 @@ impl Serving {
     /// every level: what must not be in a log must not be in the most talkative one. To be called on a thread that lives as
     /// long as the child is wanted.
     pub fn start(dir: &Path) -> Self {
+        Self::start_by(Command::new("setpriv"), dir)
+    }
+
+    /// The same, and it may open no more than so many files.
+    pub fn start_with_files(dir: &Path, files_max: u64) -> Self {
+        let mut limited = Command::new("prlimit");
+        limited.arg(format!("--nofile={files_max}:{files_max}")).arg("setpriv");
+        Self::start_by(limited, dir)
+    }
+
+    fn start_by(mut command: Command, dir: &Path) -> Self {
         let socket = dir.join("notify");
         let _ = std::fs::remove_file(&socket);
         let notify = UnixDatagram::bind(&socket).unwrap();
         notify.set_read_timeout(Some(LONG)).unwrap();
         let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
         let already = std::fs::read_to_string(dir.join("log")).unwrap().len();
-        let child = Command::new("setpriv")
+        let child = command
             .args(["--pdeathsig", "KILL", BIN, "serve"])
             .current_dir(dir)
             .env("NOTIFY_SOCKET", &socket)

@@ -39,7 +39,7 @@ impl Serve {
             return check::run(&settings);
         }
         log();
-        descriptors::raise(settings.proxy.client_connections_max);
+        let shares = descriptors::divide(&settings);
         let monitor = settings.password().map_err(Failure::usage)?;
         let replication = settings.replication_account().map_err(Failure::usage)?;
         let warm = warm_secrets(&settings)?;
@@ -48,7 +48,7 @@ impl Serve {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
-        let house = wiring::start(&settings, Passwords { monitor, replication, warm }, credentials)
+        let house = wiring::start(&settings, shares, Passwords { monitor, replication, warm }, credentials)
             .map_err(|e| Failure::failed(&e))?;
         serve(house)
     }

@@ -1,0 +1,296 @@
+//! How many connections the HTTP listeners keep at once, in total and for one client address, and which of them makes room for a new one.
+//!
+//! ```text
+//!   accept ──> Places::take ──> a place ──> Guarded (the socket) ──> hyper ──> mark_answering ──> a handler
+//!                  └─ full: the connection that has waited for its client for longest is cut; none waits: the new one is refused with 503
+//! ```
+//!
+//! A connection on which somebody with the key is being answered, or on which a stream is read, is not cut for another. One whose client is to say
+//! something (it is silent, or half of a request has come), who asks without a key, or who is to read something (the answer does not fit into the
+//! socket's buffer), may be.
+
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Extension;
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::middleware::{AddExtension, Next};
+use axum::response::Response;
+use axum_server::accept::Accept;
+use futures_util::StreamExt;
+use futures_util::task::AtomicWaker;
+use tokio::net::TcpStream;
+use tower_layer::Layer;
+
+use crate::guarded::Guarded;
+
+/// The longest time for which a client may leave an answer of known length unread, when it no longer fits into the socket's buffer.
+pub const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// Whoever is refused is told of in the log at most this often.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+/// What a client without a place is told.
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// How many connections the listeners of one server keep at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of all clients together.
+    pub connections_max: usize,
+    /// Of one client address.
+    pub per_address_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections_max: 256, per_address_max: 64 }
+    }
+}
+
+/// The connections of one server, all its listeners together.
+pub struct Places {
+    limits: Limits,
+    open: Mutex<Vec<Arc<Connection>>>,
+    warned: Mutex<Option<Instant>>,
+}
+
+/// What is known of one connection. Shared by its socket, its requests and [`Places`].
+pub struct Connection {
+    address: IpAddr,
+    began: Instant,
+    /// When its client last did what it was waited for, in microseconds after `began`.
+    moved_us: AtomicU64,
+    /// It keeps its place: somebody with the key is being answered, or a stream is read.
+    is_answering: AtomicBool,
+    /// A write waits for the client to read.
+    is_blocked: AtomicBool,
+    /// Another connection has its place.
+    is_cut: AtomicBool,
+    /// The longest that a write may wait, in milliseconds; 0: for ever.
+    unread_max_ms: AtomicU64,
+    waker: AtomicWaker,
+}
+
+/// A connection's place, given back when this is dropped.
+pub struct Place {
+    /// The connection.
+    pub connection: Arc<Connection>,
+    places: Arc<Places>,
+}
+
+/// How long the client of this answer may leave it unread: an extension of a response whose body has no known length. Without it such an
+/// answer is as patient as its reader.
+#[derive(Clone, Copy)]
+pub struct UnreadMax(pub Duration);
+
+impl Places {
+    /// No connection yet.
+    pub fn new(limits: Limits) -> Arc<Self> {
+        Arc::new(Self { limits, open: Mutex::default(), warned: Mutex::default() })
+    }
+
+    /// A place for a client of that address, if need be that of another connection; `None` when all of those are at work.
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = open.len() >= self.limits.connections_max;
+        let of_address = open.iter().filter(|other| other.address == address).count();
+        let is_address_full = of_address >= self.limits.per_address_max;
+        if is_full || is_address_full {
+            let candidates = open.iter().enumerate();
+            let candidates = candidates.filter(|(_, other)| !is_address_full || other.address == address);
+            let waiting = candidates.filter_map(|(at, other)| Some((at, other.waits_since()?)));
+            let (at, _) = waiting.min_by_key(|(_, since)| *since)?;
+            open.swap_remove(at).cut();
+        }
+        let connection = Arc::new(Connection::new(address));
+        open.push(Arc::clone(&connection));
+        Some(Place { connection, places: Arc::clone(self) })
+    }
+
+    fn refuse(&self, stream: &TcpStream, address: IpAddr, is_plain: bool) {
+        if is_plain {
+            // What was asked is read away, since closing a socket with unread bytes may overtake the answer. Neither is waited for.
+            let _ = stream.try_read(&mut [0; 4096]);
+            let _ = stream.try_write(REFUSAL);
+        }
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+            *warned = Some(Instant::now());
+            let Limits { connections_max, per_address_max } = self.limits;
+            tracing::warn!(
+                "an HTTP connection from {address} was refused: there are {per_address_max} from it, or {connections_max} in all, and each is being answered"
+            );
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.places.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|other| !Arc::ptr_eq(other, &self.connection));
+    }
+}
+
+impl Connection {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            began: Instant::now(),
+            moved_us: AtomicU64::new(0),
+            is_answering: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
+            unread_max_ms: AtomicU64::new(UNREAD_TIME_MAX.as_millis() as u64),
+            waker: AtomicWaker::new(),
+        }
+    }
+
+    /// Keeps its place until its answer has been made: whoever asks has shown the key, or reads a stream.
+    pub fn hold(&self) {
+        self.is_answering.store(true, Relaxed);
+    }
+
+    /// The client has said or read something.
+    pub fn moved(&self) {
+        self.moved_us.store(self.began.elapsed().as_micros() as u64, Relaxed);
+    }
+
+    /// A write waits for the client, or does not any more.
+    pub fn set_blocked(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Relaxed);
+    }
+
+    /// The longest that a write may wait; `None`: for ever.
+    pub fn unread_max(&self) -> Option<Duration> {
+        let ms = self.unread_max_ms.load(Relaxed);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// Whether another connection has its place. The task is woken when that happens.
+    pub fn is_cut(&self, context: &std::task::Context<'_>) -> bool {
+        self.waker.register(context.waker());
+        self.is_cut.load(Relaxed)
+    }
+
+    /// Since when its client is waited for; `None` while it waits for us.
+    fn waits_since(&self) -> Option<Instant> {
+        let is_at_work = self.is_answering.load(Relaxed) && !self.is_blocked.load(Relaxed);
+        (!is_at_work).then(|| self.began + Duration::from_micros(self.moved_us.load(Relaxed)))
+    }
+
+    fn cut(&self) {
+        self.is_cut.store(true, Relaxed);
+        self.waker.wake();
+    }
+}
+
+/// Gives each accepted socket its place, or refuses it.
+#[derive(Clone)]
+pub struct Admission {
+    /// Those of the server.
+    pub places: Arc<Places>,
+    /// No TLS: a refusal can be said in HTTP.
+    pub is_plain: bool,
+}
+
+impl<S: Send + 'static> Accept<TcpStream, S> for Admission {
+    type Stream = Guarded;
+    type Service = AddExtension<S, Arc<Connection>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
+
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        let admitted = stream.peer_addr().and_then(|peer| {
+            let address = peer.ip().to_canonical();
+            let place = self.places.take(address).ok_or_else(|| {
+                self.places.refuse(&stream, address, self.is_plain);
+                io::Error::from(io::ErrorKind::QuotaExceeded)
+            })?;
+            let service = Extension(Arc::clone(&place.connection)).layer(service);
+            Ok((Guarded::new(stream, place), service))
+        });
+        Box::pin(std::future::ready(admitted))
+    }
+}
+
+/// The answer that a connection was held for ends when this is dropped.
+struct Answering(Arc<Connection>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.is_answering.store(false, Relaxed);
+        self.0.moved();
+    }
+}
+
+/// Ends, for each request, what holds the connection in its place when the answer has been made; a stream holds it until its end. A middleware around
+/// all handlers.
+pub async fn mark_answering(
+    Extension(connection): Extension<Arc<Connection>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    connection.unread_max_ms.store(UNREAD_TIME_MAX.as_millis() as u64, Relaxed);
+    let answering = Answering(Arc::clone(&connection));
+    let response = next.run(request).await;
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    connection.hold();
+    // A stream: it is answered for as long as it is read, and its route says how long it may stand still.
+    let patience = response.extensions().get::<UnreadMax>().map_or(0, |max| max.0.as_millis() as u64);
+    connection.unread_max_ms.store(patience, Relaxed);
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().map(move |part| {
+            let _held_until_the_end = &answering;
+            part
+        }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+    fn busy(place: &Place) {
+        place.connection.is_answering.store(true, Relaxed);
+    }
+
+    #[test]
+    fn who_waits_for_longest_makes_room_and_who_is_answered_does_not() {
+        let places = Places::new(Limits { connections_max: 3, per_address_max: 2 });
+        let (first, second) = (places.take(HERE).unwrap(), places.take(HERE).unwrap());
+        busy(&first);
+        let third = places.take(HERE).unwrap();
+        let is_cut = |place: &Place| place.connection.is_cut.load(Relaxed);
+        assert!(!is_cut(&first) && is_cut(&second), "the address is full, and the first is being answered");
+        busy(&third);
+        assert!(places.take(HERE).is_none(), "each is being answered");
+        let there = places.take(THERE).unwrap();
+        assert!(places.take(THERE).is_some() && is_cut(&there), "all are taken, and one waits");
+        first.connection.set_blocked(true);
+        assert!(places.take(HERE).is_some() && is_cut(&first), "its answer is not read");
+    }
+
+    #[test]
+    fn a_place_is_given_back_once() {
+        let places = Places::new(Limits { connections_max: 1, per_address_max: 1 });
+        let first = places.take(HERE).unwrap();
+        let second = places.take(THERE).unwrap();
+        busy(&second);
+        drop(first);
+        assert!(places.take(HERE).is_none(), "the first had no place any more to give back");
+        drop(second);
+        assert!(places.take(HERE).is_some());
+        assert!(places.open.lock().unwrap().is_empty());
+    }
+}
