@@ -18,3 +18,4 @@ pub mod reading;
 pub mod result;
 #[cfg(test)]
 mod tests;
+mod words;

@@ -179,6 +179,12 @@ impl Capacity {
             }
             (_, how_long) => {
                 let (site, _) = self.site().await?;
+                if site.is_writer {
+                    return Err(Failure::Usage(format!(
+                        "{} takes the writes: what its own clients write is not applied, so looking at it says nothing of that",
+                        self.node
+                    )));
+                }
                 let mut node = Asker::new(&site.node, &site.login);
                 let seen =
                     passive::look(&site, &mut node, Duration::from_secs(how_long.unwrap_or(60))).await?;
