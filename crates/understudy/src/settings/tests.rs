@@ -109,6 +109,20 @@ fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
 }
 
 #[test]
+fn a_bootstrap_by_itself_needs_a_proof() {
+    let with = |more: &str| GOOD.replace("id = 5", &format!("id = 5\n{more}"));
+    let alone = said(&with("bootstrap = \"proven\""));
+    assert!(alone.contains("cluster.proof_command is missing"), "{alone}");
+    let both = parse(&with("bootstrap = \"proven\"\nproof_command = \"look $NODE\"")).unwrap();
+    assert_eq!(both.bootstrap.policy, BootstrapPolicy::Proven);
+    assert_eq!(both.bootstrap.proof_command.as_deref(), Some("look $NODE"));
+    assert_eq!(parse(GOOD).unwrap().bootstrap.policy, BootstrapPolicy::Never);
+    let replicating =
+        said(&replicating().replace("name = \"shop\"", "name = \"shop\"\nbootstrap = \"proven\""));
+    assert!(replicating.contains("cluster.bootstrap is for Galera only"), "{replicating}");
+}
+
+#[test]
 fn what_is_galeras_alone_is_refused_for_a_primary_with_replicas() {
     for setting in ["evict = \"never\"", "silent = \"wait\"", "stop_grace_ms = 5"] {
         let said = said(&replicating().replace("[listen]", &format!("{setting}\n[listen]")));
