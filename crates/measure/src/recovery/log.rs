@@ -263,7 +263,7 @@ mod tests {
         let mut lines = Lines::default();
         assert_eq!(lines.feed(b"one\ntw"), ["one"]);
         assert_eq!(lines.feed(b"o\r\n\xff\n"), ["two", "\u{fffd}"]);
-        assert_eq!(lines.feed(&[b'x'; 2 * LINE_BYTES_MAX]), Vec::<String>::new());
+        assert_eq!(lines.feed(&vec![b'x'; 2 * LINE_BYTES_MAX]), Vec::<String>::new());
         assert_eq!(lines.feed(b"end of the long one\nthree\n"), ["three"]);
     }
 }
