@@ -38,7 +38,6 @@ impl Guarded {
         connection.set_blocked(result.is_pending());
         if result.is_ready() {
             self.unread = None;
-            connection.moved();
             return result;
         }
         let Some(unread_max) = connection.unread_max() else { return Poll::Pending };
@@ -55,9 +54,7 @@ impl AsyncRead for Guarded {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(context)?;
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        self.place.connection.moved();
-        Poll::Ready(Ok(()))
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   accept ──> Places::take ──> a place ──> Guarded (the socket) ──> hyper ──> mark_answering ──> a handler
-//!                  └─ full: the connection that has waited for its client for longest is cut; none waits: the new one is refused with 503
+//!                  └─ full: one that does not read, or the oldest, is cut; each is held: the new one is refused with 503
 //! ```
 //!
 //! A connection on which somebody with the key is being answered, or on which a stream is read, is not cut for another. One whose client is to say
@@ -64,8 +64,6 @@ pub struct Places {
 pub struct Connection {
     address: IpAddr,
     began: Instant,
-    /// When its client last did what it was waited for, in microseconds after `began`.
-    moved_us: AtomicU64,
     /// It keeps its place: somebody with the key is being answered, or a stream is read.
     is_answering: AtomicBool,
     /// A write waits for the client to read.
@@ -104,8 +102,8 @@ impl Places {
         if is_full || is_address_full {
             let candidates = open.iter().enumerate();
             let candidates = candidates.filter(|(_, other)| !is_address_full || other.address == address);
-            let waiting = candidates.filter_map(|(at, other)| Some((at, other.waits_since()?)));
-            let (at, _) = waiting.min_by_key(|(_, since)| *since)?;
+            let movable = candidates.filter_map(|(at, other)| Some((at, other.turn_to_go()?)));
+            let (at, _) = movable.min_by_key(|(_, turn)| *turn)?;
             open.swap_remove(at).cut();
         }
         let connection = Arc::new(Connection::new(address));
@@ -142,7 +140,6 @@ impl Connection {
         Self {
             address,
             began: Instant::now(),
-            moved_us: AtomicU64::new(0),
             is_answering: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
@@ -154,11 +151,6 @@ impl Connection {
     /// Keeps its place until its answer has been made: whoever asks has shown the key, or reads a stream.
     pub fn hold(&self) {
         self.is_answering.store(true, Relaxed);
-    }
-
-    /// The client has said or read something.
-    pub fn moved(&self) {
-        self.moved_us.store(self.began.elapsed().as_micros() as u64, Relaxed);
     }
 
     /// A write waits for the client, or does not any more.
@@ -178,10 +170,12 @@ impl Connection {
         self.is_cut.load(Relaxed)
     }
 
-    /// Since when its client is waited for; `None` while it waits for us.
-    fn waits_since(&self) -> Option<Instant> {
-        let is_at_work = self.is_answering.load(Relaxed) && !self.is_blocked.load(Relaxed);
-        (!is_at_work).then(|| self.began + Duration::from_micros(self.moved_us.load(Relaxed)))
+    /// The lowest goes first: those who do not read their answers, then the oldest, so that a flood ends its own connections before those of
+    /// whoever came later and is answered soon. `None`: it keeps its place.
+    fn turn_to_go(&self) -> Option<(bool, Instant)> {
+        let is_blocked = self.is_blocked.load(Relaxed);
+        let is_held = self.is_answering.load(Relaxed) && !is_blocked;
+        (!is_held).then_some((!is_blocked, self.began))
     }
 
     fn cut(&self) {
@@ -224,7 +218,6 @@ struct Answering(Arc<Connection>);
 impl Drop for Answering {
     fn drop(&mut self) {
         self.0.is_answering.store(false, Relaxed);
-        self.0.moved();
     }
 }
 
