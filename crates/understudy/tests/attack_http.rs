@@ -28,9 +28,8 @@ use socket2::{Domain, Socket, Type};
 const FILES_MAX: u64 = 600;
 /// As many as in the attack that once went through.
 const ATTACKERS: usize = 250;
-/// As many of each kind stand at the health port: together more than its places (75), fewer than with those in a hurry (139). Beyond that a question
-/// waits until silent ones have had their time, which is up to 5 s.
-const AT_HEALTH: usize = 60;
+/// As many of each kind stand at the health port, which has 75 places and 64 for who is in a hurry.
+const AT_HEALTH: usize = ATTACKERS;
 /// Requests that each of them sends at once; the answers do not fit into the sockets' buffers.
 const REQUESTS: usize = 800;
 /// For so long nothing may be disturbed while the attackers stay.

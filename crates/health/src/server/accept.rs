@@ -1,7 +1,7 @@
 //! Who gets in: the accept loops, and how many connections each kind of door takes at once.
 //!
 //! Each kind of door has places of its own, so that no crowd at one shuts the others. Where they are all taken, the connection that has
-//! been silent for longest makes room; a new client then has [`BEYOND_TIME_MAX`] to ask and is closed after its answer, [`BEYOND_MAX`]
+//! been silent for longest makes room, and so does who has asked nothing yet; a new client then has [`BEYOND_TIME_MAX`] to ask and is closed after its answer, [`BEYOND_MAX`]
 //! of those at once, and the others wait in the listener's queue.
 //!
 //! [`BEYOND_TIME_MAX`]: super::BEYOND_TIME_MAX
@@ -110,6 +110,16 @@ impl Drop for Place {
 impl Entrance {
     pub fn new(responder: Arc<Responder>, open_max: u64) -> Self {
         Self { responder, open: AtomicU64::new(0), open_max, wanted: Notify::new() }
+    }
+
+    /// Resolves when all places are taken, at the earliest after this time and as soon again.
+    pub async fn crowded(&self, after: Duration) {
+        loop {
+            tokio::time::sleep(after).await;
+            if self.open.load(Relaxed) >= self.open_max {
+                return;
+            }
+        }
     }
 
     /// Waits while so many are being told that they are too many, that the program itself would be short of descriptors: a new client

@@ -2,7 +2,8 @@
 //!
 //! A connection costs a task and a kilobyte. It ends when its time is up: a head must be whole within [`HEAD_TIME_MAX`], a kept
 //! connection may be silent for [`IDLE_TIME_MAX`]. A client that says nothing at all gets the plain answer, as from the original script,
-//! which never read anything; where there is one node it need not wait for it ([`PLAIN_TIME_MAX`], [`LINE_TIME_MAX`]).
+//! which never read anything; where there is one node it need not wait for it ([`PLAIN_TIME_MAX`], [`LINE_TIME_MAX`]). While all places are taken, nobody
+//! has longer than [`BEYOND_TIME_MAX`] for a first question.
 
 use std::io;
 use std::sync::Arc;
@@ -67,6 +68,12 @@ async fn converse(responder: &Responder, stream: &mut Transport, place: &Place) 
                 }
                 // Half a question has come, and is heard to its end.
                 read_head(responder, stream, &mut bytes, deadline).await?
+            }
+            // Who has asked nothing yet makes room, too.
+            () = place.entrance.crowded(BEYOND_TIME_MAX), if is_first => {
+                // Without waiting until it has read that: its place is for another.
+                told_unheard(responder, stream).await?;
+                return Ok(());
             }
         };
         let request = match head {
@@ -159,24 +166,34 @@ async fn read_head(
 
 /// The plain answer to whoever did not ask in HTTP.
 async fn raw(responder: &Responder, stream: &mut Transport) {
-    let Some(answer) = responder.source.answer(None, Question::Member(responder.rules)) else { return };
-    responder.count(&answer);
-    if write(stream, &responder.style.text(&answer)).await.is_ok() {
+    if told_plain(responder, stream).await.is_ok() {
         linger(stream).await;
     }
+}
+
+async fn told_plain(responder: &Responder, stream: &mut Transport) -> io::Result<()> {
+    let Some(answer) = responder.source.answer(None, Question::Member(responder.rules)) else {
+        return Ok(());
+    };
+    responder.count(&answer);
+    write(stream, &responder.style.text(&answer)).await
 }
 
 /// The answer to whoever was not heard to the end: the plain one. Where there are several nodes, nobody knows which was meant, and
 /// another's "yes" would be a lie.
 async fn unheard(responder: &Responder, stream: &mut Transport) {
+    if told_unheard(responder, stream).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+async fn told_unheard(responder: &Responder, stream: &mut Transport) -> io::Result<()> {
     if !responder.several_nodes {
-        return raw(responder, stream).await;
+        return told_plain(responder, stream).await;
     }
     let answer = Answer::new(Kind::Unknown, "was not asked for to the end", Duration::ZERO);
     responder.count(&answer);
-    if write(stream, &responder.style.text(&answer)).await.is_ok() {
-        linger(stream).await;
-    }
+    write(stream, &responder.style.text(&answer)).await
 }
 
 enum Head {

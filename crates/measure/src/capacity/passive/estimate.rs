@@ -37,7 +37,7 @@ impl Source {
 pub struct Figure {
     /// The best guess.
     pub per_s: f64,
-    /// It is between this (about 95 of 100 times) ...
+    /// It is between this (95 %, by how the samples differ among themselves) ...
     pub low_per_s: f64,
     /// ... and this.
     pub high_per_s: f64,
@@ -153,7 +153,7 @@ pub struct Told {
     pub node: String,
     /// The figure, transactions a second; none where the node was never seen busy.
     pub apply_per_s: Option<f64>,
-    /// It is between this (about 95 of 100 times) ...
+    /// It is between this (95 %, by how the samples differ among themselves) ...
     pub low_per_s: Option<f64>,
     /// ... and this.
     pub high_per_s: Option<f64>,
