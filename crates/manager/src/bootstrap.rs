@@ -4,6 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use link::{Link, Login};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -17,6 +19,8 @@ use crate::act::{Failed, in_time};
 const LOOK_GAP: Duration = Duration::from_millis(20);
 /// Of a proof's complaint, at most so many characters are shown.
 const SHOWN_MAX: usize = 200;
+/// Of what it writes, no more is kept.
+const SAID_BYTES_MAX: u64 = 64 << 10;
 
 /// What came of one proof.
 type Proof = (NodeId, Result<Left, String>);
@@ -63,19 +67,59 @@ async fn prove_one(command: &str, name: &str, address: &str, within: Duration) -
         .env_remove("NOTIFY_SOCKET")
         .env_remove("WATCHDOG_USEC")
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true);
-    let output = match timeout(within, shell.output()).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => return Err(format!("proof_command cannot be run: {error}")),
-        Err(_) => return Err(format!("proof_command did not end within {within:?}")),
+    let mut child = shell.spawn().map_err(|error| format!("proof_command cannot be run: {error}"))?;
+    let group = Group(child.id());
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let ended = timeout(within, async { tokio::join!(said(out), said(err), child.wait()) }).await;
+    let Ok((out, err, status)) = ended else {
+        // What it has started goes with it: a look at the data that is left alone would keep the server from starting.
+        drop(group);
+        return Err(format!("proof_command did not end within {within:?}"));
     };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+    let status = status.map_err(|error| format!("proof_command cannot be waited for: {error}"))?;
+    group.has_ended();
+    if !status.success() {
+        let said = String::from_utf8_lossy(&err);
         let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
         let said: String = said.chars().take(SHOWN_MAX).collect();
-        return Err(format!("proof_command ended with {}, and said: {said}", output.status));
+        return Err(format!("proof_command ended with {status}, and said: {said}"));
     }
-    Left::read(&String::from_utf8_lossy(&output.stdout)).map_err(|why| format!("proof_command: {why}"))
+    Left::read(&String::from_utf8_lossy(&out)).map_err(|why| format!("proof_command: {why}"))
+}
+
+/// What comes out of a pipe, to its end; the first part of it is kept.
+async fn said(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut said = Vec::new();
+    if let Some(mut pipe) = pipe {
+        // A pipe that breaks has said what it has said.
+        let _ = (&mut pipe).take(SAID_BYTES_MAX).read_to_end(&mut said).await;
+        let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
+    }
+    said
+}
+
+/// The processes of a shell; ended when this is dropped, also because nobody waits for them any more.
+struct Group(Option<u32>);
+
+impl Group {
+    /// The shell has ended by itself, and its number may be another's by now.
+    fn has_ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(leader) = leader {
+            // They may have ended in this moment.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
 }
 
 /// Makes the component of the node at `address` Primary, and returns when it is. Nothing is ordered when the node has another name in the
@@ -130,6 +174,7 @@ mod tests {
             (format!("echo position {UUID}:7; exit 1"), "exit status: 1"),
             (format!("echo position {UUID}:7; kill -9 $$"), "signal: 9"),
             ("true".to_owned(), "one line `position UUID:SEQNO`"),
+            (format!("echo position {UUID}:7"), "members none"),
             (format!("echo position {UUID}:-1"), "--wsrep-recover"),
             ("echo it runs >&2; exit 1".to_owned(), "it runs"),
             ("/no/such/program".to_owned(), "exit status: 127"),
@@ -149,5 +194,18 @@ mod tests {
         assert!(none.contains("no proof_command"), "{none}");
         let late = proof(Some("exec sleep 60"), Duration::from_millis(200)).await.unwrap_err();
         assert!(late.contains("did not end within"), "{late}");
+        // What it started does not outlive it.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let command = format!("sleep 60 & echo $! > {}; wait", file.path().display());
+        let late = proof(Some(&command), Duration::from_millis(500)).await.unwrap_err();
+        assert!(late.contains("did not end within"), "{late}");
+        let child = std::fs::read_to_string(file.path()).unwrap();
+        let stat = format!("/proc/{}/stat", child.trim());
+        let is_over = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        let deadline = std::time::Instant::now() + Duration::from_secs(5);
+        while !is_over() {
+            assert!(std::time::Instant::now() < deadline, "{} goes on", child.trim());
+            sleep(LOOK_GAP).await;
+        }
     }
 }

@@ -64,17 +64,17 @@ const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
 
-/// Serves one client to its end. It has one of the `place`s for those who log in, or there is none left.
-pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, place: Option<Place>) {
-    let mut client = Client::new(stream, peer, shared.new_id(), place.is_none());
+/// Serves one client to its end. `login`: its place among those who have not logged in yet; without one it must be quick.
+pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<Place>) {
+    let mut client = Client::new(stream, peer, shared.new_id(), login.is_none());
     let within = shared.settings.login_timeout;
-    let login = async {
+    let logging_in = async {
         let Some(greeting) = shared.greeting(within).await else {
             return Err(Done::Told(voice::NO_NODE_YET, String::new()));
         };
         client.login(&greeting, &shared).await
     };
-    let who = match tokio::time::timeout(within + ACCOUNTS_WAIT, login).await {
+    let who = match tokio::time::timeout(within + ACCOUNTS_WAIT, logging_in).await {
         Ok(Ok(who)) => who,
         Ok(Err(Done::Told(voice, detail))) => {
             shared.counts.error(voice);
@@ -84,7 +84,7 @@ pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, place
         // Gone, or it took too long to say who it is: there is nobody to tell.
         Ok(Err(Done::Gone)) | Err(_) => return,
     };
-    drop(place);
+    drop(login);
     let card = Card::new(client.id, peer);
     card.set_user(&who.user);
     let _listed = shared.list(card.clone());

@@ -26,9 +26,9 @@ use crate::split::Replicas;
 use crate::stats::{Counts, HoldStats, LaneStats, Stats};
 use crate::tap::Tap;
 
-/// Clients that log in at once and have the usual time for it.
+/// Clients that log in at once and have the usual time for it; never more than half of all that there may be.
 const LOGINS_MAX: usize = 1024;
-/// Of these, from one address.
+/// Of these, from one address; never more than an eighth of all.
 const LOGINS_PER_ADDRESS_MAX: usize = 256;
 
 /// A login that cannot be let in is looked at anew when the account table has been read again: for at most, and when it is
@@ -54,8 +54,8 @@ pub struct Shared {
     pub stopped: watch::Receiver<bool>,
     next_id: AtomicU32,
     places: AtomicU32,
-    /// Places for clients that have not logged in yet. Whoever has none must be quick: so many silent sockets, from one address or from many, do not keep
-    /// others out for long, and a crowd that reconnects at once is let in.
+    /// Places for clients that have not logged in yet. A client without one is not refused, but must answer the greeting quickly. So silent sockets do not
+    /// keep others out for long, and a pool that reconnects all at once is let in.
     pub logins: Arc<Places>,
     emptied: Notify,
     /// Where each session is.
@@ -119,6 +119,8 @@ impl Shared {
         stopped: watch::Receiver<bool>,
     ) -> Self {
         let suspects = Suspects::new(settings.suspect_time);
+        let clients_max = settings.client_connections_max;
+        let part = |of: usize, most: usize| (clients_max / of).clamp(1, most);
         Self {
             settings,
             door,
@@ -127,7 +129,7 @@ impl Shared {
             stopped,
             next_id: AtomicU32::new(0),
             places: AtomicU32::new(0),
-            logins: Places::new(LOGINS_MAX, LOGINS_PER_ADDRESS_MAX),
+            logins: Places::new(part(2, LOGINS_MAX), part(8, LOGINS_PER_ADDRESS_MAX)),
             emptied: Notify::new(),
             registry: Registry::default(),
             tap: Tap::default(),

@@ -231,6 +231,8 @@ impl<'a> Ground<'a> {
             .arg(dir);
         if cell.is_forced {
             command.arg("--full");
+        } else {
+            command.arg("--allow-full-copy");
         }
         let said = dir.join("said.txt");
         let keeper = Keeper::new()?;

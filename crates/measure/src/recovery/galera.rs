@@ -35,7 +35,10 @@ impl Donor {
     fn serves_for(&self, position: u64, writes: WriteRate) -> Option<std::time::Duration> {
         if self.is_dropping {
             let left = position.saturating_add(1).saturating_sub(self.cached_downto);
-            return lasting(left as f64, writes.transactions_per_s);
+            // So many writesets are there. When those that come now are larger, fewer of them are enough to push these out.
+            let by_count = lasting(left as f64, writes.transactions_per_s);
+            let by_bytes = lasting(self.gcache_bytes as f64, writes.bytes_per_s);
+            return by_count.into_iter().chain(by_bytes).min();
         }
         let missed = self.last_committed.saturating_sub(position) as f64 * mean_bytes(writes);
         lasting(self.gcache_bytes as f64 - missed, writes.bytes_per_s)

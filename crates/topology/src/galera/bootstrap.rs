@@ -111,6 +111,8 @@ pub enum Way {
     Tell(String),
     /// Giving up what only this node has.
     GiveUp(String),
+    /// Saying which nodes are of another cluster; only a person can.
+    Choose,
 }
 
 fn refuse<T>(condition: String, way_out: Way) -> Result<T, Refusal> {
@@ -192,6 +194,16 @@ fn down(nodes: &[Candidate]) -> Result<Down<'_>, Refusal> {
     for (place, Candidate { name, word }) in nodes.iter().enumerate() {
         match word {
             Word::Answers(_) | Word::Alive(_) | Word::Stopped(Disk::GivenUp) => {}
+            Word::Stopped(Disk::Read(left)) if left.members.len() > nodes.len() => {
+                return refuse(
+                    format!(
+                        "the last Primary view of {name} had {}, and the configuration has {} nodes: the others may be in a Primary component",
+                        members(left.members.len() as u32),
+                        nodes.len()
+                    ),
+                    Way::None,
+                );
+            }
             Word::Stopped(Disk::Read(left)) => down.push((place, name.as_str(), left)),
             Word::Stopped(Disk::Unread(why)) => {
                 return refuse(format!("it is not known what {name} has: {why}"), Way::Tell(name.clone()));
@@ -213,19 +225,22 @@ fn down(nodes: &[Candidate]) -> Result<Down<'_>, Refusal> {
 fn one_history(running: &Running<'_>, down: &Down<'_>) -> Result<(), Refusal> {
     let running = running.iter().map(|(_, name, answer)| (*name, answer.uuid.as_str()));
     let down = down.iter().map(|(_, name, left)| (*name, left.position.uuid.as_str()));
-    let mut all = running.chain(down);
-    let Some((first, uuid)) = all.next() else {
+    let all: Vec<(&str, &str)> = running.chain(down).collect();
+    let Some((_, uuid)) = all.first() else {
         return refuse("no node has any data that is known".to_owned(), Way::None);
     };
-    match all.find(|(_, other)| !other.eq_ignore_ascii_case(uuid)) {
-        None => Ok(()),
-        Some((other, its)) => refuse(
-            format!(
-                "{first} has the history {uuid} and {other} has {its}: they are not of one cluster, and cannot be compared"
-            ),
-            Way::GiveUp(other.to_owned()),
-        ),
+    if all.iter().all(|(_, its)| its.eq_ignore_ascii_case(uuid)) {
+        return Ok(());
     }
+    // Which of them counts, nothing here can tell: neither the order of the nodes, nor how many have it.
+    let each: Vec<String> = all.iter().map(|(name, its)| format!("{name} has {its}")).collect();
+    refuse(
+        format!(
+            "the nodes have several histories, which are not of one cluster and cannot be compared: {}",
+            each.join(", ")
+        ),
+        Way::Choose,
+    )
 }
 
 /// Among nodes that all are stopped: the one that has most; of those that are level, one that Galera would let begin as it is.
@@ -361,8 +376,15 @@ mod tests {
         refused([dead(), Word::Alive("1045".into()), answers(10)], "the server of db2 runs", &Way::None);
         refused(
             [dead(), stopped(OTHER, 5, &[]), answers(10)],
-            "not of one cluster",
-            &Way::GiveUp("db2".into()),
+            "db3 has 6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1, db1 has 6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1, db2 has 7f1c1f0e",
+            &Way::Choose,
+        );
+        // Nobody is named as the one to lose, whoever comes first.
+        refused([stopped(OTHER, 5, &[]), dead(), stopped(UUID, 9, &[])], "several histories", &Way::Choose);
+        refused(
+            [dead(), stopped(UUID, 10, &["a-1", "b-2", "x-4", "y-5"]), answers(10)],
+            "the last Primary view of db2 had 4 members, and the configuration has 3 nodes",
+            &Way::None,
         );
         refused(
             [dead(), stopped(UUID, 11, &[]), answers(10)],

@@ -10,6 +10,9 @@ use std::str::FromStr;
 /// The uuid of a node that has no data of any cluster.
 const NO_HISTORY: &str = "00000000-0000-0000-0000-000000000000";
 
+/// In place of members, where a node has left no view.
+const NO_VIEW: &str = "none";
+
 /// A place in the history of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Position {
@@ -133,18 +136,17 @@ impl Left {
     /// As a proof command writes it, and [`Left::read`] reads it.
     pub fn lines(&self) -> String {
         let mut text = format!("position {}\n", self.position);
-        if !self.members.is_empty() {
-            text.push_str(&format!("members {}\n", self.members.join(" ")));
-        }
+        let members = if self.members.is_empty() { NO_VIEW.to_owned() } else { self.members.join(" ") };
+        text.push_str(&format!("members {members}\n"));
         text.push_str(&format!("safe_to_bootstrap {}\n", u8::from(self.safe_to_bootstrap)));
         text
     }
 
-    /// Reads what a proof command wrote: exactly one line `position UUID:SEQNO`; perhaps one `members UUID UUID ...`. Other lines mean
-    /// nothing.
+    /// Reads what a proof command wrote: exactly one line `position UUID:SEQNO`, and `members UUID UUID ...`, or `members none` where no last
+    /// view was left, as after a clean stop. Other lines mean nothing.
     ///
     /// # Errors
-    /// When the position is missing, is given twice, or is none.
+    /// When the position is missing, is given twice, or is none; when nothing is said of the members, which tell whether the node went on without others.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines = |name: &'static str| {
             text.lines()
@@ -155,9 +157,17 @@ impl Left {
         let (Some(position), None) = (positions.next(), positions.next()) else {
             return Err("it must write one line `position UUID:SEQNO`".to_owned());
         };
-        let members = lines("members").flat_map(str::split_whitespace).map(str::to_ascii_lowercase).collect();
+        let position = position.parse()?;
+        let mut members: Vec<String> =
+            lines("members").flat_map(str::split_whitespace).map(str::to_ascii_lowercase).collect();
+        if members.is_empty() {
+            return Err(format!(
+                "it must write a line `members UUID ...`, the last Primary view in gvwstate.dat, or `members {NO_VIEW}`"
+            ));
+        }
+        members.retain(|member| member != NO_VIEW);
         let safe_to_bootstrap = lines("safe_to_bootstrap").any(|value| value.trim() == "1");
-        Ok(Self { position: position.parse()?, members, safe_to_bootstrap })
+        Ok(Self { position, members, safe_to_bootstrap })
     }
 }
 
@@ -224,7 +234,10 @@ mod tests {
         let left =
             Left { members: vec!["a".into(), "b".into()], ..Left::at(format!("{UUID}:5").parse().unwrap()) };
         assert_eq!(Left::read(&left.lines()), Ok(left));
+        let clean = Left::at(format!("{UUID}:5").parse().unwrap());
+        assert_eq!(Left::read(&clean.lines()), Ok(clean));
         assert!(Left::read("").is_err());
+        assert!(Left::read(&format!("position {UUID}:5\n")).unwrap_err().contains("members none"));
         assert!(Left::read(&format!("position {UUID}:5\nposition {UUID}:6\n")).is_err(), "which one?");
         assert!(Left::read(&format!("position {UUID}:-1\n")).is_err());
         assert!(Left::read(&format!("positions {UUID}:5\n")).is_err());

@@ -121,7 +121,8 @@ impl Replication {
 
 /// It fetches from whom it should, and does not apply because somebody stopped that thread.
 fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
-    channel.source == primary && channel.io_running && !channel.sql_running && channel.error.is_empty()
+    // Also while it connects anew: that is no reason to make it apply.
+    channel.source == primary && !channel.io_stopped && !channel.sql_running && channel.error.is_empty()
 }
 
 /// It takes statements, and answers.

@@ -11,6 +11,9 @@ use crate::exit::Failure;
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// The terminal's end, and its quit key.
+    hang_up: Option<Signal>,
+    quit: Option<Signal>,
 }
 
 impl Signals {
@@ -18,7 +21,23 @@ impl Signals {
     pub fn new() -> Result<Self, Failure> {
         let listen =
             |kind| signal(kind).map_err(|e| Failure::Failed(format!("cannot listen for signals: {e}")));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: None,
+            quit: None,
+        })
+    }
+
+    /// The same, and those that a terminal sends as it goes: for a command that has something to undo before it ends.
+    pub fn with_terminal() -> Result<Self, Failure> {
+        let listen =
+            |kind| signal(kind).map_err(|e| Failure::Failed(format!("cannot listen for signals: {e}")));
+        Ok(Self {
+            hang_up: Some(listen(SignalKind::hangup())?),
+            quit: Some(listen(SignalKind::quit())?),
+            ..Self::new()?
+        })
     }
 
     /// The name of the next one.
@@ -26,7 +45,19 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
+            () = of(&mut self.hang_up) => "SIGHUP",
+            () = of(&mut self.quit) => "SIGQUIT",
         }
+    }
+}
+
+/// The next of a signal that may not be listened for.
+async fn of(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -10,6 +10,8 @@ use super::hands::Hands;
 use super::watch::Watch;
 use crate::commands::foreground::Signals;
 
+/// A reading is no older than this.
+const READING_AGE_MAX: Duration = Duration::from_secs(3);
 /// Between two readings while the rate is looked at, and while nothing is applied.
 const PACE: Duration = Duration::from_millis(250);
 /// Between two readings while the queue falls: its end is the figure.
@@ -28,6 +30,7 @@ pub async fn drive(
     let (mut procedure, first) = Procedure::begin(hands.plan);
     let mut next = Some(first);
     let mut heard = Instant::now();
+    let mut unguarded_since = None;
     let mut told = None;
     // Those that came while an order was under way.
     let mut waiting = VecDeque::new();
@@ -51,7 +54,7 @@ pub async fn drive(
                 let pace = if procedure.phase() == Phase::CatchingUp { PACE_FALLING } else { PACE };
                 tokio::select! {
                     signal = signals.next() => (began.elapsed(), Event::Interrupted(signal.to_owned())),
-                    () = sleep(pace) => match look(hands, watch, &procedure, began, &mut heard).await {
+                    () = sleep(pace) => match look(hands, watch, &procedure, began, &mut heard, &mut unguarded_since).await {
                         Some(seen) => seen,
                         None => continue,
                     },
@@ -94,16 +97,28 @@ async fn look(
     procedure: &Procedure,
     began: Instant,
     heard: &mut Instant,
+    unguarded_since: &mut Option<Instant>,
 ) -> Option<(Duration, Event)> {
+    let lost = hands.guard_lost();
+    match (lost, &unguarded_since) {
+        (None, _) => *unguarded_since = None,
+        (Some(_), None) => *unguarded_since = Some(Instant::now()),
+        (Some(_), Some(_)) => {}
+    }
     match watch.read(began).await {
         Ok(reading) => {
             *heard = Instant::now();
-            // With an empty queue the guard may have done its work already: nothing is lost by that.
-            let must_be_guarded =
-                matches!(procedure.phase(), Phase::Desyncing | Phase::Held | Phase::CatchingUp)
-                    && procedure.failure().is_none()
-                    && (procedure.phase() != Phase::CatchingUp || reading.node.queue > 0);
-            Some(match hands.guard_lost().filter(|_| must_be_guarded) {
+            let must_be_guarded = match procedure.phase() {
+                Phase::Desyncing | Phase::Held => true,
+                // A guard that wakes up meanwhile and finds the queue short has done its work: then the node is not desynchronised any more. A reading may
+                // be of a moment before that.
+                Phase::CatchingUp => {
+                    reading.node.is_desynced
+                        && unguarded_since.is_some_and(|since| since.elapsed() > READING_AGE_MAX)
+                }
+                _ => false,
+            } && procedure.failure().is_none();
+            Some(match lost.filter(|_| must_be_guarded) {
                 Some(why) => (began.elapsed(), Event::GuardLost(why.to_owned())),
                 None => (reading.at, Event::Read(reading)),
             })

@@ -119,6 +119,11 @@ impl Hands {
         is_over.then_some("the session on the node that would undo everything has ended")
     }
 
+    /// A guard runs, and would undo what is left.
+    pub fn is_guarded(&self) -> bool {
+        self.guard.as_ref().is_some_and(|guard| !guard.task.is_finished())
+    }
+
     fn lock_max(&self) -> Duration {
         self.plan.hold + LOCK_WAIT + LOCK_MARGIN
     }

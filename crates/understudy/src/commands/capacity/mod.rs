@@ -154,7 +154,7 @@ impl Capacity {
         hands.ignored = ignored;
         hands.may_be_in_use = self.allow.contains(&Condition::InUse);
         hands.is_unguarded = !found.facts.has_guard;
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::with_terminal()?;
         let tell = |procedure: &Procedure| {
             if let Some(doing) = drive::doing(procedure, self.standalone) {
                 eprintln!("{}: {doing}", site.node.name);
@@ -163,7 +163,7 @@ impl Capacity {
         let procedure = drive::drive(&mut hands, &mut watch, &mut signals, tell).await;
         watch.quit();
         hands.orders.quit();
-        let is_guarded = !hands.is_unguarded && hands.guard_lost().is_none();
+        let is_guarded = hands.is_guarded();
         for (order, why) in procedure.left() {
             eprintln!("{}", page::left(&site, *order, why, is_guarded));
         }

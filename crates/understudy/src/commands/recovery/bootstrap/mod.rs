@@ -135,11 +135,11 @@ impl Bootstrap {
     async fn silent(&self, told: &Told, name: &str, how: String) -> Word {
         if let Some(datadir) = told.datadirs.get(name) {
             return match position::inspect(datadir, &self.means).await {
-                Ok(left) => Word::Stopped(Disk::Read(left)),
                 Err(Unknown::Runs(why)) => Word::Alive(why),
-                Err(Unknown::Untold(_)) if told.lost.contains(&name.to_owned()) => {
+                Ok(_) | Err(Unknown::Untold(_)) if told.lost.iter().any(|lost| lost == name) => {
                     Word::Stopped(Disk::GivenUp)
                 }
+                Ok(left) => Word::Stopped(Disk::Read(left)),
                 Err(Unknown::Untold(why)) => Word::Stopped(Disk::Unread(why)),
             };
         }

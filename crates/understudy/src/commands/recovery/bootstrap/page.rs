@@ -84,6 +84,8 @@ impl Page<'_> {
                 self.datadir(node)
             ),
             Way::GiveUp(node) => format!("to give up what only {node} has: --lost {node}\n"),
+            Way::Choose => "look which of them is the cluster's. Then, for each node that has another: --lost NODE; it gets a full copy, and what it has is lost\n"
+                .to_owned(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use measure::recovery::galera::{self, Donor};
+use measure::recovery::restart::{self, expected};
 use measure::recovery::{Forecast, WriteRate};
 use topology::kind::Kind;
 
@@ -90,10 +91,17 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
         let clients = clients.map_err(|e| {
             Failure::usage(format!("{name}: {}", explain(&e, settings.kind, &settings.monitor.user)))
         })?;
-        if let Some(first) = clients.first() {
+        if let Some(first) = clients.names.first() {
             return Err(Failure::usage(format!(
                 "nothing was changed: {} client sessions are on {name} (one of {first}): drain it first, or give --with-clients",
-                clients.len()
+                clients.names.len()
+            )));
+        }
+        if clients.hidden > 0 {
+            return Err(Failure::usage(format!(
+                "nothing was changed: {} connections are on {name} that {} may not see: GRANT PROCESS ON *.* TO it, so that it is known whether they are clients', or \
+                 give --with-clients",
+                clients.hidden, settings.monitor.user
             )));
         }
     }
@@ -103,11 +111,21 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
     let writes = writes.unwrap_or(idle);
     let donors: Vec<Donor> = others.iter().map(|(_, donor, _)| *donor).collect();
     let position = own.last_committed;
+    let forecast = galera::forecast(i64::try_from(position).unwrap_or(-1), &donors, writes);
+    let is_dear =
+        !order.full && !order.allow_full_copy && expected(forecast, order.away) == restart::Kind::Full;
+    if is_dear && order.stop_command.is_some() {
+        return Err(Failure::usage(format!(
+            "nothing was changed: after {:.0} s {name} would need a full copy by the present forecast, which takes a donor's time and may block it: give a shorter \
+             --away, or --allow-full-copy",
+            order.away.as_secs_f64()
+        )));
+    }
     Ok(Found {
         number,
         cluster_size: others.len() as u64 + 1,
         position,
-        forecast: galera::forecast(i64::try_from(position).unwrap_or(-1), &donors, writes),
+        forecast,
         writes,
         data_bytes: answered(&nodes).filter_map(|(_, said)| said.data_bytes).max(),
         is_full: order.full,

@@ -16,6 +16,8 @@ use super::watch::{Answer, Status, Watch};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
+/// So often it is told how far a restart has got.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks into the log.
 const LOG_PACE: Duration = Duration::from_millis(20);
 /// Readings in memory, at the most: beyond, every second one is dropped.
@@ -195,6 +197,8 @@ pub(super) async fn drive(
         }
     }
     cluster.first.clone_from(&cluster.last);
+    // As the group counts: an arbitrator, and whoever is not configured here, are members, too.
+    found.cluster_size = cluster.members().cluster_size;
     cluster.began = Instant::now();
     cluster.readings.clear();
     let mut seqno = found.position;
@@ -205,10 +209,9 @@ pub(super) async fn drive(
     eprintln!("{name}: gone, {:.1} s after the order", gone.as_secs_f64());
     if found.is_full
         && let Some(saved) = &found.saved
-        && let Err(why) = saved.forget()
+        && let Err(why) = saved.forget(seqno)
     {
-        eprintln!("{why}");
-        return Err(start_again(order, name, "its position could not be removed").await);
+        return Err(start_again(order, name, &why).await);
     }
     let position = match (&found.saved, found.is_full) {
         (_, true) => -1,
@@ -308,9 +311,15 @@ async fn stop(
             return Ok(None);
         }
         if Instant::now() > limit {
-            return Err(Failure::Failed(format!(
-                "{name} still answers, or is still in the group: it was not stopped in time"
-            )));
+            let why = format!("{name} still answers, or is still in the group: it was not stopped in time");
+            if order.stop_command.is_none() {
+                return Err(Failure::Failed(why));
+            }
+            // It may still end, and then nobody would start it.
+            if let Some(running) = &mut running {
+                let _ = tokio::time::timeout(order.within, running.ended()).await;
+            }
+            return Err(start_again(order, name, &why).await);
         }
     }
 }
@@ -327,6 +336,7 @@ async fn follow(
     let mut restart = Restart::default();
     let mut started = ordered;
     let limit = Instant::now() + order.within;
+    let mut tell_at = Instant::now() + TELL_EVERY;
     // What it said as it ended is no part of its return.
     while found.tail.as_mut().is_some_and(|tail| !tail.lines().is_empty()) {}
     loop {
@@ -362,6 +372,12 @@ async fn follow(
         {
             return Ok(Ok((restart, started)));
         }
+        if let Some(started) = started
+            && Instant::now() > tell_at
+        {
+            tell_at += TELL_EVERY;
+            eprintln!("{name}: {}", so_far(&restart, cluster, started));
+        }
         if Instant::now() > limit {
             let why = restart.failed.map_or_else(String::new, |why| format!(": {why}"));
             return Err(Failure::Failed(format!(
@@ -370,6 +386,17 @@ async fn follow(
             )));
         }
     }
+}
+
+/// Where a restart that takes its time has got to.
+fn so_far(restart: &Restart, cluster: &Cluster<'_>, started: Instant) -> String {
+    let ended: Vec<&str> = restart.phases().iter().map(|phase| phase.mark.phase()).collect();
+    let queued = match cluster.last[cluster.number] {
+        Some(own) if own.queue > 0 => format!(", {} writesets queue up on it", own.queue),
+        _ => String::new(),
+    };
+    let ended = if ended.is_empty() { "nothing".to_owned() } else { ended.join(", ") };
+    format!("{:.0} s after its start; done: {ended}{queued}", started.elapsed().as_secs_f64())
 }
 
 fn heard(
@@ -405,7 +432,10 @@ async fn ended(running: &mut Option<Running>) -> Option<String> {
 async fn start_again(order: &Measure, name: &str, why: &str) -> Failure {
     let Some(line) = &order.start_command else { return Failure::Failed(format!("{why}; {name} is down")) };
     let begun = match hands::begin(line) {
-        Ok(mut running) => running.ended().await,
+        Ok(mut running) => {
+            let ended = tokio::time::timeout(order.within, running.ended()).await;
+            ended.unwrap_or_else(|_| Err(format!("`{line}` did not return in time")))
+        }
         Err(why) => Err(why),
     };
     Failure::Failed(match begun {

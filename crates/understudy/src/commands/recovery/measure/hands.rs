@@ -85,8 +85,19 @@ impl Saved {
             .filter(|seqno| *seqno >= 0)
     }
 
-    /// Makes the node forget its position, upon which it asks for a full copy; what was there is kept beside it.
-    pub(super) fn forget(&self) -> Result<(), String> {
+    /// Makes the node forget its position, upon which it asks for a full copy; what was there is kept beside it. `seen`: the last writeset that was seen on
+    /// the node.
+    ///
+    /// # Errors
+    /// When the file is not that of a node that has just ended well with at least that writeset: it may be another node's, which runs. Or it cannot be written.
+    pub(super) fn forget(&self, seen: u64) -> Result<(), String> {
+        let seqno = self.seqno().and_then(|seqno| u64::try_from(seqno).ok());
+        if seqno.is_none_or(|seqno| seqno < seen) {
+            return Err(format!(
+                "{} does not say what a server leaves that has ended well with writeset {seen}: is --datadir the node's, on this host? It was not changed",
+                self.path.display()
+            ));
+        }
         let aside = self.path.with_extension("dat.before-full-copy");
         std::fs::copy(&self.path, &aside).map_err(|e| format!("cannot write {}: {e}", aside.display()))?;
         // Written in place: owner and mode stay as they are.
@@ -106,7 +117,9 @@ mod tests {
         std::fs::write(dir.path().join("grastate.dat"), text).unwrap();
         let saved = Saved::of(dir.path()).unwrap();
         assert_eq!(saved.seqno(), Some(56));
-        saved.forget().unwrap();
+        assert!(saved.forget(57).is_err(), "another node's");
+        assert_eq!(saved.seqno(), Some(56));
+        saved.forget(55).unwrap();
         assert_eq!(saved.seqno(), None);
         assert_eq!(std::fs::read_to_string(dir.path().join("grastate.dat.before-full-copy")).unwrap(), text);
     }

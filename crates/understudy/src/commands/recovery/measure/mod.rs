@@ -55,6 +55,9 @@ pub struct Measure {
     /// Make the node forget its position (grastate.dat), so that it needs a full copy
     #[arg(long, requires = "datadir", requires = "stop_command", requires = "start_command")]
     full: bool,
+    /// Stop the node although it would need a full copy after that time, by the forecast
+    #[arg(long, conflicts_with = "full")]
+    allow_full_copy: bool,
     /// A shell line that stops the server, and returns when it has ended
     #[arg(long, value_name = "COMMAND", requires = "start_command")]
     stop_command: Option<String>,
@@ -110,7 +113,7 @@ impl Measure {
 
     async fn measure(self, settings: Settings, password: String) -> Outcome {
         let mut found = before::look(&self, &settings, &password).await?;
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::with_terminal()?;
         let name = self.node.clone();
         let measured = match drive::drive(&self, &settings, &password, &mut found, &mut signals).await? {
             End::Back(measured) => measured,

@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::settings::Settings;
 
+/// So many connections more than sessions that are listed may be chance.
+const HIDDEN_BY_CHANCE: u64 = 2;
 /// Between two questions.
 const PACE: Duration = Duration::from_millis(100);
 /// A connection, or an answer, may take this long. A joining group answers late.
@@ -130,21 +132,34 @@ async fn look(link: &mut Option<Link>, address: &str, login: &Login) -> Result<S
     open.query(STATUS, DEADLINE).await.map(|rows| Status::read(&rows))
 }
 
-/// The names of accounts that have sessions on the node, besides the server's own and `monitor`; one each session.
+/// Sessions of clients on a node.
+pub(super) struct Clients {
+    /// The names of their accounts, besides the server's own and the monitor's; one each session.
+    pub(super) names: Vec<String>,
+    /// Connections that the account may not see: without PROCESS it sees its own only.
+    pub(super) hidden: u64,
+}
+
+/// Who has sessions on the node.
 pub(super) async fn clients(
     settings: &Settings,
     password: &str,
     address: &str,
-) -> Result<Vec<String>, LinkError> {
+) -> Result<Clients, LinkError> {
     let login = Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()));
     let mut link = Link::connect(address, &login, DEADLINE).await?;
     let rows = link.query("SELECT USER FROM information_schema.PROCESSLIST", DEADLINE).await?;
+    // It needs no right.
+    let count = link.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'", DEADLINE).await?;
     link.quit();
-    let names = (0..rows.len()).filter_map(|row| rows.text(row, 0)).map(str::to_owned);
-    Ok(names
-        .filter(|name| {
-            ![settings.monitor.user.as_str(), "system user", "event_scheduler", "unauthenticated user"]
-                .contains(&name.as_str())
-        })
-        .collect())
+    let connected: u64 = count.value_of("Threads_connected").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let names = || (0..rows.len()).filter_map(|row| rows.text(row, 0));
+    let is_connection = |name: &&str| !["system user", "event_scheduler"].contains(name);
+    let seen = names().filter(is_connection).count() as u64;
+    let is_client = |name: &&str| *name != settings.monitor.user && *name != "unauthenticated user";
+    Ok(Clients {
+        names: names().filter(is_connection).filter(is_client).map(str::to_owned).collect(),
+        // Some may have come between both questions, or be saying who they are.
+        hidden: connected.saturating_sub(seen + HIDDEN_BY_CHANCE),
+    })
 }
