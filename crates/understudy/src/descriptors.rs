@@ -120,7 +120,7 @@ mod tests {
     fn all_shares_together_leave_the_house_its_own() {
         for limit in [600, 1024, 4096, 20_000, 524_288] {
             for (ports, for_a_client) in [(1, 3), (2, 3), (1, 5)] {
-                let wanted = Wanted { ports, for_a_client, ..wanted(1_000_000) };
+                let wanted = Wanted { for_a_client, ports, ..wanted(1_000_000) };
                 let shares = shares(Some(limit), &wanted);
                 let agent = (limit / PART).min(AGENT_MAX) + health::server::BEYOND_MAX;
                 let doors =

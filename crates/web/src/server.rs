@@ -1,4 +1,4 @@
-//! The listeners: plain HTTP and HTTPS, with limits on how many connect ([`crate::places`]) and on how long each may take.
+//! The listeners: plain HTTP and HTTPS, with limits on how many connect (`places`) and on how long each may take.
 //!
 //! Enters: addresses and a [`Control`]. Leaves: a [`Server`] that serves until told to stop. Everything that can fail
 //! fails in [`start`], before anything is served.
