@@ -1,5 +1,5 @@
 //! Whether a cluster without a Primary component may get one again, and from which node: the decision of
-//! `understudy recovery bootstrap`, and the last check of `bootstrap = "proven"` ([`super::revive`]).
+//! `understudy recovery bootstrap`, and the last check of `bootstrap = "proven"` (`revive`).
 //!
 //! ```text
 //!   each node: answers (its own words) ┐                       ┌─ Survivor: pc.bootstrap on the one that is ahead
