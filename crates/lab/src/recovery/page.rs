@@ -7,7 +7,7 @@ use super::table::{self, figure};
 use crate::report::escape;
 
 const WIDTH: f64 = 960.0;
-const LEFT: f64 = 300.0;
+const LEFT: f64 = 340.0;
 const RIGHT: f64 = 90.0;
 const BAR: f64 = 22.0;
 const STEP: f64 = 34.0;
@@ -86,7 +86,7 @@ fn bars(out: &mut String, report: &Report) {
     put(
         out,
         format_args!(
-            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"each restart by phases\">"
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" style=\"font-size:13px;fill:currentColor\" role=\"img\" aria-label=\"each restart by phases\">"
         ),
     );
     put(

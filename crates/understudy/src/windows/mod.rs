@@ -238,6 +238,15 @@ impl Cluster {
 
     /// What the node needs; `Err`: why nobody knows.
     fn forecast(&self, place: usize, writes: WriteRate) -> Result<Forecast, String> {
+        let forecast = self.forecast_at(place, writes)?;
+        // Without a rate it would be for ever.
+        if self.measured.is_zero() && matches!(forecast, Forecast::Missed(_)) {
+            return Err("the rate of writes is not known yet".to_owned());
+        }
+        Ok(forecast)
+    }
+
+    fn forecast_at(&self, place: usize, writes: WriteRate) -> Result<Forecast, String> {
         let node = &self.nodes[place];
         let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, node)| node);
         match &node.kept {

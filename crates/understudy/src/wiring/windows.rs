@@ -249,9 +249,10 @@ impl Source {
         }
     }
 
-    /// What a node that is away misses in a second, by the last so many seconds.
-    fn rate(&self, nodes: &[Node], over: Duration) -> Option<WriteRate> {
-        WriteRate::highest(nodes.iter().enumerate().filter_map(|(place, node)| {
+    /// What a node that is away misses in a second, by the last so many seconds. A node that does not answer says nothing of the present.
+    fn rate(&self, view: &ClusterView, nodes: &[Node], over: Duration) -> Option<WriteRate> {
+        let fresh = nodes.iter().enumerate().filter(|(place, _)| is_fresh(&view.nodes[*place]));
+        WriteRate::highest(fresh.filter_map(|(place, node)| {
             let rates = self.samples.rates(NodeId(u8::try_from(place).ok()?), over)?;
             let bytes_per_s = match self.kind {
                 Kind::Galera => rates.replicated_bytes? + rates.received_bytes?,
@@ -263,7 +264,7 @@ impl Source {
 
     fn cluster(&self, view: &ClusterView, nodes: &[Node], busiest: Option<WriteRate>) -> Cluster {
         let now = Duration::from_millis(view.now_ms);
-        let present = PRESENT.into_iter().find_map(|over| Some((over, self.rate(nodes, over)?)));
+        let present = PRESENT.into_iter().find_map(|over| Some((over, self.rate(view, nodes, over)?)));
         let (over, writes) =
             present.unwrap_or((Duration::ZERO, WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 }));
         let known = nodes.iter().enumerate().map(|(place, node)| {

@@ -65,7 +65,9 @@ impl Page<'_> {
                 node.name
             ));
         }
-        text.push_str("\nNothing was changed: servers are not started from here.\n");
+        text.push_str(
+            "\nAfter a crash a disk has all that its server acknowledged only with innodb_flush_log_at_trx_commit = 1.\nNothing was changed: servers are not started from here.\n",
+        );
         text
     }
 

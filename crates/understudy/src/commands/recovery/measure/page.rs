@@ -21,7 +21,7 @@ const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c1e21;--paper:#fff;--grid:#d8dbe0;--behind:#b3541e;--queue:#1f6fb2;--even:#f0ece4;--net:#dcebdf;--away:#e6e8ec}\
 @media(prefers-color-scheme:dark){:root{--ink:#e4e6ea;--paper:#16181c;--grid:#3a3e45;--behind:#e28b52;--queue:#63aee8;--even:#26241f;--net:#203327;--away:#24272c}}\
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}\
-pre{overflow-x:auto}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .name{font-weight:600}\
+pre{white-space:pre-wrap}svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .name{font-weight:600}\
 .grid{stroke:var(--grid)}.even{fill:var(--even)}.net{fill:var(--net)}.away{fill:var(--away)}polyline{fill:none;stroke-width:1.8}\
 .behind{stroke:var(--behind)}.queue{stroke:var(--queue)}";
 
