@@ -44,7 +44,7 @@ passed_count=$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")
 failed_count=$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")
 
 began=$SECONDS
-if scripts/fuzz.sh "${FUZZ_SECONDS:-40}"; then
+if scripts/fuzz.sh "${FUZZ_SECONDS:-20}"; then
     printf 'ok    %-28s %4d s\n' "fuzzing" $((SECONDS - began))
 else
     printf 'FAIL  %-28s %4d s\n' "fuzzing" $((SECONDS - began))

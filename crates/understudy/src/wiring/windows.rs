@@ -146,7 +146,7 @@ pub async fn watch(source: Source, windows: Windows) {
             asking.spawn(async move { (place, keeps::ask(kind, &address, &login, with_data).await) });
         }
         let now = Duration::from_millis(view.now_ms);
-        if let Some(rate) = source.rate(&nodes, MINUTE) {
+        if let Some(rate) = source.rate(&view, &nodes, MINUTE) {
             busiest.see(now, rate);
         }
         let cluster = source.cluster(&view, &nodes, busiest.rate());
