@@ -275,9 +275,6 @@ impl Cluster {
                     );
                 }
                 let position = position.as_ref().ok_or_else(|| node.why.clone())?;
-                if !node.is_there && node.lasted.is_none() {
-                    return Err("is away, and since when is not known: how long its source keeps what it misses is counted from there".to_owned());
-                }
                 let with = |(name, binlogs): &(&str, &Binlogs)| {
                     let purged = binlogs
                         .purged

@@ -48,6 +48,13 @@ pub fn sentence(row: &Outlook, copy: &str) -> String {
             let may = if row.is_there { "may be away" } else { "may catch up" };
             format!("{been}{may} for as long as no binary logs are deleted, for which no limit is near")
         }
+        // Binary logs are kept from when they were written.
+        Forecast::Missed(Some(window)) if !row.is_there && been.is_empty() && !way.is_galera() => {
+            format!(
+                "what it misses is there now; since when it is away is not known, so that it is for another {} at the most, after that it needs {copy}",
+                long(window.as_secs_f64())
+            )
+        }
         Forecast::Missed(Some(window)) => {
             let busiest =
                 row.busiest_away_max_s.filter(|busiest| *busiest < window.as_secs_f64() * NOTABLY_SHORTER);
