@@ -25,7 +25,7 @@ pub struct WarmArgs {
     /// The table, MiB [default: 384; with --quick 48]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(16..=65_536))]
     pub data_mb: Option<u32>,
-    /// The active node's buffer pool, MiB [default: 48; with --quick 24]
+    /// The active node's buffer pool, MiB [default: 48; with --quick 10]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(8..=32_768))]
     pub pool_mb: Option<u32>,
     /// The standby's buffer pool, MiB [default: as the active node's]
@@ -67,7 +67,7 @@ fn way_named(name: &str) -> Result<&'static Way, String> {
 impl WarmArgs {
     fn plan(&self) -> WarmPlan {
         let or = |given: Option<u32>, quick, full| given.unwrap_or(if self.quick { quick } else { full });
-        let pool_mb = or(self.pool_mb, 24, 48);
+        let pool_mb = or(self.pool_mb, 10, 48);
         let parts = match (self.parts.is_empty(), self.quick) {
             (false, _) => self.parts.clone(),
             (true, true) => vec![Part::Ways, Part::Forecasts],
