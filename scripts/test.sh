@@ -2,8 +2,8 @@
 # All checks and tests, in the order in which they fail fastest. Ends with one line of counts summed over all test programs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) pages_log=$(mktemp)
+trap 'rm -f "$log" "$pages_log"' EXIT
 failed=0
 
 step() { # name, command...
@@ -30,8 +30,17 @@ step "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-d
 step "licences and sources" deny
 step "build" cargo test --workspace --locked --no-run
 
+# The pages' commands run beside all other tests, on a lab of their own: they take four minutes, of which most is waiting.
 began=$SECONDS
-if cargo test --workspace --locked --no-fail-fast >"$log" 2>&1; then
+pages=the_commands_in_the_documentation_work
+cargo test --workspace --locked --test docs "$pages" >"$pages_log" 2>&1 &
+running=$!
+cargo test --workspace --locked --no-fail-fast -- --skip "$pages" >"$log" 2>&1
+tested=$?
+wait "$running"
+paged=$?
+cat "$pages_log" >>"$log"
+if [ "$tested" = 0 ] && [ "$paged" = 0 ]; then
     printf 'ok    %-28s %4d s\n' "tests" $((SECONDS - began))
 else
     printf 'FAIL  %-28s %4d s\n' "tests" $((SECONDS - began))
