@@ -25,45 +25,26 @@ pub struct Place {
     from: IpAddr,
 }
 
-/// Why there is no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
-    /// All are taken.
-    #[error("there are {0} connections, which is the most there may be")]
-    All(usize),
-    /// One address has as many as it may have.
-    #[error("there are {0} connections from this address, which is the most there may be from one")]
-    Address(usize),
-}
-
 impl Places {
     /// So many in all, and so many from one address.
     pub fn new(all_max: usize, per_address_max: usize) -> Arc<Self> {
         Arc::new(Self { all_max, per_address_max, taken: Mutex::default() })
     }
 
-    /// One for a connection from there. An IPv4 address is the same one when it came through an IPv6 socket.
-    ///
-    /// # Errors
-    /// When there is none left.
-    pub fn take(self: &Arc<Self>, from: IpAddr) -> Result<Place, Full> {
+    /// One for a connection from there; `None` when there is none left. An IPv4 address is the same one when it came through an IPv6 socket.
+    pub fn take(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
         let from = from.to_canonical();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.all >= self.all_max {
-            return Err(Full::All(self.all_max));
+            return None;
         }
         let of_address = taken.by_address.entry(from).or_default();
         if *of_address >= self.per_address_max {
-            return Err(Full::Address(self.per_address_max));
+            return None;
         }
         *of_address += 1;
         taken.all += 1;
-        Ok(Place { places: Arc::clone(self), from })
-    }
-
-    /// Places that are taken.
-    pub fn taken(&self) -> usize {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).all
+        Some(Place { places: Arc::clone(self), from })
     }
 }
 
@@ -95,12 +76,12 @@ mod tests {
         let first = places.take(one).unwrap();
         let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
         let second = places.take(mapped).unwrap();
-        assert_eq!(places.take(one).unwrap_err(), Full::Address(2));
+        assert!(places.take(one).is_none(), "one address has two");
         let third = places.take(other).unwrap();
-        assert_eq!(places.take(IpAddr::V6(Ipv6Addr::LOCALHOST)).unwrap_err(), Full::All(3));
+        assert!(places.take(IpAddr::V6(Ipv6Addr::LOCALHOST)).is_none(), "all are taken");
         drop(first);
         let again = places.take(one).unwrap();
-        assert_eq!(places.taken(), 3);
+        assert_eq!(places.taken.lock().unwrap().all, 3);
         drop((again, second, third));
         let taken = places.taken.lock().unwrap();
         assert!(taken.all == 0 && taken.by_address.is_empty());

@@ -178,6 +178,8 @@ impl Client {
         self.caps = request.caps & offered;
         let user = String::from_utf8_lossy(&request.user).into_owned();
         let credential = self.verify(&user, request.plugin.as_deref(), request.auth, shared).await?;
+        // Its COM_CHANGE_USER is none of a newcomer.
+        self.is_hurried = false;
         Ok(Identity {
             user,
             credential,

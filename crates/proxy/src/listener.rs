@@ -68,7 +68,7 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &refusal).await;
         return;
     };
-    let login = shared.logins.take(peer.ip()).ok();
+    let login = shared.logins.take(peer.ip());
     driver::run(stream, peer, shared.clone(), login).await;
     drop(place);
 }

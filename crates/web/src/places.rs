@@ -25,6 +25,7 @@ use axum::response::Response;
 use axum_server::accept::Accept;
 use futures_util::StreamExt;
 use futures_util::task::AtomicWaker;
+use listen::log_limit::LogLimit;
 use tokio::net::TcpStream;
 use tower_layer::Layer;
 
@@ -57,7 +58,8 @@ impl Default for Limits {
 pub struct Places {
     limits: Limits,
     open: Mutex<Vec<Arc<Connection>>>,
-    warned: Mutex<Option<Instant>>,
+    /// That a client was refused.
+    refused: LogLimit,
 }
 
 /// What is known of one connection. Shared by its socket, its requests and [`Places`].
@@ -90,7 +92,7 @@ pub struct UnreadMax(pub Duration);
 impl Places {
     /// No connection yet.
     pub fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, open: Mutex::default(), warned: Mutex::default() })
+        Arc::new(Self { limits, open: Mutex::default(), refused: LogLimit::new(WARN_EVERY) })
     }
 
     /// A place for a client of that address, if need be that of another connection; `None` when all of those are at work.
@@ -117,9 +119,7 @@ impl Places {
             let _ = stream.try_read(&mut [0; 4096]);
             let _ = stream.try_write(REFUSAL);
         }
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.is_none_or(|at| at.elapsed() > WARN_EVERY) {
-            *warned = Some(Instant::now());
+        if self.refused.now(Instant::now()).is_some() {
             let Limits { connections_max, per_address_max } = self.limits;
             tracing::warn!(
                 "an HTTP connection from {address} was refused: there are {per_address_max} from it, or {connections_max} in all, and each is being answered"
