@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too), `lab vip` or `lab recovery` wrote by `--out-dir DIR`,
+# Keeps a measured run: from the directory that `understudy lab failover`, `lab bench health` (with --steadiness too), `lab vip`, `lab recovery` or `lab capacity` wrote by `--out-dir DIR`,
 # makes bench/runs/YYYY-MM-DD-NAME/{table.txt,result.json,machine.txt}, and report.html when there is one. Existing runs are never
 # overwritten.
 set -euo pipefail
 
-usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|recovery|bench health --out-dir DIR`; NAME such as nine-cells)'
+usage='usage: scripts/kept.sh DIR NAME [COMMAND...]   (DIR of `understudy lab failover|vip|recovery|capacity|bench health --out-dir DIR`; NAME such as nine-cells)'
 [ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
 from=$1 name=$2
 shift 2
@@ -35,11 +35,17 @@ fi
 mkdir -p "$kept"
 cp "$from/table.txt" "$from/result.json" "$kept/"
 [ ! -s "$from/report.html" ] || cp "$from/report.html" "$kept/"
+# What `lab capacity` wrote of each run.
+for file in "$from"/run-*.* "$from"/passive-*.*; do
+    [ ! -s "$file" ] || cp "$file" "$kept/"
+done
 {
     echo "measured     $day"
-    echo "processor    $(value machine processor), $(value machine cores) cores"
-    echo "memory       $(value machine memory_gib) GiB"
-    echo "kernel       Linux $(value machine kernel)"
+    # A result that does not name its machine is kept on the machine that measured it.
+    processor=$(value machine processor) cores=$(value machine cores) memory=$(value machine memory_gib) kernel=$(value machine kernel)
+    echo "processor    ${processor:-$(sed -n 's/^model name\t*: //p' /proc/cpuinfo | head -n 1)}, ${cores:-$(nproc)} cores"
+    echo "memory       ${memory:-$(awk '/^MemTotal/ { printf "%.1f", $2 / 1048576 }' /proc/meminfo)} GiB"
+    echo "kernel       Linux ${kernel:-$(uname -r)}"
     for program in MariaDB Galera rsync mariadb-backup HAProxy nginx keepalived sysbench pt-query-digest Understudy; do
         version=$(value machine $program)
         [ -z "$version" ] || printf '%-12s %s\n' "$program" "$version"
