@@ -78,13 +78,16 @@ impl Source for Node {
         for (name, kind, help, counter) in [
             ("understudy_check_connections", "gauge", "Connections that are open.", &counts.open),
             ("understudy_check_connections_total", "counter", "Connections accepted.", &counts.accepted),
-            ("understudy_check_good_total", "counter", "Answers that said yes.", &counts.good),
-            ("understudy_check_bad_total", "counter", "Answers that said no.", &counts.bad),
-            ("understudy_check_refused_total", "counter", "Requests not understood.", &counts.refused),
-            ("understudy_check_beyond_total", "counter", "Connections beyond the limit.", &counts.beyond),
+            (
+                "understudy_check_connections_refused_total",
+                "counter",
+                "Connections beyond the limit.",
+                &counts.beyond,
+            ),
         ] {
             family(name, kind, help, count(counter));
         }
+        text += &counts.answers("understudy_check_answers_total");
         text
     }
 }

@@ -47,6 +47,48 @@ pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -
     best
 }
 
+/// The longest time in `from..until` for which a transaction was to have been acknowledged and none was.
+///
+/// Each transaction is to be acknowledged at its due time plus `usual`, the latency that it has when all is well. Time in which nothing was due
+/// is not counted: random arrivals leave longer pauses than a short outage. A transaction that failed was due like any other. `until` ends a
+/// time that no commit ends. Begins and ends like [`longest_gap`]; both are the same where nothing was missed.
+pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Duration) -> Gap {
+    let (mut good, mut bad): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.outcome == Outcome::Ok);
+    good.sort_unstable_by_key(|op| op.done);
+    bad.sort_unstable_by_key(|op| op.due);
+    // Of this one and all that were acknowledged later: when the first was to be.
+    let mut expected: Vec<Duration> = good.iter().map(|op| op.due + usual).collect();
+    for at in (1..expected.len()).rev() {
+        expected[at - 1] = expected[at - 1].min(expected[at]);
+    }
+    // Of those that failed and were due up to this one: when the last ended.
+    let mut ended: Vec<Duration> = bad.iter().map(|op| op.done).collect();
+    for at in 1..ended.len() {
+        ended[at] = ended[at].max(ended[at - 1]);
+    }
+    let first = good.partition_point(|op| op.done < from);
+    let mut last = if first == 0 { from } else { good[first - 1].done };
+    let mut best = Gap { from, to: from };
+    for number in first..=good.len() {
+        let at = good.get(number).map_or(until, |op| op.done.min(until));
+        let behind = bad.partition_point(|op| op.due + usual <= last);
+        let under_way = (behind > 0 && ended[behind - 1] > last).then_some(last);
+        let failed = bad.get(behind).map(|op| op.due + usual);
+        let begin = [expected.get(number).copied(), under_way, failed].into_iter().flatten().min();
+        if let Some(begin) = begin.map(|begin| begin.max(last)).filter(|begin| *begin < at) {
+            let outage = Gap { from: begin, to: at };
+            if outage.length() > best.length() {
+                best = outage;
+            }
+        }
+        if at == until {
+            break;
+        }
+        last = at;
+    }
+    best
+}
+
 /// What a fault did to the service, in the two phases of one repetition.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Effect {
@@ -56,10 +98,12 @@ pub struct Effect {
     pub gap_expected_ms: f64,
     /// The same, from the fault on, ms.
     pub gap_ms: f64,
-    /// Where that gap began, since the start of the load, ms.
-    pub gap_from_ms: f64,
-    /// `gap_ms` less `gap_expected_ms`, not below 0.
+    /// From the fault on, the longest time for which a transaction was to have been acknowledged and none was, ms: see [`longest_outage`].
     pub outage_ms: f64,
+    /// Where that began, since the start of the load, ms.
+    pub outage_from_ms: f64,
+    /// The same while all was well, ms: what the load and the machine do by themselves.
+    pub noise_ms: f64,
     /// Median latency of the quiet phase (from due to done), ms.
     pub latency_quiet_ms: f64,
     /// Worst latency of an acknowledged transaction from the fault on, less the quiet median, ms; `None` when none was
@@ -86,13 +130,14 @@ pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration
     let median = quantile(&mut calm, 0.5).unwrap_or_default();
     let p99 = quantile(&mut struck, 0.99).unwrap_or_default();
     let worst = struck.last().copied();
-    let (gap_ms, gap_expected_ms) = (ms(after.length()), rounded(1e3 / rate.max(1e-3)));
+    let outage = longest_outage(ops, fault, until, median);
     Effect {
         gap_quiet_ms: ms(quiet.length()),
-        gap_expected_ms,
-        gap_ms,
-        gap_from_ms: ms(after.from),
-        outage_ms: rounded((gap_ms - gap_expected_ms).max(0.0)),
+        gap_expected_ms: rounded(1e3 / rate.max(1e-3)),
+        gap_ms: ms(after.length()),
+        outage_ms: ms(outage.length()),
+        outage_from_ms: ms(outage.from),
+        noise_ms: ms(longest_outage(ops, quiet_from, fault, median).length()),
         latency_quiet_ms: ms(median),
         hold_ms_max: worst.map(|worst| ms(worst.saturating_sub(median))),
         latency_p99_ms: ms(p99),
@@ -214,21 +259,44 @@ mod tests {
     }
 
     #[test]
-    fn outage_is_the_gap_beyond_the_expected_one_and_not_beyond_the_quiet_phases_worst() {
+    fn outage_is_the_time_for_which_a_commit_was_due_and_none_came() {
         let mut ops: Vec<Op> = (0..50).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)).collect();
         ops.extend((50..60).map(|i| op(i * 100, i * 100, 6000, Outcome::Ok)));
         ops.extend((60..70).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)));
+        // Nothing was due at 2000: a gap of the arrivals, and no outage.
         ops.retain(|op| op.id != 2000);
         let effect = effect(&ops, at(500), at(5000), at(7000), 10.0);
         assert!((effect.gap_quiet_ms - 200.0).abs() < 1e-6, "one arrival is missing at 2000");
-        assert!((effect.gap_expected_ms - 100.0).abs() < 1e-6, "10 a second");
         assert!((effect.gap_ms - 1090.0).abs() < 1e-6, "4910 to 6000");
         assert!(
             (effect.outage_ms - 990.0).abs() < 1e-6,
-            "less the expected 100, whatever the quiet phase had"
+            "5010, when the first was to end, to 6000: {effect:?}"
         );
+        assert!((effect.outage_from_ms - 5010.0).abs() < 1e-6);
+        assert!(effect.noise_ms.abs() < 1e-6, "all came when they usually come");
         let hold_ms_max = effect.hold_ms_max.unwrap();
         assert!((hold_ms_max - 990.0).abs() < 1e-6, "due 5000, done 6000, usual 10");
+    }
+
+    #[test]
+    fn arrivals_that_pause_are_no_outage_and_failed_ones_are() {
+        let usual = at(10);
+        let pause = [op(0, 0, 10, Outcome::Ok), op(5000, 5000, 5010, Outcome::Ok)];
+        assert_eq!(longest_outage(&pause, at(100), at(5020), usual).length(), at(0));
+        let mut lost = pause.to_vec();
+        lost.push(op(3000, 3000, 3001, Outcome::Failed));
+        assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(3010), to: at(5010) });
+        // It was due before the last commit, and is still under way after it: from that commit on.
+        lost.push(op(5, 5, 4000, Outcome::Ok));
+        lost.push(op(20, 20, 30, Outcome::Ok));
+        assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(30), to: at(4000) });
+        // Nothing comes any more.
+        lost.truncate(1);
+        lost.push(op(200, 200, 9000, Outcome::Failed));
+        assert_eq!(longest_outage(&lost, at(100), at(2000), usual), Gap { from: at(210), to: at(2000) });
+        // One that was quicker than usual is not missed afterwards.
+        let quick = [op(100, 100, 104, Outcome::Ok), op(900, 900, 903, Outcome::Ok)];
+        assert_eq!(longest_outage(&quick, at(50), at(905), usual).length(), at(0));
     }
 
     #[test]

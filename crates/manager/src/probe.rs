@@ -236,8 +236,10 @@ impl Probe {
                 Event::Answered(link, Ok(word), about) => {
                     #[cfg(test)]
                     fault::strike(&self.address);
+                    let took = about.asked.elapsed();
+                    self.samples.probed(self.node, took);
                     let usual = times.usual(about.is_beat);
-                    *usual = (*usual * 7 + about.asked.elapsed()) / 8;
+                    *usual = (*usual * 7 + took) / 8;
                     times.beat = Instant::now() + self.interval / BEATS;
                     // A slow node is asked for more than a sign of life.
                     let status_next = about.status_next || (about.is_beat && about.slow_at.is_none());

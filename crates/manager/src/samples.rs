@@ -13,6 +13,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use measure::histogram::{Histogram, Snapshot};
 use measure::rates::{Rates, Span};
 use measure::ring::Ring;
 use measure::sample::{Counters, Sample};
@@ -24,6 +25,20 @@ use crate::cycle::unix_ms;
 
 /// An hour of samples of one node, one a second.
 pub const SAMPLES_MAX: usize = 3600;
+/// Bounds of the histogram of the times that probes take.
+const PROBE_BOUNDS: &[Duration] = &[
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_micros(2500),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
 /// News that one listener may be behind by.
 const NEWS_MAX: usize = 256;
 
@@ -32,6 +47,7 @@ const NEWS_MAX: usize = 256;
 pub struct Samples {
     /// In the configuration's order.
     rings: Arc<[Mutex<Ring>]>,
+    probes: Arc<[Histogram]>,
     news: broadcast::Sender<(NodeId, Sample)>,
 }
 
@@ -39,7 +55,20 @@ impl Samples {
     /// Empty rings for so many nodes.
     pub(crate) fn new(nodes: usize) -> Self {
         let rings = (0..nodes).map(|_| Mutex::new(Ring::new(SAMPLES_MAX))).collect();
-        Self { rings, news: broadcast::channel(NEWS_MAX).0 }
+        let probes = (0..nodes).map(|_| Histogram::new(PROBE_BOUNDS)).collect();
+        Self { rings, probes, news: broadcast::channel(NEWS_MAX).0 }
+    }
+
+    /// A question of the probe was answered by the node after this time.
+    pub(crate) fn probed(&self, node: NodeId, took: Duration) {
+        if let Some(probes) = self.probes.get(usize::from(node.0)) {
+            probes.add(took);
+        }
+    }
+
+    /// How long the node took for the probe's questions. Those that it did not answer are not in it.
+    pub fn probe_times(&self, node: NodeId) -> Option<Snapshot> {
+        Some(self.probes.get(usize::from(node.0))?.snapshot())
     }
 
     /// Takes what a node said when it was asked at that moment.

@@ -4,6 +4,7 @@
 
 pub mod capacity;
 pub mod flow;
+pub mod histogram;
 pub mod rates;
 pub mod recovery;
 pub mod ring;

@@ -74,6 +74,7 @@ pub struct Door {
     messages: Messages,
     board: watch::Receiver<Arc<Board>>,
     next_id: AtomicU64,
+    stats: Arc<Counts>,
 }
 
 /// Why a wait ended without a lane.
@@ -145,10 +146,10 @@ impl Door {
             cutting: vec![],
             board: publish,
             facts,
-            stats,
+            stats: stats.clone(),
         };
         let task = tokio::spawn(keeper.run(routes, heard));
-        (Self { messages, board, next_id: AtomicU64::new(0) }, task)
+        (Self { messages, board, next_id: AtomicU64::new(0), stats }, task)
     }
 
     /// The routes in force, as lanes.
@@ -175,12 +176,14 @@ impl Door {
     pub async fn wait(&self, bytes: usize, since: Instant) -> Result<Slot, NoLane> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (verdict, answer) = oneshot::channel();
+        let entered = Instant::now();
         let mut waiting = Waiting { messages: &self.messages, id, armed: true };
         if self.messages.send(Message::Wait { id, bytes, since, verdict }).is_err() {
             return Err(NoLane::Ended);
         }
         let verdict = answer.await;
         waiting.armed = false;
+        self.stats.held_for.add(entered.elapsed());
         verdict.unwrap_or(Err(NoLane::Ended))
     }
 
@@ -324,7 +327,9 @@ impl Keeper {
                         let epoch = wanted.epoch.saturating_sub(1).max(lane.epoch);
                         self.cutting.push(Cutting { lane: lane.clone(), epoch });
                     }
-                    Lane::new(wanted, self.look.clone())
+                    let new = Lane::new(wanted, self.look.clone());
+                    new.count_on(lane);
+                    new
                 }
                 None => Lane::new(wanted, self.look.clone()),
             };
@@ -410,7 +415,8 @@ mod tests {
             catalogue: None,
         };
         let (_publish, board) = watch::channel(Arc::new(board));
-        let door = Door { messages: messages.clone(), board, next_id: AtomicU64::new(0) };
+        let door =
+            Door { messages: messages.clone(), board, next_id: AtomicU64::new(0), stats: Arc::default() };
         for is_taken in [false, true] {
             let mut wait = Box::pin(door.wait(1, Instant::now()));
             let mut context = Context::from_waker(Waker::noop());

@@ -11,7 +11,10 @@ mod occupancy;
 mod sync;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 
 use link::Cutter;
 use tokio::sync::{Notify, watch};
@@ -34,6 +37,8 @@ pub struct Lane {
     /// See [`topology::routes::Lane::epoch`].
     pub epoch: u64,
     occupancy: Occupancy,
+    /// Leases ever given, those of the node's earlier epochs too. Beside `occupancy`, which each lease changes as well.
+    begun: AtomicU64,
     sessions: AtomicU32,
     sessions_max: AtomicU32,
     /// The number of the last alarm that a session raised here, and of the last that the manager has answered.
@@ -69,6 +74,7 @@ impl Lane {
             address: lane.address.clone(),
             epoch: lane.epoch,
             occupancy: Occupancy::new(),
+            begun: AtomicU64::new(0),
             sessions: AtomicU32::new(0),
             sessions_max: AtomicU32::new(NO_LIMIT),
             alarms: AtomicU64::new(0),
@@ -231,7 +237,20 @@ impl Lane {
 
     /// Starts a transaction here, unless the lane takes none.
     pub fn lease(self: &Arc<Self>) -> Option<Lease> {
-        self.occupancy.begin_lease().then(|| Lease { lane: self.clone() })
+        self.occupancy.begin_lease().then(|| {
+            self.begun.fetch_add(1, Relaxed);
+            Lease { lane: self.clone() }
+        })
+    }
+
+    /// Transactions, and statements outside one, that were ever begun on the node.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Relaxed)
+    }
+
+    /// Goes on counting where the node's lane before this one ended.
+    pub fn count_on(&self, before: &Self) {
+        self.begun.store(before.begun(), Relaxed);
     }
 
     /// Registers a link, so that it is cut when the lane is shut. `None` when it is shut already.

@@ -195,6 +195,7 @@ impl Shared {
                 waiting_bytes: hold.waiting_bytes,
                 waiting_max: hold.waiting_max,
                 lawful: hold.lawful(),
+                held_for: self.counts.held_for.snapshot(),
             },
             lanes: board
                 .lanes
@@ -204,6 +205,7 @@ impl Shared {
                     state: lane.state_name(),
                     sessions: lane.sessions(),
                     running: lane.leases(),
+                    begun_total: lane.begun(),
                 })
                 .collect(),
             errors: self.counts.errors(),

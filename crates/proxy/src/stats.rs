@@ -2,14 +2,33 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use std::time::Duration;
+
+use measure::histogram::{Histogram, Snapshot};
 use serde::Serialize;
 
 use crate::activity::Busy;
 use crate::split::SplitStats;
 use crate::voice::{self, Voice};
 
+/// Bounds of the histogram of waits in the hold.
+const HOLD_BOUNDS: &[Duration] = &[
+    Duration::from_millis(1),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_millis(2500),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+];
+
 /// Counters, raised from any task.
-#[derive(Default)]
 pub struct Counts {
     /// The term of the routes in force.
     pub term: AtomicU64,
@@ -25,7 +44,26 @@ pub struct Counts {
     pub again: AtomicU64,
     /// Sessions that could not be moved now.
     pub pinned: AtomicU64,
+    /// How long statements waited in the hold; of those whose client did not leave before the end.
+    pub held_for: Histogram,
     errors: [AtomicU64; voice::ALL.len()],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        let [term, clients, clients_total, links_total, moved, again, pinned] = Default::default();
+        Self {
+            term,
+            clients,
+            clients_total,
+            links_total,
+            moved,
+            again,
+            pinned,
+            held_for: Histogram::new(HOLD_BOUNDS),
+            errors: Default::default(),
+        }
+    }
 }
 
 impl Counts {
@@ -101,6 +139,9 @@ pub struct HoldStats {
     pub waiting_max: u64,
     /// Whether the law holds.
     pub lawful: bool,
+    /// How long they waited.
+    #[serde(skip)]
+    pub held_for: Snapshot,
 }
 
 /// One node, as the proxy uses it.
@@ -114,6 +155,8 @@ pub struct LaneStats {
     pub sessions: u32,
     /// Transactions (or statements outside one) running on it.
     pub running: usize,
+    /// Those ever begun on it.
+    pub begun_total: u64,
 }
 
 /// The picture of the proxy.

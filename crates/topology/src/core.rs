@@ -18,7 +18,7 @@ use crate::order::{OrderDone, OrderId, OrderRefused};
 use crate::problem::{UNCHECKED, seconds};
 use crate::routes::{Cut, LaneState};
 use crate::settings::Settings;
-use crate::view::Decision;
+use crate::view::{Counts, Decision};
 use crate::{NodeId, Term};
 
 /// So long after an operator took the traffic off a node, its stop is expected.
@@ -92,6 +92,8 @@ pub(crate) struct Core {
     said_once: Option<String>,
     /// The last automatic failover, where the next one has to wait for a time.
     pub failed_over: Option<FailedOver>,
+    /// What was decided until now.
+    pub counts: Counts,
 }
 
 impl Core {
@@ -128,6 +130,7 @@ impl Core {
             excused_said: None,
             said_once: None,
             failed_over: None,
+            counts: Counts::default(),
         }
     }
 

@@ -23,6 +23,18 @@ pub enum NodeState {
 }
 
 impl NodeState {
+    /// Each of them.
+    pub const ALL: [Self; 8] = [
+        Self::Unknown,
+        Self::Synced,
+        Self::Donor,
+        Self::Joining,
+        Self::Draining,
+        Self::Silent,
+        Self::Dead,
+        Self::Refused,
+    ];
+
     /// The word for sentences.
     pub fn word(self) -> &'static str {
         match self {

@@ -41,6 +41,8 @@ pub struct ClusterView {
     pub order: Option<String>,
     /// How often the cluster was given a Primary component again since the program started (`bootstrap = "proven"`).
     pub bootstraps: u64,
+    /// How often the writer was moved, or a member evicted, since the program started.
+    pub counts: Counts,
     /// The nodes, in the configuration's order.
     pub nodes: Vec<NodeView>,
     /// The last decisions, newest last, at most 50.
@@ -49,6 +51,27 @@ pub struct ClusterView {
     pub now_ms: u64,
     /// When the program started, milliseconds since 1970 (filled in by the shell; the core has no calendar).
     pub started_unix_ms: u64,
+}
+
+/// Decisions by their result, since the program started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    /// The writer was lost, and another was chosen to follow it.
+    pub failovers_begun: u64,
+    /// Another one writes since.
+    pub failovers_done: u64,
+    /// The writer was handed over while it worked.
+    pub switchovers_done: u64,
+    /// A handover that was broken off: the old writer went on.
+    pub switchovers_undone: u64,
+    /// The old writer was lost in the middle of a handover, which went on as a failover.
+    pub switchovers_became_failovers: u64,
+    /// Members evicted from a Galera group.
+    pub evictions_done: u64,
+    /// Evictions that failed, and are tried again.
+    pub evictions_failed: u64,
+    /// Members that were to be evicted and turned out to be alive to the group.
+    pub evictions_spared: u64,
 }
 
 /// Whether statements flow.

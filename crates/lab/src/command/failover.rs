@@ -85,9 +85,9 @@ pub struct FailoverArgs {
     /// Seconds watched from the fault on [default: 8, and 16 for freeze and vanish]
     #[arg(long, value_parser = super::output::positive)]
     pub after_s: Option<f64>,
-    /// The same seed draws the same load
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// The same seed draws the same load [default: by the clock; the report names it]
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Print sysbench's lines, one a second
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1), value_name = "1")]
     pub report_interval: Option<u32>,
@@ -191,7 +191,7 @@ impl Default for FailoverArgs {
             driver: Driver::Builtin,
             warm_s: 5.0,
             after_s: None,
-            seed: 1,
+            seed: None,
             report_interval: None,
             through: None,
             graceful_command: None,
@@ -213,6 +213,12 @@ impl Default for FailoverArgs {
             out_dir: None,
         }
     }
+}
+
+/// Another load in each run.
+fn seed_by_clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    since.as_secs()
 }
 
 impl FailoverArgs {
@@ -299,7 +305,7 @@ impl FailoverArgs {
             rows: 10_000,
             warm_s: self.warm_s,
             after_s: self.after_s,
-            seed: self.seed,
+            seed: self.seed.unwrap_or_else(seed_by_clock),
             print_seconds: self.report_interval.is_some(),
             knobs: Knobs {
                 checks_only: self.checks_only,

@@ -61,6 +61,15 @@ pub struct At {
     pub number: u64,
 }
 
+impl At {
+    /// Each repetition of each cell has arrivals of its own, so that no chance gap of theirs stands in all; every proxy gets the same ones. Repetitions of
+    /// one cell are neighbours, and the next cell is far behind them.
+    fn seed(&self, run: u64) -> u64 {
+        let cell = self.case as u64 * Scope::ALL.len() as u64 + self.scope as u64;
+        run.wrapping_add((cell << 16) + u64::from(self.repetition))
+    }
+}
+
 /// Measures once.
 pub async fn measure(
     stage: &Stage,
@@ -217,7 +226,7 @@ pub(super) fn load_plan(
     front: &Front,
     plan: &FailoverPlan,
     op_first: u64,
-    At { scope, repetition, .. }: At,
+    at: At,
     progress: &Progress,
 ) -> anyhow::Result<LoadPlan> {
     let threads = plan.threads;
@@ -240,12 +249,11 @@ pub(super) fn load_plan(
         protocol: plan.protocol,
         tables: plan.tables,
         rows: plan.rows,
-        // Nothing of the clock or of the order of cells: every proxy gets the same arrivals.
-        seed: plan.seed.wrapping_add(u64::from(repetition)),
+        seed: at.seed(plan.seed),
         op_first,
         patience: Duration::from_secs(60),
         probe: Some(op_first + PROBE_FROM),
-        pinned: if scope == Scope::All { PINNED } else { 0 },
+        pinned: if at.scope == Scope::All { PINNED } else { 0 },
         tell: if plan.driver == Driver::Builtin { plan.tell(progress) } else { None },
     })
 }

@@ -104,6 +104,11 @@ impl Repetition {
         self.errors_naive_by_code.values().sum()
     }
 
+    /// The fault added something to what the load and the machine did by themselves before.
+    pub fn is_above_noise(&self) -> bool {
+        self.sysbench.is_some() || self.effect.outage_ms > self.effect.noise_ms
+    }
+
     /// Errors of the retrying client.
     pub fn errors_retrying(&self) -> u64 {
         self.errors_retrying_by_code.values().sum()
@@ -191,12 +196,10 @@ pub struct Summary {
     pub hold_ms_max: Option<f64>,
     /// Median of the repetitions' worst added latencies.
     pub hold_ms_median: Option<f64>,
-    /// Worst raw gap between acknowledged commits.
+    /// Worst gap between acknowledged commits, whatever was due.
     pub gap_ms_worst: f64,
-    /// What was subtracted: the gap that arrivals alone give on average.
-    pub gap_expected_ms: f64,
-    /// Median of the longest gaps of the quiet phases.
-    pub gap_quiet_ms: f64,
+    /// The outage that the same load saw while all was well, worst of the quiet phases: an outage up to this says nothing.
+    pub noise_ms: f64,
     /// Outage and errors are by the real sysbench's own trace.
     pub by_sysbench: bool,
     /// Errors of the client that never retries, all repetitions.
@@ -238,6 +241,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The fault added something to what the load and the machine do by themselves.
+    pub fn is_above_noise(&self, outage_ms: f64) -> bool {
+        self.by_sysbench || outage_ms > self.noise_ms
+    }
+
     /// Everything that should be 0 and is not: how much of what.
     pub fn unusual(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
         [
@@ -278,8 +286,7 @@ impl Cell {
             hold_ms_max: reps.iter().filter_map(|r| r.effect.hold_ms_max).reduce(f64::max),
             hold_ms_median: median(reps.iter().filter_map(|r| r.effect.hold_ms_max)),
             gap_ms_worst: worst(&|r| r.effect.gap_ms),
-            gap_expected_ms: worst(&|r| r.effect.gap_expected_ms),
-            gap_quiet_ms: median(reps.iter().map(|r| r.effect.gap_quiet_ms)).unwrap_or(0.0),
+            noise_ms: worst(&|r| r.effect.noise_ms),
             by_sysbench: reps.iter().any(|r| r.sysbench.is_some()),
             errors_naive: add(&Repetition::errors_naive),
             errors_naive_by_code: by_code(&|r| &r.errors_naive_by_code),
@@ -331,6 +338,8 @@ pub struct Conditions {
     pub kind: Kind,
     /// Which cells share a cluster.
     pub cluster: String,
+    /// What the arrivals of all repetitions are drawn from.
+    pub seed: u64,
     /// Transactions a second of each client.
     pub rate: f64,
     /// Threads of each client.
@@ -371,13 +380,14 @@ pub struct Report {
 }
 
 /// What the figures mean; stands in the JSON, below the table and in the HTML.
-pub const FIGURES_MEAN: &str = "Outage is the longest gap between acknowledged commits of both clients from the fault on, less \
-the expected arrival gap (1 / the sum of the clients' rates); with random arrivals some longer gaps come by themselves, so the \
-quiet phase's longest gap is told beside it and never subtracted. Hold is the worst latency of an acknowledged transaction from the fault on, counted \
-from when it fell due, less the quiet median. Errors are those of a client that never retries: each transaction that ended badly, \
+pub const FIGURES_MEAN: &str = "Hold is the worst latency of an acknowledged transaction from the fault on, counted from when it fell due, \
+less the quiet median. Outage is the longest time from the fault on for which a transaction of either client was to have been acknowledged \
+(due, plus the quiet median) and none was; pauses in which nothing was due are not counted. Noise is the longest such time before the fault: \
+an outage that is no longer is told as none. Errors are those of a client that never retries: each transaction that ended badly, \
 one error. Lost: acknowledged and missing on a node afterwards. Doubled: more than once on a node. \
 Unknown: the client could not know the end; not an error of its own. Sessions ended elsewhere: where all nodes take traffic, 12 sessions \
-stand beside the load that cannot move (a temporary table); each that stood on another node than the one that left and ended all the same.";
+stand beside the load that cannot move (a temporary table); each that stood on another node than the one that left and ended all the same. \
+Arrivals are drawn anew for each cell and repetition, the same for each proxy.";
 
 /// What else the figures mean when the real sysbench made the load.
 pub const SYSBENCH_MEANS: &str = "The client that never retries was the real sysbench: outage and errors are by its own trace \

@@ -80,8 +80,10 @@ impl RollingRestart {
     pub fn table(&self) -> String {
         let mut out = format!(
             "{:<6} {:<10} {:>11} {:>8} {:>14} {:>12} {:>7}\n",
-            "node", "was", "taken out", "away", "worst latency", "longest gap", "errors"
+            "node", "was", "taken out", "away", "hold", "outage", "errors"
         );
+        // The quiet phase is before the first turn; before a later one there are the turns.
+        let noise_ms = self.turns.first().map_or(0.0, |turn| turn.effect.noise_ms);
         for turn in &self.turns {
             let was = if turn.was_active { "active" } else { "standing by" };
             let worst = turn.effect.hold_ms_max.map_or("-".to_owned(), |worst| format!("+{}", time(worst)));
@@ -92,7 +94,11 @@ impl RollingRestart {
                 turn.node,
                 time(turn.order.took_ms),
                 time(turn.away_ms),
-                time(turn.effect.gap_ms),
+                if turn.effect.outage_ms > noise_ms {
+                    time(turn.effect.outage_ms)
+                } else {
+                    "none".to_owned()
+                },
                 turn.errors_naive + turn.errors_retrying,
             );
         }

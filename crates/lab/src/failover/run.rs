@@ -402,6 +402,7 @@ fn conditions(ground: &Ground, plan: &FailoverPlan) -> Conditions {
     Conditions {
         kind: plan.cluster,
         cluster: cluster.into(),
+        seed: plan.seed,
         rate: plan.rate,
         threads: plan.threads,
         arrivals: format!("{:?}", plan.arrivals).to_lowercase(),

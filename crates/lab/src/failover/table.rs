@@ -3,9 +3,13 @@
 
 use std::fmt::Write;
 
-use super::case::{COLUMNS_MEAN, Case, Scope, seed_says};
+use super::case::{Case, Scope, seed_says};
 use super::result::{Cell, Report, Summary, Who};
-use crate::figures::quantile;
+use crate::figures::{Effect, quantile};
+
+/// The two figures in a line; the page and the JSON have the whole definitions.
+const WORDS_MEAN: &str = "Hold: the longest that an acknowledged transaction waited. Outage: the longest time for which a commit was due and \
+none came. All words: docs/lab.md.";
 
 const HEAD: usize = 15;
 const WIDE: usize = 40;
@@ -40,17 +44,30 @@ pub fn errors(sum: &Summary) -> String {
     }
 }
 
-/// The worst added latency, or that nothing came through to have one.
+/// The worst added latency of a repetition, as median and worst over all, or that nothing came through to have one.
 pub fn hold(sum: &Summary) -> String {
-    sum.hold_ms_max.map_or_else(|| "without end".into(), time)
+    let (Some(median), Some(worst)) = (sum.hold_ms_median, sum.hold_ms_max) else {
+        return "without end".into();
+    };
+    if sum.repetitions > 1 { format!("{} (worst {})", time(median), time(worst)) } else { time(worst) }
 }
 
-/// A cell's outage; sysbench knows whole seconds only.
-fn outage(sum: &Summary, ms: f64) -> String {
-    match sum.by_sysbench {
-        false => time(ms),
+/// What the fault added to the time without commits, as median and worst over all; `none above 9 ms` where it is not above the noise.
+pub fn outage(sum: &Summary) -> String {
+    if !sum.is_above_noise(sum.outage_ms_worst) {
+        return format!("none above {}", time(sum.noise_ms));
+    }
+    // sysbench knows whole seconds only.
+    let one = |ms: f64| match sum.by_sysbench {
         true if ms == 0.0 => "below 1 s".into(),
         true => format!("{:.0} s", ms / 1e3),
+        false if sum.is_above_noise(ms) => time(ms),
+        false => "none".into(),
+    };
+    if sum.repetitions > 1 {
+        format!("{} (worst {})", one(sum.outage_ms), one(sum.outage_ms_worst))
+    } else {
+        one(sum.outage_ms)
     }
 }
 
@@ -59,7 +76,7 @@ fn warnings(sum: &Summary) -> Vec<String> {
     sum.unusual().map(|(n, what)| format!("  {what}: {n}")).collect()
 }
 
-/// The lines of one cell: two when it was measured, and one more for each thing that should not be.
+/// The lines of one cell: three when it was measured, and one more for each thing that should not be.
 pub fn lines(cell: &Cell) -> Vec<String> {
     if let Some(why) = &cell.skipped {
         return vec!["not measured:".into(), format!("  {why}")];
@@ -68,18 +85,16 @@ pub fn lines(cell: &Cell) -> Vec<String> {
         return vec!["broke off, see below".into()];
     }
     let sum = cell.summary();
-    let mut first = outage(&sum, sum.outage_ms);
-    if sum.repetitions > 1 {
-        let _ = write!(first, " (worst {})", outage(&sum, sum.outage_ms_worst));
-    }
-    // Codes may be many: what does not fit beside the outage gets a line of its own.
+    let first = format!("hold {}", hold(&sum));
+    // Codes may be many: what does not fit beside the hold gets a line of its own.
     let errors = errors(&sum);
     let mut lines = if first.chars().count() + errors.chars().count() + 2 <= WIDE {
         vec![format!("{first}, {errors}")]
     } else {
         vec![first, format!("  {errors}")]
     };
-    lines.push(format!("  hold {}, lost {}, doubled {}", hold(&sum), sum.lost, sum.doubled));
+    lines.push(format!("  outage {}", outage(&sum)));
+    lines.push(format!("  lost {}, doubled {}", sum.lost, sum.doubled));
     lines.extend(warnings(&sum));
     if cell.broke.is_some() {
         lines.push(format!("  broke off after {}, see below", runs(sum.repetitions)));
@@ -134,24 +149,30 @@ pub fn draw(report: &Report) -> String {
     }
     out += &rule("└", "┴", "┘");
     let runs = runs_of(report);
-    let _ = writeln!(out, "Each cell: {runs}. {COLUMNS_MEAN}");
-    let _ = writeln!(out, "{}{}", report.figures_mean(), quiet_gaps(report));
+    let _ = writeln!(out, "Each cell: {runs}. {WORDS_MEAN}{}", noise(report));
     for broke in report.broken() {
         let _ = writeln!(out, "Broke off: {broke}");
     }
     out
 }
 
-/// What to hold the outages against: the gaps of this run while nothing was wrong.
-fn quiet_gaps(report: &Report) -> String {
+/// What to hold the outages against: the same figure of this run while nothing was wrong, and the gaps that the arrivals leave.
+fn noise(report: &Report) -> String {
     let reps = || report.cells.iter().flat_map(|cell| &cell.repetitions).map(|rep| &rep.effect);
-    let mut us: Vec<u64> = reps().map(|effect| (effect.gap_quiet_ms * 1e3).round() as u64).collect();
-    let expected = reps().map(|effect| effect.gap_expected_ms).fold(0.0, f64::max);
-    let (Some(median), Some(worst)) = (quantile(&mut us, 0.5), us.last()) else { return String::new() };
-    let [median, worst] = [median, *worst].map(|us| time(us as f64 / 1e3));
+    let median = |of: fn(&Effect) -> f64| {
+        let mut us: Vec<u64> = reps().map(|effect| (of(effect) * 1e3).round() as u64).collect();
+        let median = quantile(&mut us, 0.5)?;
+        Some([median, *us.last()?].map(|us| time(us as f64 / 1e3)))
+    };
+    let (Some([noise, noise_worst]), Some([gap, gap_worst])) =
+        (median(|effect| effect.noise_ms), median(|effect| effect.gap_quiet_ms))
+    else {
+        return String::new();
+    };
     format!(
-        " Expected gap in this run: {}; longest gaps of its quiet phases: median {median}, worst {worst}.",
-        time(expected)
+        " Noise of this run: median {noise}, worst {noise_worst}; before the faults the arrivals alone left up to {gap} (median), {gap_worst} (worst) \
+         between two commits. Seed of the arrivals: {}.",
+        report.conditions.seed
     )
 }
 
@@ -198,14 +219,17 @@ mod tests {
         assert!(widths.windows(2).all(|w| w[0] == w[1]), "{table}");
         for words in [
             "4 seconds (errors)",
-            "6.30 s, 8 errors (2013 x8)",
-            "0.25 s (worst 0.30 s), 1 error (2013)",
+            "hold 6.30 s, 8 errors (2013 x8)",
+            "outage 6.30 s",
+            "hold 0.25 s (worst 0.30 s)",
+            "outage 0.25 s (worst 0.30 s)",
+            "1 error (2013)",
             "no way to tell it",
         ] {
             assert!(table.contains(words), "{words}\n{table}");
         }
         assert!(!table.contains("Vanished"), "rows that were not run are not drawn");
-        assert!(table.contains("Active means that"));
+        assert!(table.contains("Hold: the longest"));
     }
 
     #[test]
@@ -229,7 +253,19 @@ mod tests {
         ] {
             assert!(table.contains(words), "{words}\n{table}");
         }
-        assert!(lines(&report.cells[0]).len() == 2, "nothing to warn of there");
+        assert!(lines(&report.cells[0]).len() == 3, "nothing to warn of there");
+    }
+
+    #[test]
+    fn an_outage_within_the_noise_is_told_as_none() {
+        let mut cell = report().cells.swap_remove(1);
+        for rep in &mut cell.repetitions {
+            rep.effect.noise_ms = 310.0;
+        }
+        assert!(lines(&cell).contains(&"  outage none above 0.31 s".to_owned()), "{:?}", lines(&cell));
+        // The worst is beyond it, the median is not.
+        cell.repetitions.iter_mut().for_each(|rep| rep.effect.noise_ms = 260.0);
+        assert!(lines(&cell).contains(&"  outage none (worst 0.30 s)".to_owned()), "{:?}", lines(&cell));
     }
 
     #[test]
@@ -243,7 +279,7 @@ mod tests {
         cell.repetitions[0].effect.outage_ms = 3000.0;
         cell.repetitions[1].effect.outage_ms = 0.0;
         cell.repetitions[2].effect.outage_ms = 0.0;
-        assert!(lines(&cell)[0].starts_with("below 1 s (worst 3 s), "), "{:?}", lines(&cell));
+        assert!(lines(&cell).contains(&"  outage below 1 s (worst 3 s)".to_owned()), "{:?}", lines(&cell));
     }
 
     #[test]

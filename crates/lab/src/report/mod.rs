@@ -8,8 +8,8 @@ pub mod plot;
 use std::fmt::Write;
 
 use crate::failover::case::{COLUMNS_MEAN, Case, Scope, seed_says};
-use crate::failover::result::{Cell, Repetition, Report, Who};
-use crate::failover::table::{errors, hold, name_of, time};
+use crate::failover::result::{Cell, Repetition, Report, Summary, Who};
+use crate::failover::table::{errors, name_of, outage, time};
 use crate::failover::watch::Word;
 use crate::stage::Kind;
 
@@ -84,7 +84,7 @@ fn table(out: &mut String, report: &Report) {
     let kind = report.conditions.kind;
     let seeds = Case::ALL.into_iter().flat_map(|case| Scope::ALL.map(|scope| seed_says(kind, case, scope)));
     let seeds = seeds.flatten().filter_map(seed_ms);
-    let measured = report.cells.iter().map(|cell| cell.summary().outage_ms);
+    let measured = report.cells.iter().map(|cell| drawn_ms(&cell.summary()));
     let most = seeds.chain(measured).fold(1.0, f64::max);
 
     out.push_str("<table class=\"table\"><thead><tr><th>Failover type</th>");
@@ -127,13 +127,14 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
     let sum = cell.summary();
     let mut small = Vec::new();
     if sum.repetitions > 1 {
-        small.push(format!("median of {}, worst {}", sum.repetitions, time(sum.outage_ms_worst)));
+        let worst = sum.hold_ms_max.map_or_else(|| "without end".to_owned(), time);
+        small.push(format!("median of {}, worst {worst}", sum.repetitions));
     }
     small.push(match sum.errors_naive {
         0 => errors(&sum),
         _ => format!("<span class=\"bad\">{}</span>", escape(&errors(&sum))),
     });
-    small.push(format!("hold at most {}", hold(&sum)));
+    small.push(format!("outage {}", outage(&sum)));
     for (n, what) in [(sum.lost, "lost"), (sum.doubled, "doubled")] {
         small.push(if n == 0 {
             format!("0 {what}")
@@ -153,7 +154,14 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
     // A line may break between two items, not inside of one.
     let small: Vec<String> =
         small.into_iter().map(|item| format!("<span class=\"item\">{item}</span>")).collect();
-    voice(out, class, &name, &time(sum.outage_ms), &bar(sum.outage_ms, most), &small.join(" · "));
+    let hold = sum.hold_ms_median.map_or_else(|| "without end".to_owned(), time);
+    let bar = bar(drawn_ms(&sum), most);
+    voice(out, class, &name, &format!("hold {hold}"), &bar, &small.join(" · "));
+}
+
+/// What a cell's bar shows, beside the seed's outage: the longer of the hold and of the outage, ms.
+fn drawn_ms(sum: &Summary) -> f64 {
+    sum.hold_ms_median.unwrap_or(0.0).max(sum.outage_ms)
 }
 
 /// `bar` and `small` are markup, the rest is text.
@@ -193,7 +201,8 @@ fn section(out: &mut String, report: &Report, case: Case, scope: Scope) {
 }
 
 fn worst(cell: &Cell) -> Option<&Repetition> {
-    cell.repetitions.iter().max_by(|a, b| a.effect.outage_ms.total_cmp(&b.effect.outage_ms))
+    let felt = |rep: &Repetition| rep.effect.outage_ms.max(rep.effect.hold_ms_max.unwrap_or(f64::INFINITY));
+    cell.repetitions.iter().max_by(|a, b| felt(a).total_cmp(&felt(b)))
 }
 
 fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
@@ -207,7 +216,7 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
             "<figure><figcaption><b class=\"{}\">{}</b>{of}: {}; {}.</figcaption><div class=\"plot\">",
             class_of(&cell.who),
             escape(&name_of(&cell.who)),
-            gaps(rep),
+            added(rep),
             endings(rep),
         ),
     );
@@ -256,20 +265,22 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
     out.push_str("</figure>");
 }
 
-/// The gaps before and after the fault, as half a sentence.
-fn gaps(rep: &Repetition) -> String {
+/// What the fault added, as half a sentence.
+fn added(rep: &Repetition) -> String {
     let effect = &rep.effect;
-    let (after, before, outage) = (time(effect.gap_ms), time(effect.gap_quiet_ms), time(effect.outage_ms));
+    let hold = effect.hold_ms_max.map_or_else(
+        || "nothing was acknowledged from the fault on".to_owned(),
+        |hold| format!("a transaction was held for {} at most", time(hold)),
+    );
+    let (outage, noise) = (time(effect.outage_ms), time(effect.noise_ms));
     if rep.sysbench.is_some() {
-        return format!(
-            "longest gap between commits of the retrying client {after} (shaded), before the fault {before}; \
-             by sysbench's own trace, in whole seconds, it was {outage}"
-        );
+        return format!("{hold}; by sysbench's own trace, in whole seconds, the outage was {outage}");
     }
-    let expected = time(effect.gap_expected_ms);
+    if !rep.is_above_noise() {
+        return format!("{hold}; no outage above the noise of {noise}");
+    }
     format!(
-        "longest gap between commits {after} (shaded), {outage} more than the {expected} that arrivals alone give; \
-         before the fault the longest was {before}"
+        "{hold}; for {outage} a commit was due and none came (shaded), before the fault for {noise} at most"
     )
 }
 
@@ -305,7 +316,9 @@ fn key(out: &mut String, rep: &Repetition) {
             ),
         );
     };
-    entry("style=\"fill:var(--tint)\"", "longest gap between commits");
+    if rep.is_above_noise() {
+        entry("style=\"fill:var(--tint)\"", "a commit was due and none came");
+    }
     entry("style=\"fill:var(--queue)\"", "due, waiting for a thread");
     entry("style=\"fill:var(--busy)\"", "threads busy");
     entry("style=\"fill:var(--bad)\"", "ended badly");
@@ -343,6 +356,7 @@ fn conditions(out: &mut String, report: &Report) {
             conditions.driver
         ),
     );
+    row("Seed of the arrivals", conditions.seed.to_string());
     row(
         "Phases",
         format!("{} s quiet, then at least {} s from the fault on", conditions.warm_s, conditions.after_s),

@@ -104,7 +104,7 @@ pub fn svg(rep: &Repetition, scale: Scale, what: &str) -> String {
     let height = bottom + 30.0;
 
     let mut out = format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"timeline\">");
-    gap(&mut out, &frame, rep, bottom);
+    outage(&mut out, &frame, rep, bottom);
     seconds(&mut out, &frame, bottom);
     draw_flow(&mut out, &frame, &flow, line);
     draw_latency(&mut out, &frame, &latency, line);
@@ -123,14 +123,20 @@ fn put(out: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(part);
 }
 
-fn gap(out: &mut String, frame: &Frame, rep: &Repetition, bottom: f64) {
-    let from = frame.x(Duration::from_secs_f64(rep.effect.gap_from_ms.max(0.0) / 1e3));
-    let to = frame.x(Duration::from_secs_f64((rep.effect.gap_from_ms + rep.effect.gap_ms).max(0.0) / 1e3));
+/// The time for which a commit was due and none came, where that is more than the load and the machine do by themselves.
+fn outage(out: &mut String, frame: &Frame, rep: &Repetition, bottom: f64) {
+    // Of sysbench's trace it is known how long it was, in whole seconds, and not when.
+    if rep.sysbench.is_some() || !rep.is_above_noise() {
+        return;
+    }
+    let effect = &rep.effect;
+    let from = frame.x(Duration::from_secs_f64(effect.outage_from_ms.max(0.0) / 1e3));
+    let to = frame.x(Duration::from_secs_f64((effect.outage_from_ms + effect.outage_ms).max(0.0) / 1e3));
     let (wide, high) = ((to - from).max(0.0), bottom - TOP);
     put(
         out,
         format_args!(
-            "<rect class=\"gap\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
+            "<rect class=\"outage\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{wide:.1}\" height=\"{high:.1}\"/>"
         ),
     );
 }

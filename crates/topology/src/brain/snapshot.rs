@@ -55,6 +55,7 @@ impl Brain {
             hold_because: (!core.any_open()).then(|| core.hold.clone()),
             order: core.saving.as_ref().map(|saving| saving.running.what.clone()).or_else(|| self.doing()),
             bootstraps: self.group.bootstraps(),
+            counts: core.counts,
             nodes,
             decisions: core.decisions.iter().cloned().collect(),
             now_ms: now.as_millis() as u64,

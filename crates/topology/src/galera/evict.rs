@@ -141,10 +141,12 @@ impl Galera {
         match failed {
             None => {
                 member.evicted_uuid = ordered.gcomm_uuid;
+                core.counts.evictions_done += 1;
                 core.say(Level::Info, format!("{} is evicted from the group", core.name(victim)));
             }
             Some(why) => {
                 member.evict_after = core.now + TRY_GAP;
+                core.counts.evictions_failed += 1;
                 core.say(Level::Warn, format!("{} could not be evicted: {why}", core.name(victim)));
             }
         }
@@ -165,6 +167,7 @@ impl Galera {
         let member = self.member_mut(victim);
         member.evict_tries = 0;
         member.evict_after = core.now + SPARED_GAP;
+        core.counts.evictions_spared += 1;
         if !std::mem::replace(&mut member.spared, true) {
             let text = format!(
                 "{} is not evicted: it still acknowledges what the group sends, by {}'s word; something between it and Understudy \

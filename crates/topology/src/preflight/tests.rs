@@ -8,7 +8,7 @@ use crate::replication::{Channel, ReplicationStatus};
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::status::Status;
-use crate::view::{Gate, NodeView};
+use crate::view::{Counts, Gate, NodeView};
 use crate::{Term, reads};
 
 /// Everything a test may change.
@@ -102,6 +102,7 @@ fn world(kind: Kind) -> World {
         kind,
         view: ClusterView {
             bootstraps: 0,
+            counts: Counts::default(),
             cluster: "shop".into(),
             writers: Writers::One,
             term: Term(1),

@@ -259,8 +259,15 @@ impl Control for Desk {
         let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
         let windows = self.windows.rows();
-        let mut text =
-            metrics::text(self.cluster.id, &view, &proxy, reads.as_ref(), warm.as_deref(), &windows);
+        let mut text = metrics::text(
+            self.cluster.id,
+            &view,
+            &self.samples,
+            &proxy,
+            reads.as_ref(),
+            warm.as_deref(),
+            &windows,
+        );
         text += &metrics::capacity::text(self.cluster.id, &view, &self.capacities.known());
         text
     }

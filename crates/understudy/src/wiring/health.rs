@@ -151,18 +151,16 @@ impl Source for Outlook {
                 "Health connections accepted.",
                 &counts.accepted,
             ),
-            ("understudy_health_good_total", "counter", "Health answers that said yes.", &counts.good),
-            ("understudy_health_bad_total", "counter", "Health answers that said no.", &counts.bad),
             (
-                "understudy_health_refused_total",
+                "understudy_health_connections_refused_total",
                 "counter",
-                "Health requests not understood.",
-                &counts.refused,
+                "Health connections beyond the limit.",
+                &counts.beyond,
             ),
-            ("understudy_health_beyond_total", "counter", "Connections beyond the limit.", &counts.beyond),
         ] {
             family(name, kind, help, &one(counter.load(Relaxed)));
         }
+        text += &counts.answers("understudy_health_answers_total");
         text
     }
 }

@@ -5,11 +5,14 @@ mod warm;
 
 use std::fmt::Write;
 
+use manager::Samples;
+use measure::histogram::Snapshot;
 use proxy::{SplitStats, Stats};
 use topology::health::Question;
 use topology::routes::LaneState;
 use topology::status::Status;
-use topology::view::{ClusterView, Gate};
+use topology::view::NodeState;
+use topology::view::{ClusterView, Gate, NodeView};
 use warmup::warmer::board::Seen;
 
 use super::health::RULES;
@@ -19,6 +22,7 @@ use crate::windows::Outlook;
 pub fn text(
     id: u32,
     view: &ClusterView,
+    samples: &Samples,
     proxy: &Stats,
     reads: Option<&Stats>,
     warm: Option<&[Seen]>,
@@ -27,6 +31,8 @@ pub fn text(
     let mut page =
         Page { text: String::new(), cluster: format!("cluster=\"{}\",id=\"{id}\"", escape(&view.cluster)) };
 
+    page.family("understudy_build_info", "gauge", "1; its label tells the version.");
+    page.value("understudy_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     page.family("understudy_term", "gauge", "The number of the writer decision in force.");
     page.value("understudy_term", &[], view.term.0);
     page.family("understudy_gate_open", "gauge", "1 when statements flow, 0 while they are held.");
@@ -34,6 +40,8 @@ pub fn text(
     page.family("understudy_uptime_seconds", "gauge", "Since the program started.");
     page.value("understudy_uptime_seconds", &[], view.now_ms / 1000);
     nodes(&mut page, view);
+    decisions(&mut page, view);
+    probes(&mut page, view, samples);
     lanes(&mut page, proxy);
     hold(&mut page, proxy);
     clients(&mut page, proxy);
@@ -52,9 +60,16 @@ pub fn text(
 }
 
 fn nodes(page: &mut Page, view: &ClusterView) {
-    page.family("understudy_node_state", "gauge", "1 for the state that the node is in.");
+    page.family(
+        "understudy_node_state",
+        "gauge",
+        "1 for the state that the node is in, 0 for each other one.",
+    );
     for node in &view.nodes {
-        page.value("understudy_node_state", &[("node", &node.name), ("state", node.state.word())], 1);
+        for state in NodeState::ALL {
+            let labels = [("node", node.name.as_str()), ("state", state.word())];
+            page.value("understudy_node_state", &labels, u64::from(node.state == state));
+        }
     }
     page.family("understudy_node_writer", "gauge", "1 for the writer.");
     for node in &view.nodes {
@@ -76,21 +91,62 @@ fn nodes(page: &mut Page, view: &ClusterView) {
     page.family(
         "understudy_node_stuck_seconds",
         "gauge",
-        "How long the node has answered and not committed its heartbeat; 0 when it commits, or gets none.",
+        "How long the node has answered and not committed its heartbeat; 0 when it commits, or gets none; nothing while it does not answer.",
     );
-    for node in &view.nodes {
+    for node in answering(view) {
         let seconds = node.stuck.map_or(0, |stuck| stuck.ms / 1000);
         page.value("understudy_node_stuck_seconds", &[("node", &node.name)], seconds);
     }
     page.family(
         "understudy_node_recv_queue",
         "gauge",
-        "Writesets received and not yet applied (wsrep_local_recv_queue).",
+        "Writesets received and not yet applied (wsrep_local_recv_queue); nothing while the node does not answer.",
     );
-    for node in &view.nodes {
+    for node in answering(view) {
         if let Some(facts) = node.facts.as_ref().and_then(Status::galera) {
             page.value("understudy_node_recv_queue", &[("node", &node.name)], facts.recv_queue);
         }
+    }
+    servers(page, view);
+}
+
+/// The nodes of which the last word is true now: of the others it is what they said before they fell silent.
+fn answering(view: &ClusterView) -> impl Iterator<Item = &NodeView> {
+    view.nodes
+        .iter()
+        .filter(|node| !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead))
+}
+
+/// What the manager decided.
+fn decisions(page: &mut Page, view: &ClusterView) {
+    let counts = &view.counts;
+    page.family(
+        "understudy_failovers_begun_total",
+        "counter",
+        "How often the writer was lost and another was chosen to follow it.",
+    );
+    page.value("understudy_failovers_begun_total", &[], counts.failovers_begun);
+    page.family("understudy_failovers_done_total", "counter", "How often another one wrote after that.");
+    page.value("understudy_failovers_done_total", &[], counts.failovers_done);
+    page.family("understudy_switchovers_total", "counter", "Planned moves of the writer by how they ended.");
+    for (result, count) in [
+        ("done", counts.switchovers_done),
+        ("undone", counts.switchovers_undone),
+        ("became_failover", counts.switchovers_became_failovers),
+    ] {
+        page.value("understudy_switchovers_total", &[("result", result)], count);
+    }
+    page.family(
+        "understudy_group_evictions_total",
+        "counter",
+        "Members that were to be evicted from the Galera group (evs.evict) by what came of it.",
+    );
+    for (result, count) in [
+        ("done", counts.evictions_done),
+        ("failed", counts.evictions_failed),
+        ("spared", counts.evictions_spared),
+    ] {
+        page.value("understudy_group_evictions_total", &[("result", result)], count);
     }
     page.family(
         "understudy_bootstraps_total",
@@ -98,7 +154,19 @@ fn nodes(page: &mut Page, view: &ClusterView) {
         "How often the cluster was given a Primary component again (bootstrap = \"proven\").",
     );
     page.value("understudy_bootstraps_total", &[], view.bootstraps);
-    servers(page, view);
+}
+
+fn probes(page: &mut Page, view: &ClusterView, samples: &Samples) {
+    page.family(
+        "understudy_probe_seconds",
+        "histogram",
+        "How long the node took for the manager's questions; those without an answer are not in it.",
+    );
+    for node in &view.nodes {
+        if let Some(times) = samples.probe_times(node.id) {
+            page.histogram("understudy_probe_seconds", &[("node", &node.name)], &times);
+        }
+    }
 }
 
 /// For how long each node may be away.
@@ -132,8 +200,7 @@ fn recovery(page: &mut Page, windows: &[Outlook]) {
 
 /// What a primary and its replicas say of themselves.
 fn servers(page: &mut Page, view: &ClusterView) {
-    let said =
-        || view.nodes.iter().filter_map(|node| Some((&node.name, node.facts.as_ref()?.replication()?)));
+    let said = || answering(view).filter_map(|node| Some((&node.name, node.facts.as_ref()?.replication()?)));
     page.family(
         "understudy_node_behind_seconds",
         "gauge",
@@ -158,13 +225,13 @@ fn servers(page: &mut Page, view: &ClusterView) {
 /// How old is what replicas have.
 fn ages(page: &mut Page, view: &ClusterView) {
     page.family(
-        "understudy_node_age_milliseconds",
+        "understudy_node_age_seconds",
         "gauge",
         "So long ago the replica had all that the primary had then; nothing while that is not known.",
     );
-    for node in &view.nodes {
-        if let Some(age) = node.reads.age_ms {
-            page.value("understudy_node_age_milliseconds", &[("node", &node.name)], age);
+    for node in answering(view) {
+        if let Some(age_ms) = node.reads.age_ms {
+            page.seconds("understudy_node_age_seconds", &[("node", &node.name)], age_ms);
         }
     }
 }
@@ -253,6 +320,14 @@ fn lanes(page: &mut Page, proxy: &Stats) {
     for lane in &proxy.lanes {
         page.value("understudy_node_running", &[("node", &lane.node)], lane.running as u64);
     }
+    page.family(
+        "understudy_node_transactions_total",
+        "counter",
+        "Transactions, and statements outside one, begun on the node.",
+    );
+    for lane in &proxy.lanes {
+        page.value("understudy_node_transactions_total", &[("node", &lane.node)], lane.begun_total);
+    }
 }
 
 fn hold(page: &mut Page, proxy: &Stats) {
@@ -261,10 +336,16 @@ fn hold(page: &mut Page, proxy: &Stats) {
     page.value("understudy_hold_held_total", &[], hold.held);
     page.family("understudy_hold_ended_total", "counter", "Held statements by how their wait ended.");
     for (outcome, count) in
-        [("resumed", hold.resumed), ("evicted", hold.evicted), ("expired", hold.expired), ("gone", hold.gone)]
+        [("resumed", hold.resumed), ("no_room", hold.evicted), ("expired", hold.expired), ("gone", hold.gone)]
     {
         page.value("understudy_hold_ended_total", &[("outcome", outcome)], count);
     }
+    page.family(
+        "understudy_hold_seconds",
+        "histogram",
+        "How long statements were held; those whose clients left before are not in it.",
+    );
+    page.histogram("understudy_hold_seconds", &[], &hold.held_for);
     page.family("understudy_hold_waiting", "gauge", "Statements waiting now.");
     page.value("understudy_hold_waiting", &[], hold.waiting);
     page.family("understudy_hold_waiting_bytes", "gauge", "Bytes of statements waiting now.");
@@ -316,6 +397,22 @@ impl Page {
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
         self.line(name, labels, &value.to_string());
+    }
+
+    /// Milliseconds, told in seconds.
+    fn seconds(&mut self, name: &str, labels: &[(&str, &str)], ms: u64) {
+        self.line(name, labels, &format!("{}", ms as f64 / 1e3));
+    }
+
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], histogram: &Snapshot) {
+        let bucket = format!("{name}_bucket");
+        let bounds = histogram.at_most.iter().map(|(bound, count)| (bound.as_secs_f64().to_string(), *count));
+        for (bound, count) in bounds.chain([("+Inf".to_owned(), histogram.count)]) {
+            let labels: Vec<(&str, &str)> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
+            self.value(&bucket, &labels, count);
+        }
+        self.line(&format!("{name}_sum"), labels, &format!("{:.6}", histogram.sum.as_secs_f64()));
+        self.value(&format!("{name}_count"), labels, histogram.count);
     }
 
     /// With a number of four places.

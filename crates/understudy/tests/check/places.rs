@@ -84,7 +84,13 @@ fn two_databases_and_two_checks_are_not_mixed_up() {
     assert_eq!(fs::read_dir(one.path("run")).unwrap().count(), 1);
     let asked = || {
         let metrics = get(http, "/metrics");
-        let count = metrics.split("\nunderstudy_check_bad_total ").nth(1).unwrap().lines().next().unwrap();
+        let count = metrics
+            .split("\nunderstudy_check_answers_total{answer=\"bad\"} ")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap();
         count.parse::<u64>().unwrap()
     };
     assert!(one.once_quietly(&[]).err.starts_with("127.0.0.1:1 cannot be asked: connection refused"));

@@ -57,13 +57,22 @@ impl Figures {
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         for (name, kind, help, value) in [
-            ("readers", "gauge", "Readers of the stream.", &self.readers),
-            ("events_total", "counter", "Events given to readers.", &self.events),
-            ("bytes_total", "counter", "Bytes given to readers.", &self.bytes),
-            ("dropped_bytes_total", "counter", "Bytes of the log that readers missed.", &self.dropped_bytes),
-            ("unparsed_bytes_total", "counter", "Bytes of the log that are no event.", &self.unparsed_bytes),
+            ("understudy_slowlog_readers", "gauge", "Readers of the stream.", &self.readers),
+            ("understudy_slowlog_events_total", "counter", "Events given to readers.", &self.events),
+            ("understudy_slowlog_bytes_total", "counter", "Bytes given to readers.", &self.bytes),
+            (
+                "understudy_slowlog_dropped_bytes_total",
+                "counter",
+                "Bytes of the log that readers missed.",
+                &self.dropped_bytes,
+            ),
+            (
+                "understudy_slowlog_unparsed_bytes_total",
+                "counter",
+                "Bytes of the log that are no event.",
+                &self.unparsed_bytes,
+            ),
         ] {
-            let name = format!("understudy_slowlog_{name}");
             let value = value.load(Relaxed);
             text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"));
         }

@@ -382,6 +382,7 @@ impl One {
         core.set_lane(writer, LaneState::Shut);
         core.say(Level::Warn, text);
         let (from, kind) = if to == writer { (None, Kind::Start) } else { (Some(writer), Kind::Failover) };
+        core.counts.failovers_begun += u64::from(kind == Kind::Failover);
         let mut run = Move::new(core, from, to, term, kind);
         group.begin(core, to, term, order.is_none() && to != writer);
         run.ticket = Some(core.decide(term, Some(to)));

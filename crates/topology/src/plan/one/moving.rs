@@ -193,6 +193,8 @@ impl One {
         let how = group.strike(core, from);
         let price = group.price(core, from, to);
         run.kind = Kind::Failover;
+        core.counts.switchovers_became_failovers += 1;
+        core.counts.failovers_begun += 1;
         let is_another = to != run.to;
         if is_another {
             run.to = to;
@@ -225,6 +227,11 @@ impl One {
         core.writer = Some(run.to);
         core.set_lane(run.to, LaneState::Open);
         core.settled();
+        match run.kind {
+            Kind::Start => {}
+            Kind::Failover => core.counts.failovers_done += 1,
+            Kind::Handover { .. } => core.counts.switchovers_done += 1,
+        }
         self.phase = Phase::Settled;
         let took = core.now.saturating_sub(run.since);
         let why = if group.follows(core) {
@@ -344,6 +351,7 @@ impl One {
             core.name(from)
         );
         core.say(Level::Warn, text.clone());
+        core.counts.switchovers_undone += 1;
         self.not_before = core.now + HANDOVER_GAP;
         if group.is_fenced() {
             // It may have been made read only: it takes over from itself, under the new term.

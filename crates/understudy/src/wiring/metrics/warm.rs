@@ -40,12 +40,6 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
             "Bytes of the stream that are no event.",
             |seen| seen.totals.unparsed_bytes,
         ),
-        (
-            "understudy_warm_lag_milliseconds",
-            "gauge",
-            "How far the replay is behind what it has read, in recorded time.",
-            |seen| seen.lag.as_millis() as u64,
-        ),
         ("understudy_warm_waiting", "gauge", "Statements that wait to be replayed.", |seen| seen.waiting),
         ("understudy_warm_sessions", "gauge", "Sessions of the replay on the standby.", |seen| seen.sessions),
     ];
@@ -54,6 +48,14 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
         for seen in seen {
             page.value(name, &[("node", &seen.standby)], value(seen));
         }
+    }
+    page.family(
+        "understudy_warm_lag_seconds",
+        "gauge",
+        "How far the replay is behind what it has read, in recorded time.",
+    );
+    for seen in seen {
+        page.seconds("understudy_warm_lag_seconds", &[("node", &seen.standby)], seen.lag.as_millis() as u64);
     }
     page.family("understudy_warm_left_out_total", "counter", "Events that were not replayed, by why.");
     for seen in seen {

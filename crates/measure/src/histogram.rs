@@ -1,0 +1,78 @@
+//! A histogram of durations that any number of tasks add to, as Prometheus reads it: how many were at most so long, for a few fixed bounds.
+//!
+//! Adding is three atomic additions, without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Of durations; `bounds` ascend, and what is longer than the last is counted, too.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds: &'static [Duration],
+    /// One for each bound, and one for what is longer than all.
+    counts: Box<[AtomicU64]>,
+    sum_us: AtomicU64,
+}
+
+/// What a [`Histogram`] had at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Each bound, and how many were at most so long.
+    pub at_most: Vec<(Duration, u64)>,
+    /// All.
+    pub count: u64,
+    /// All of them together.
+    pub sum: Duration,
+}
+
+impl Histogram {
+    /// Nothing yet.
+    pub fn new(bounds: &'static [Duration]) -> Self {
+        Self {
+            bounds,
+            counts: (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+            sum_us: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds one.
+    pub fn add(&self, took: Duration) {
+        let at = self.bounds.partition_point(|bound| *bound < took);
+        self.counts[at].fetch_add(1, Relaxed);
+        self.sum_us.fetch_add(took.as_micros() as u64, Relaxed);
+    }
+
+    /// What it has now. Those that are added meanwhile may be counted and not yet summed.
+    pub fn snapshot(&self) -> Snapshot {
+        let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
+        let mut count = 0;
+        let at_most = self.bounds.iter().zip(&counts).map(|(bound, n)| {
+            count += n;
+            (*bound, count)
+        });
+        let at_most = at_most.collect();
+        Snapshot {
+            at_most,
+            count: counts.iter().sum(),
+            sum: Duration::from_micros(self.sum_us.load(Relaxed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_counted_up_to_every_bound_that_it_is_not_longer_than() {
+        const BOUNDS: &[Duration] = &[Duration::from_millis(1), Duration::from_millis(10)];
+        let histogram = Histogram::new(BOUNDS);
+        assert_eq!(histogram.snapshot().count, 0);
+        for us in [1, 1000, 1001, 10_000, 50_000] {
+            histogram.add(Duration::from_micros(us));
+        }
+        let snapshot = histogram.snapshot();
+        assert_eq!(snapshot.at_most, [(BOUNDS[0], 2), (BOUNDS[1], 4)]);
+        assert_eq!((snapshot.count, snapshot.sum), (5, Duration::from_micros(62_002)));
+    }
+}

@@ -1,0 +1,93 @@
+//! What the program says, against its documentation: every command, every word of `status`, and that no page names a command that is not there.
+//! Settings, errors and metrics are compared where they are made: `settings`, `errors`, tests/metrics.rs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
+
+mod program;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use program::understudy;
+use topology::routes::LaneState;
+use topology::view::NodeState;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// README.md and docs/, each as one text.
+fn pages() -> Vec<(String, String)> {
+    let mut files = vec![root().join("README.md")];
+    files.extend(std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    files.retain(|path| path.extension().is_some_and(|ext| ext == "md"));
+    let read = |path: PathBuf| (path.display().to_string(), std::fs::read_to_string(path).unwrap());
+    files.into_iter().map(read).collect()
+}
+
+/// The commands under this one, by its own help: `["recovery", "measure"]` and so on; those without others under them.
+fn commands(above: &[String]) -> Vec<Vec<String>> {
+    let mut args: Vec<&str> = above.iter().map(String::as_str).collect();
+    args.push("--help");
+    let help = understudy(&args).with(0);
+    let listed = help.split("\nCommands:\n").nth(1).map(|rest| rest.split("\n\n").next().unwrap());
+    let names = listed.into_iter().flat_map(str::lines).filter_map(|line| {
+        // A line of the list is indented by two; the second line of a long description by more.
+        let name =
+            line.strip_prefix("  ").filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))?;
+        name.split_whitespace().next().filter(|name| *name != "help").map(str::to_owned)
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        return vec![above.to_vec()];
+    }
+    names.into_iter().flat_map(|name| commands(&[above, &[name]].concat())).collect()
+}
+
+#[test]
+fn every_command_is_in_the_documentation_and_every_command_there_exists() {
+    let pages = pages();
+    let known = commands(&[]);
+    assert!(known.len() > 30, "{known:?}");
+    let text = |command: &Vec<String>| format!("understudy {}", command.join(" "));
+    let is_missing = |text: &String| !pages.iter().any(|(_, page)| page.contains(text));
+    let missing: Vec<String> = known.iter().map(text).filter(is_missing).collect();
+    assert!(missing.is_empty(), "no page has {missing:?}");
+    let first: BTreeSet<&str> = known.iter().map(|command| command[0].as_str()).collect();
+    for (path, page) in &pages {
+        // `understudy word`, as code or as a line of a block.
+        for part in page.split("understudy ").skip(1).zip(page.split("understudy ")) {
+            let (behind, before) = part;
+            if !before.ends_with(['`', '\n']) {
+                continue;
+            }
+            let word = behind.split(|c: char| !(c.is_ascii_lowercase() || "-_".contains(c))).next().unwrap();
+            let is_option = word.is_empty() || word.starts_with('-');
+            // Other tools' names are not listed in the help, and are commands all the same.
+            let exists = || first.contains(word) || word == "help" || understudy(&[word, "--help"]).code == 0;
+            assert!(is_option || exists(), "{path}: `understudy {word}` is no command");
+        }
+    }
+}
+
+#[test]
+fn every_word_of_status_is_explained() {
+    let page = std::fs::read_to_string(root().join("docs/in-front-of-an-application.md")).unwrap();
+    let row = |column: &str| {
+        let begin = format!("| {column} |");
+        page.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no row of {column}"))
+    };
+    for state in NodeState::ALL {
+        assert!(row("STATE").contains(&format!("`{}`", state.word())), "STATE {}", state.word());
+    }
+    for lane in [LaneState::Open, LaneState::Draining, LaneState::Shut] {
+        let word = serde_json::to_value(lane).unwrap();
+        assert!(row("LANE").contains(&format!("`{}`", word.as_str().unwrap())), "LANE {word}");
+    }
+    for role in ["writer", "standby", "primary", "replica"] {
+        assert!(row("ROLE").contains(&format!("`{role}`")), "ROLE {role}");
+    }
+    for column in ["FOR", "SESSIONS", "RUNNING", "LIMIT", "QUEUE", "BEHIND", "WHY"] {
+        assert!(page.contains(column), "{column} is not explained");
+    }
+}
