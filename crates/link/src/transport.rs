@@ -75,6 +75,12 @@ impl Transport {
         }
     }
 
+    /// Whether bytes wait to be read, or the peer has ended the connection, as far as the kernel has told the runtime. No system call where
+    /// neither was told.
+    pub fn has_something(&self) -> bool {
+        self.poll_has_bytes(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
     /// Resolves when [`Transport::has_hung_up`] is so: at once where no bytes wait to be read, and within a quarter of a second
     /// otherwise. Waited for beside each statement: as long as nothing comes it costs no system call, and no place in a list of those who
     /// wait. Cancel safe.

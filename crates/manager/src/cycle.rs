@@ -30,8 +30,9 @@ use crate::loans::Loans;
 use crate::probe::{Note, Wish};
 use crate::reading::Reading;
 use crate::replication as servers;
+use crate::said::SaidAdvice;
 use crate::settings::Account;
-use crate::store::{JournalRow, Saved, Store, Work};
+use crate::store::{JournalRow, Saved, Shelf, Store, Work};
 use crate::tables::{self, Names};
 use crate::tasks::reason;
 use crate::watched::Watched;
@@ -96,6 +97,7 @@ struct Desk {
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
     orders: u64,
     advice: BTreeMap<(NodeId, Topic), String>,
+    said: SaidAdvice,
     aliases: Aliases,
     /// What the cycle itself has to tell the brain.
     own: VecDeque<Fact>,
@@ -442,12 +444,13 @@ impl Cycle {
         let _ = self.store.send(Work::Save(saved, told));
     }
 
+    /// What an operator should do about a node, or nothing any more. Shown as long as it holds; said when it is news.
     fn advise(&self, desk: &mut Desk, node: NodeId, topic: Topic, text: Option<String>) {
         match text {
             Some(text) => {
-                let before = desk.advice.insert((node, topic), text.clone());
-                if before.as_ref() != Some(&text) {
-                    self.say(desk.term, Sentence { level: Level::Error, text });
+                desk.advice.insert((node, topic), text.clone());
+                if desk.said.is_new(node, topic, &text, self.started.elapsed()) {
+                    say_as(&self.store, desk.term, Sentence { level: Level::Error, text }, Shelf::Advice);
                 }
             }
             None => {
@@ -507,14 +510,19 @@ impl Cycle {
 }
 
 /// Logs a sentence, and has it written in the journal.
-pub(crate) fn say(store: &Store, term: Term, Sentence { level, text }: Sentence) {
+pub(crate) fn say(store: &Store, term: Term, sentence: Sentence) {
+    say_as(store, term, sentence, Shelf::Decisions);
+}
+
+/// The same, among the rows of one kind.
+fn say_as(store: &Store, term: Term, Sentence { level, text }: Sentence, shelf: Shelf) {
     match level {
         Level::Info => tracing::info!(term = term.0, "{text}"),
         Level::Warn => tracing::warn!(term = term.0, "{text}"),
         Level::Error => tracing::error!(term = term.0, "{text}"),
     }
     let row = JournalRow { at_unix_ms: unix_ms(), level, text, term: term.0 };
-    let _ = store.send(Work::Note(row));
+    let _ = store.send(Work::Note(row, shelf));
 }
 
 pub(crate) fn unix_ms() -> u64 {

@@ -33,6 +33,7 @@ mod reading;
 mod replication;
 pub mod rights;
 pub mod rival;
+mod said;
 mod samples;
 mod settings;
 mod start;

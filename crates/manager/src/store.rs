@@ -26,8 +26,13 @@ const LOAN: &str =
     option TEXT NOT NULL, own TEXT NOT NULL, lent TEXT NOT NULL, PRIMARY KEY (node, option))";
 /// When the last automatic failover was decided on.
 const FAILOVER: &str = "CREATE TABLE IF NOT EXISTS failover (id INTEGER PRIMARY KEY CHECK (id = 1), at_unix_ms INTEGER NOT NULL)";
-/// Journal rows kept.
-const JOURNAL_MAX: i64 = 10_000;
+/// Advice is told apart from decisions, so that no flood of it takes their place.
+const IS_ADVICE: &str = "ALTER TABLE journal ADD COLUMN is_advice INTEGER NOT NULL DEFAULT 0";
+/// Journal rows kept: of decisions, and of advice.
+const DECISIONS_MAX: i64 = 10_000;
+const ADVICE_MAX: i64 = 1_000;
+/// Rows written between two looks whether there are too many.
+const NOTED_BETWEEN: u64 = 1000;
 /// How long another process's lock is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
@@ -90,6 +95,15 @@ pub struct JournalRow {
     pub term: u64,
 }
 
+/// Which of the journal's two bounds a row counts against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shelf {
+    /// What was decided, and all else that happened.
+    Decisions,
+    /// What an operator should do.
+    Advice,
+}
+
 /// Called on the store's thread when the write has ended.
 type Told = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
@@ -97,7 +111,7 @@ pub(crate) enum Work {
     Save(Saved, Told),
     /// Makes these all that is lent.
     Lend(Vec<Loan>, Told),
-    Note(JournalRow),
+    Note(JournalRow, Shelf),
     Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
 }
 
@@ -206,7 +220,7 @@ impl File {
             let mut rows = Vec::new();
             for work in others {
                 match work {
-                    Work::Note(row) => rows.push(row),
+                    Work::Note(row, shelf) => rows.push((row, shelf)),
                     Work::Last(rows_max, reply) => {
                         self.note(&std::mem::take(&mut rows));
                         let result = self.last(rows_max).map_err(|error| explain(&self.path, &error));
@@ -272,9 +286,9 @@ impl File {
     }
 
     /// A journal that cannot be written is no reason to stop: the log has the same sentence.
-    fn note(&mut self, rows: &[JournalRow]) {
+    fn note(&mut self, rows: &[(JournalRow, Shelf)]) {
         #[cfg(test)]
-        assert!(rows.iter().all(|row| row.text != tests::FAULT), "a fault of the test's");
+        assert!(rows.iter().all(|(row, _)| row.text != tests::FAULT), "a fault of the test's");
         if rows.is_empty() {
             return;
         }
@@ -283,21 +297,24 @@ impl File {
         }
     }
 
-    fn write_rows(&mut self, rows: &[JournalRow]) -> rusqlite::Result<()> {
+    fn write_rows(&mut self, rows: &[(JournalRow, Shelf)]) -> rusqlite::Result<()> {
         let change = self.journal.transaction()?;
-        for row in rows {
+        for (row, shelf) in rows {
             change.execute(
-                "INSERT INTO journal (at_unix_ms, level, text, term) VALUES (?1, ?2, ?3, ?4)",
-                params![row.at_unix_ms, row.level.word(), row.text, row.term],
+                "INSERT INTO journal (at_unix_ms, level, text, term, is_advice) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![row.at_unix_ms, row.level.word(), row.text, row.term, *shelf == Shelf::Advice],
             )?;
         }
         self.noted += rows.len() as u64;
-        if self.noted >= 1000 {
+        if self.noted >= NOTED_BETWEEN {
             self.noted = 0;
-            change.execute(
-                "DELETE FROM journal WHERE id <= (SELECT MAX(id) FROM journal) - ?1",
-                [JOURNAL_MAX],
-            )?;
+            for (is_advice, rows_max) in [(false, DECISIONS_MAX), (true, ADVICE_MAX)] {
+                change.execute(
+                    "DELETE FROM journal WHERE is_advice = ?1 AND id <=
+                     (SELECT id FROM journal WHERE is_advice = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+                    params![is_advice, rows_max],
+                )?;
+            }
         }
         change.commit()
     }
@@ -359,6 +376,7 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         return connection
             .execute_batch(LOAN)
             .and_then(|()| connection.execute_batch(FAILOVER))
+            .and_then(|()| tell_advice_apart(connection))
             .map_err(|error| explain(path, &error));
     }
     let make = |connection: &mut Connection| -> rusqlite::Result<()> {
@@ -372,11 +390,21 @@ fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
         )?;
         change.execute_batch(LOAN)?;
         change.execute_batch(FAILOVER)?;
+        change.execute_batch(IS_ADVICE)?;
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", VERSION)?;
         change.commit()
     };
     make(connection).map_err(|error| explain(path, &error))
+}
+
+/// In a file of an older version the journal has no column for it; that version writes to a file that has it as ever.
+fn tell_advice_apart(connection: &Connection) -> rusqlite::Result<()> {
+    let there = "SELECT COUNT(*) FROM pragma_table_info('journal') WHERE name = 'is_advice'";
+    match connection.query_row(there, [], |row| row.get(0))? {
+        0 => connection.execute_batch(IS_ADVICE),
+        _ => Ok(()),
+    }
 }
 
 fn explain(path: &Path, error: &rusqlite::Error) -> StoreError {
@@ -430,7 +458,7 @@ pub(crate) mod tests {
         save(&store, |told| Work::Lend(vec![loan("db2"), loan("db3")], told)).unwrap();
         for text in ["one", "two", "three"] {
             let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: text.into(), term: 8 };
-            assert!(store.send(Work::Note(row)).is_ok());
+            assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
         }
         let (reply, rows) = oneshot::channel();
         assert!(store.send(Work::Last(2, reply)).is_ok());
@@ -447,8 +475,42 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         drop(Store::open(&path).unwrap());
-        Connection::open(&path).unwrap().execute_batch("DROP TABLE loan; DROP TABLE failover").unwrap();
-        assert_eq!(Store::open(&path).unwrap().loans, vec![]);
+        let older = "DROP TABLE loan; DROP TABLE failover; ALTER TABLE journal DROP COLUMN is_advice;
+            INSERT INTO journal (at_unix_ms, level, text, term) VALUES (5, 'info', 'of before', 1)";
+        Connection::open(&path).unwrap().execute_batch(older).unwrap();
+        let Opened { store, loans, .. } = Store::open(&path).unwrap();
+        assert_eq!(loans, vec![]);
+        note(&store, Shelf::Advice, 1);
+        assert_eq!(texts(&store), ["of before", "row 0"]);
+    }
+
+    fn note(store: &Store, shelf: Shelf, rows: u64) {
+        for number in 0..rows {
+            let row =
+                JournalRow { at_unix_ms: 5, level: Level::Error, text: format!("row {number}"), term: 8 };
+            assert!(store.send(Work::Note(row, shelf)).is_ok());
+        }
+    }
+
+    fn texts(store: &Store) -> Vec<String> {
+        let (reply, rows) = oneshot::channel();
+        assert!(store.send(Work::Last(u32::MAX, reply)).is_ok());
+        rows.blocking_recv().unwrap().unwrap().into_iter().map(|row| row.text).collect()
+    }
+
+    #[test]
+    fn no_flood_of_advice_takes_the_place_of_a_decision() {
+        let dir = tempfile::tempdir().unwrap();
+        let Opened { store, .. } = Store::open(&dir.path().join("state.db")).unwrap();
+        let decision =
+            JournalRow { at_unix_ms: 1, level: Level::Warn, text: "db2 writes, term 8".into(), term: 8 };
+        assert!(store.send(Work::Note(decision.clone(), Shelf::Decisions)).is_ok());
+        note(&store, Shelf::Advice, 12_000);
+        let kept = texts(&store);
+        assert_eq!(kept[0], decision.text);
+        let bound = usize::try_from(ADVICE_MAX).unwrap() + usize::try_from(NOTED_BETWEEN).unwrap();
+        assert!((1000..=bound + 1).contains(&kept.len()), "{} rows", kept.len());
+        assert_eq!(kept.last().unwrap(), "row 11999");
     }
 
     #[test]
@@ -456,7 +518,7 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let Opened { store, thread, .. } = Store::open(&dir.path().join("state.db")).unwrap();
         let row = JournalRow { at_unix_ms: 5, level: Level::Warn, text: FAULT.into(), term: 8 };
-        assert!(store.send(Work::Note(row)).is_ok());
+        assert!(store.send(Work::Note(row, Shelf::Decisions)).is_ok());
         let nine = Saved { term: 9, writer: Some("db1".into()), ..Saved::default() };
         // It may have been taken up together with the row, and be lost with it.
         let _ = store.send(Work::Save(nine.clone(), Box::new(|_| ())));

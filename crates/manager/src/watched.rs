@@ -468,7 +468,14 @@ mod tests {
         std::fs::remove_dir_all(stand.dir.path()).unwrap();
         let text = crate::store::tests::FAULT.to_owned();
         let row = crate::JournalRow { at_unix_ms: 0, level: topology::view::Level::Info, text, term: 0 };
-        assert!(stand.handles.journal.store.send(crate::store::Work::Note(row)).is_ok());
+        assert!(
+            stand
+                .handles
+                .journal
+                .store
+                .send(crate::store::Work::Note(row, crate::store::Shelf::Decisions))
+                .is_ok()
+        );
         // Whoever started the manager sees the end of the view, and ends the program.
         let ended = async { while stand.handles.view.changed().await.is_ok() {} };
         assert!(tokio::time::timeout(Duration::from_secs(20), ended).await.is_ok());

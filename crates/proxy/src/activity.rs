@@ -63,7 +63,8 @@ impl Doing {
 pub struct Card {
     /// The connection id that the client knows.
     pub id: u32,
-    peer: SocketAddr,
+    /// Where the client comes from.
+    pub peer: SocketAddr,
     began: Instant,
     user: Mutex<String>,
     doing: AtomicU8,

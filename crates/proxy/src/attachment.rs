@@ -4,16 +4,19 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use protocol::capability::Caps;
+use protocol::errno;
+use protocol::native;
 use protocol::statement::Pins;
-use session::exchange::{LetGo, Look, NoLease, NoLink, RoutesNow};
+use session::exchange::{LetGo, Look, NoLease, NoLink, NodeError, RoutesNow};
+use session::login::Credential;
 use session::saving;
 use session::session::Session;
 use session::standing::Standing;
 use tokio::time::timeout;
+use topology::account::{Accounts, Proof};
 use topology::fact::{ConnectFailure, Fact};
 
 use crate::activity::{Card, Doing};
@@ -21,10 +24,12 @@ use crate::backend::{AttachError, Backend, Stirred, Terms};
 use crate::door::{NoLane, Slot};
 use crate::frontend::Client;
 use crate::identity::Identity;
+use crate::kill::Kills;
 use crate::lane::{Lane, Lease, Saver};
 use crate::reads::CatchUp;
 use crate::registry::Place;
 use crate::shared::Shared;
+use crate::voice::{self, AccountNow};
 
 /// So long the manager's word on a node is waited for, when it should come within some round trips.
 const LOOK_WAIT: Duration = Duration::from_secs(2);
@@ -41,7 +46,7 @@ pub struct Attachment {
     /// Held while the node knows something that is to be read before the session leaves it.
     saver: Option<Saver>,
     /// The KILLs of the present link: see [`Place::kills`].
-    kills: Arc<AtomicU32>,
+    kills: Arc<Kills>,
     /// The lane that the command at hand was last tried on, and the number of the alarm that it raised there.
     tried: Option<(Arc<Lane>, u64)>,
     /// When the last answer was read on the link before.
@@ -243,16 +248,25 @@ impl Attachment {
             Ok(backend) => backend,
             Err(error) => {
                 self.shared.warn_of(&error);
-                if let AttachError::Lost(how) = &error {
-                    self.shared.tell(Fact::TrafficLost {
-                        node: lane.node,
-                        epoch: lane.epoch,
-                        how: how.clone(),
-                        alarm: 0,
-                    });
+                let how = match &error {
+                    AttachError::Lost(how) => Some(how.clone()),
+                    AttachError::Full(NodeError { code, message, .. }) => {
+                        Some(ConnectFailure::Rejected { errno: *code, message: message.clone() })
+                    }
+                    _ => None,
+                };
+                if let Some(how) = how {
+                    let (node, epoch) = (lane.node, lane.epoch);
+                    self.shared.tell(Fact::TrafficLost { node, epoch, how, alarm: 0 });
                 }
                 self.tried = Some((lane, 0));
-                return Err(error);
+                return Err(match error {
+                    AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR => {
+                        let now = self.account_now(who).await;
+                        AttachError::Refused(voice::refused_by_node(error, now))
+                    }
+                    error => error,
+                });
             }
         };
         self.shared.counts.link_made(past.has_run);
@@ -262,6 +276,23 @@ impl Attachment {
         self.shared.registry.settle(self.card.id, Some(place));
         self.backend = Some(backend);
         Ok(())
+    }
+
+    /// What has become of the session's account since its login.
+    async fn account_now(&self, who: &Identity) -> AccountNow {
+        let from = self.card.peer.ip();
+        let now = |accounts: &Accounts| match accounts.find(&who.user, from) {
+            None => AccountNow::Gone,
+            Some(account) if account.locked => AccountNow::Locked,
+            Some(account) => match (&account.proof, &who.credential) {
+                (Proof::Empty, Credential::Empty) => AccountNow::Same,
+                (Proof::Native(stage2), Credential::Stage1(stage1)) if native::stage2(stage1) == *stage2 => {
+                    AccountNow::Same
+                }
+                _ => AccountNow::Changed,
+            },
+        };
+        self.shared.account_changed(&who.user, AccountNow::Same, now).await
     }
 
     /// A statement runs on another link, which a KILL is to find; `None`: it does no more.
@@ -279,6 +310,8 @@ impl Attachment {
         match error {
             AttachError::Refused(error) => NoLink::Refused(error),
             AttachError::NotRebuilt(why) => NoLink::NotRebuilt(why),
+            AttachError::Full(error) => NoLink::Full(voice::full_node(Some(error))),
+            AttachError::StillFull => NoLink::Full(voice::full_node(None)),
             AttachError::Shut | AttachError::Behind | AttachError::Local(_) | AttachError::Lost(_) => {
                 NoLink::NotNow
             }
@@ -377,32 +410,57 @@ impl Attachment {
     pub fn routes(&self, waiting: &mut Waiting) -> RoutesNow {
         waiting.slot = None;
         let since = *waiting.since.get_or_insert_with(Instant::now);
-        let board = self.shared.door.board();
-        let failed = self.tried.as_ref().map(|(lane, _)| lane);
-        let is_failed = |lane: &Arc<Lane>| failed.is_some_and(|failed| Arc::ptr_eq(failed, lane));
+        let (lane_open, elsewhere) = self.openings();
         RoutesNow {
             now: self.shared.since_start(Instant::now()),
             since: self.shared.since_start(since),
-            version: board.version,
-            lane_open: failed.is_some_and(|lane| lane.is_open()),
-            elsewhere: board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane)),
+            chance: rand::random(),
+            lane_open,
+            elsewhere,
         }
     }
 
-    /// Waits until the routes change, at most so long. `Err` when the client went away.
-    pub async fn pause(&self, time: Duration, client: &mut Client) -> Result<(), ()> {
+    /// Whether the lane that the command at hand failed on takes transactions, and whether another does.
+    fn openings(&self) -> (bool, bool) {
+        let board = self.shared.door.board();
+        let failed = self.tried.as_ref().map(|(lane, _)| lane);
+        let is_failed = |lane: &Arc<Lane>| failed.is_some_and(|failed| Arc::ptr_eq(failed, lane));
+        let elsewhere = board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane));
+        (failed.is_some_and(|lane| lane.is_open()), elsewhere)
+    }
+
+    /// Waits for `time`, or, where that may end early, until the lane that the command failed on takes no transactions any more, or another
+    /// does. `Err` when the client went away.
+    pub async fn pause(&self, time: Duration, ends_early: bool, client: &mut Client) -> Result<(), ()> {
         let mut boards = self.shared.door.watch();
         boards.mark_unchanged();
+        let before = self.openings();
+        let changed = async {
+            while ends_early && self.openings() == before {
+                if boards.changed().await.is_err() {
+                    break;
+                }
+            }
+            if !ends_early {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
-            _ = boards.changed() => Ok(()),
-            () = tokio::time::sleep(time) => Ok(()),
+            biased;
             () = client.gone() => Err(()),
+            () = changed => Ok(()),
+            () = tokio::time::sleep(time) => Ok(()),
         }
     }
 
-    /// Another client of the proxy has killed this connection.
-    pub fn was_killed(&self) -> bool {
-        self.backend.is_some() && self.kills.load(SeqCst) > 0
+    /// Another client of the proxy has killed this connection, and its node has said that it may.
+    pub fn is_killed(&self) -> bool {
+        self.backend.is_some() && self.kills.is_allowed()
+    }
+
+    /// The same of a link that has ended: the node's word may be on its way, and is waited for.
+    pub async fn was_killed(&self) -> bool {
+        self.backend.is_some() && self.kills.was_allowed().await
     }
 
     // ---- saving

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use link::{Link, LinkError, Login, Rows, Secret, own_lack};
 use protocol::capability::Caps;
 use protocol::command::Command;
-use protocol::ok::ErrPacket;
+use protocol::ok::{ERR, ErrPacket};
 use protocol::packet::{HEADER_LEN, Head, put_packet};
 use protocol::response::{Answer, End, Need, Step};
 use session::bound::{self, Baseline, Bound, Say};
@@ -26,7 +26,6 @@ use topology::replication::sql;
 use crate::identity::Identity;
 use crate::lane::{Lane, Registration};
 use crate::reads::{CatchUp, READ_ONLY};
-use crate::voice;
 
 /// The largest packet a client of the nodes may announce.
 const MAX_PACKET: u32 = 1 << 30;
@@ -103,6 +102,10 @@ pub enum NotPrepared {
 pub enum AttachError {
     /// The node could not be reached, or takes nobody now.
     Lost(ConnectFailure),
+    /// The node has no connection left, in its own words.
+    Full(NodeError),
+    /// It had none left a moment ago, and is not asked again yet: see [`crate::lane`].
+    StillFull,
     /// The node refused this account or schema; its own words.
     Refused(NodeError),
     /// The session cannot be rebuilt on this node.
@@ -128,7 +131,10 @@ impl fmt::Display for AttachError {
                 ConnectFailure::Rejected { errno, message } => write!(f, "its node says {errno}: {message}"),
                 ConnectFailure::Protocol { what } => write!(f, "its node broke the protocol: {what}"),
             },
-            AttachError::Refused(error) => write!(f, "its node says {}: {}", error.code, error.message),
+            AttachError::Full(error) | AttachError::Refused(error) => {
+                write!(f, "its node says {}: {}", error.code, error.message)
+            }
+            AttachError::StillFull => f.write_str("its node has no connection left"),
             AttachError::NotRebuilt(why) => f.write_str(why),
             AttachError::Shut => f.write_str("its node takes no statements any more"),
             AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
@@ -169,7 +175,20 @@ impl Backend {
                 attrs: who.attrs.clone(),
                 max_packet: MAX_PACKET,
             };
-            let mut link = Link::connect(&lane.address, &login, deadline).await.map_err(of_connect)?;
+            if !lane.full.may_try(Instant::now()) {
+                return Err(AttachError::StillFull);
+            }
+            let mut link = match Link::connect(&lane.address, &login, deadline).await {
+                Ok(link) => link,
+                Err(error) => {
+                    let error = of_connect(error);
+                    if let AttachError::Full(_) = error {
+                        lane.full.refused(Instant::now());
+                    }
+                    return Err(error);
+                }
+            };
+            lane.full.taken(Instant::now());
             let is_new = link.caps.has(Caps::DEPRECATE_EOF);
             if (link.caps & FORM) != (caps & FORM) || (caps.has(Caps::DEPRECATE_EOF) && !is_new) {
                 return Err(AttachError::NotRebuilt(format!(
@@ -244,8 +263,26 @@ impl Backend {
         self.link.greeting.connection_id
     }
 
+    /// The node has said something that nobody asked for, or has ended the link: no command may be sent on it any more, since what waits
+    /// here would be taken for its answer. Costs no system call where nothing has come.
+    pub fn has_unasked(&self) -> bool {
+        !self.link.buffer.is_empty() || self.link.stream.has_something()
+    }
+
+    /// To be asked of an idle link that has ended: whether what the node said last is no error, by which servers say goodbye.
+    pub fn has_said_nonsense(&self) -> bool {
+        let said = self.link.buffer.bytes();
+        said.get(HEADER_LEN).is_some_and(|first| *first != ERR)
+    }
+
     /// Writes a whole command.
     pub async fn send(&mut self, packets: &[u8]) -> std::io::Result<()> {
+        if !self.link.buffer.is_empty() {
+            return Err(std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                "the node has sent more than it was asked for",
+            ));
+        }
         self.begin_sending();
         self.link.stream.write_all(packets).await?;
         self.sent_whole();
@@ -486,6 +523,7 @@ pub fn of_io(error: &std::io::Error) -> ConnectFailure {
         ErrorKind::ConnectionRefused => ConnectFailure::Refused,
         ErrorKind::TimedOut => ConnectFailure::TimedOut,
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => ConnectFailure::Unreachable,
+        ErrorKind::InvalidData => ConnectFailure::Protocol { what: error.to_string() },
         _ => ConnectFailure::Reset,
     }
 }
@@ -498,14 +536,15 @@ fn of_connect(error: LinkError) -> AttachError {
         LinkError::TimedOut { .. } => AttachError::Lost(ConnectFailure::TimedOut),
         LinkError::Unreachable(_) => AttachError::Lost(ConnectFailure::Unreachable),
         LinkError::Protocol(what) => AttachError::Lost(ConnectFailure::Protocol { what }),
+        LinkError::Rejected { errno: errno @ protocol::errno::CON_COUNT_ERROR, state, message } => {
+            AttachError::Full(NodeError { code: errno, state, message })
+        }
         LinkError::Rejected { errno, message, .. } if protocol::errno::speaks_of_the_node(errno) => {
             AttachError::Lost(ConnectFailure::Rejected { errno, message })
         }
-        LinkError::Rejected { errno, state, message } => AttachError::Refused(NodeError {
-            code: errno,
-            state,
-            message: voice::refused_by_node(errno, message),
-        }),
+        LinkError::Rejected { errno, state, message } => {
+            AttachError::Refused(NodeError { code: errno, state, message })
+        }
         LinkError::Local(lack) => AttachError::Local(lack),
         LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
     }

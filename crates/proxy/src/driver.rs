@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use listen::places::Place;
 use protocol::capability::Caps;
@@ -35,7 +35,7 @@ use session::session::Session;
 use session::split::Need;
 use tokio::net::TcpStream;
 use topology::NodeId;
-use topology::fact::{ConnectFailure, Fact};
+use topology::fact::ConnectFailure;
 
 use crate::activity::{Card, Doing};
 use crate::attachment::{Attachment, Past, Waiting};
@@ -63,6 +63,11 @@ const CHARSETS: [&str; 4] =
 const OF_LOGIN: Caps = Caps(Caps::IGNORE_SPACE.0 | Caps::INTERACTIVE.0);
 /// The server's word to a KILL QUERY of one's own.
 const INTERRUPTED: &str = "Query execution was interrupted";
+
+/// So long a login waits for a free connection on a node that has none left.
+const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
+/// Between two looks whether the node may be asked again.
+const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves one client to its end. `login`: its place among those who have not logged in yet; without one it must be quick.
 pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<Place>) {
@@ -198,14 +203,26 @@ impl Driver {
                 () = side_ends(self.side.as_deref_mut()), if self.side.is_some() => Woke::SideEnded,
                 _ = &mut stopped, if !in_transaction => Woke::Stopped,
             };
+            // Nobody has asked the node for anything: whatever it has said, be it behind its last answer, must not be taken for the next one.
+            let woke = match woke {
+                Woke::Command(_) if self.at.backend.as_ref().is_some_and(Backend::has_unasked) => {
+                    Woke::NodeEnded
+                }
+                woke => woke,
+            };
             let command = match woke {
                 Woke::Command(command) => command,
                 Woke::ClientGone => return,
-                Woke::NodeEnded if self.at.was_killed() => {
-                    let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
-                    return;
-                }
                 Woke::NodeEnded => {
+                    if self.at.was_killed().await {
+                        let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
+                        return;
+                    }
+                    if let Some(backend) =
+                        self.at.backend.as_ref().filter(|backend| backend.has_said_nonsense())
+                    {
+                        self.shared.warn_of_unasked(backend.lane());
+                    }
                     self.lost_idle();
                     continue;
                 }
@@ -236,9 +253,19 @@ impl Driver {
     /// plain OK, and the first statement waits.
     async fn finish_login(&mut self) -> Flow {
         if self.at.lease_now() {
-            let attached = self.attach().await;
+            let attached = self.attach_for_login().await;
             self.at.let_go(LetGo::Lease);
             match attached {
+                Err(AttachError::Full(error)) => {
+                    let NodeError { code, state, message } = voice::full_node(Some(error));
+                    let _ = self.client.say_err(self.seq, code, state, &message).await;
+                    return END;
+                }
+                Err(AttachError::StillFull) => {
+                    let NodeError { code, state, message } = voice::full_node(None);
+                    let _ = self.client.say_err(self.seq, code, state, &message).await;
+                    return END;
+                }
                 Err(AttachError::Refused(error)) => {
                     let _ = self.client.say_err(self.seq, error.code, error.state, &error.message).await;
                     return END;
@@ -261,14 +288,52 @@ impl Driver {
     async fn attach(&mut self) -> Result<(), AttachError> {
         // It was set up for what the session had inherited from another link; and its node may be the very one that becomes the session's own.
         self.side = None;
-        let past = Past { has_run: self.has_run, has_history: self.has_history, has_spoken: self.has_spoken };
+        let past = self.past();
         let attached = self.at.attach(&self.who, self.client.caps, &mut self.session, past).await;
-        self.has_history |= attached.is_ok();
+        self.has_attached(attached.is_ok());
+        attached
+    }
+
+    fn past(&self) -> Past {
+        Past { has_run: self.has_run, has_history: self.has_history, has_spoken: self.has_spoken }
+    }
+
+    fn has_attached(&mut self, is_well: bool) {
+        self.has_history |= is_well;
         if self.shared.replicas.is_some() {
             self.need = Need::Unknown;
             self.session.wanted.take_last_gtid(); // of another primary
         }
-        attached
+    }
+
+    /// A login to a node that has no connection left waits a moment for one, and no longer: a client's pool knows what "too many
+    /// connections" means, and is told before it believes that it has one more.
+    async fn attach_for_login(&mut self) -> Result<(), AttachError> {
+        let until = Instant::now() + FULL_LOGIN_WAIT.min(self.shared.settings.hold_time);
+        loop {
+            let attached = self.attach().await;
+            let is_full = matches!(attached, Err(AttachError::Full(_) | AttachError::StillFull));
+            if !is_full || Instant::now() >= until {
+                return attached;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(FULL_LOGIN_PAUSE) => {}
+                () = self.client.gone() => return attached,
+            }
+        }
+    }
+
+    /// The same for a command; `None` when the client went away meanwhile.
+    async fn attach_for_command(&mut self) -> Option<Result<(), AttachError>> {
+        self.side = None;
+        let past = self.past();
+        let attached = tokio::select! {
+            biased;
+            attached = self.at.attach(&self.who, self.client.caps, &mut self.session, past) => attached,
+            () = self.client.gone() => return None,
+        };
+        self.has_attached(attached.is_ok());
+        Some(attached)
     }
 
     /// One command, at the front of the client's buffer.
@@ -413,9 +478,10 @@ impl Driver {
                     let leased = self.lease(avoid, command, waiting).await;
                     self.leased(leased)
                 }
-                Op::Attach => match self.attach().await {
-                    Ok(()) => Event::Attached,
-                    Err(error) => Event::NotAttached(Attachment::no_link(error)),
+                Op::Attach => match self.attach_for_command().await {
+                    Some(Ok(())) => Event::Attached,
+                    Some(Err(error)) => Event::NotAttached(Attachment::no_link(error)),
+                    None => Event::ClientGone,
                 },
                 Op::Prepare => self.prepare(exchange.flight()).await,
                 Op::AwaitLook => match self.at.look(&mut self.client).await {
@@ -428,14 +494,18 @@ impl Driver {
                     Err(()) => Event::ClientGone,
                 },
                 Op::Ask(ask) => self.ask(ask, exchange.flight()).await,
+                // Nobody waits for the answer any more, whatever else the client has sent before it left.
+                Op::Retry if self.client.is_gone() => Event::ClientGone,
                 Op::Retry => {
                     self.shared.counts.sent_again();
                     Event::Routes(self.at.routes(waiting))
                 }
-                Op::Pause(time) => match self.at.pause(time, &mut self.client).await {
-                    Ok(()) => Event::Paused,
-                    Err(()) => Event::ClientGone,
-                },
+                Op::Pause { time, ends_early } => {
+                    match self.at.pause(time, ends_early, &mut self.client).await {
+                        Ok(()) => Event::Paused,
+                        Err(()) => Event::ClientGone,
+                    }
+                }
                 // Done, or ended, before it comes here.
                 Op::Send | Op::Finish(_) => Event::ClientGone,
             }
@@ -445,7 +515,7 @@ impl Driver {
     fn leased(&self, leased: Result<bool, NoLease>) -> Event {
         match leased {
             // Killed while it waited: it was still on its old link.
-            Ok(_) if self.at.was_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
+            Ok(_) if self.at.is_killed() => Event::Lost(Loss { killed: true, ..Loss::unsent() }),
             Ok(here) => Event::Leased { here },
             Err(why) => Event::NotLeased(why),
         }
@@ -476,15 +546,16 @@ impl Driver {
                 backend.standing.prepared(id, on_node, false);
                 Event::Prepared
             }
+            // As if it had refused the statement itself: its own later word tells whether it does.
             Ok(Err(NotPrepared::Node(error))) if speaks_of_the_node(error.code, error.message.as_bytes()) => {
-                let how = ConnectFailure::Rejected { errno: error.code, message: error.message };
-                self.lost(how, Loss::unsent())
+                self.at.tell_refused(error.code);
+                Event::Refused(error)
             }
             Ok(Err(NotPrepared::Node(error))) => Event::NotPrepared(error),
             Ok(Err(NotPrepared::NotBound)) => Event::NotBound(
                 "a prepared statement stands under a schema or settings that cannot be had there".to_owned(),
             ),
-            Err(how) => self.lost(how, Loss::unsent()),
+            Err(how) => self.lost(how, Loss::unsent()).await,
         }
     }
 
@@ -522,7 +593,7 @@ impl Driver {
         if command.whole {
             let out = rebuilt.as_deref().unwrap_or(&self.client.buffer.bytes()[..command.len]);
             if let Err(error) = backend.send(out).await {
-                return self.lost(crate::backend::of_io(&error), Loss::unsent());
+                return self.lost(crate::backend::of_io(&error), Loss::unsent()).await;
             }
             retained = command.len;
         } else {
@@ -533,7 +604,7 @@ impl Driver {
                 Streamed::Whole => {}
                 Streamed::Lost(how, unread) => {
                     self.client.unread = Some(unread);
-                    return self.lost(how, Loss::unsent());
+                    return self.lost(how, Loss::unsent()).await;
                 }
                 Streamed::Cut(unread) => {
                     self.client.unread = Some(unread);
@@ -588,7 +659,7 @@ impl Driver {
                 }
             }
             if exchange.flight().changes_tables() {
-                self.shared.tell(Fact::TablesChanged);
+                self.shared.hints.tables_changed();
             }
             self.note_good_end(exchange.flight(), *command);
             self.client.buffer.consume(retained);
@@ -601,7 +672,7 @@ impl Driver {
         }
         match relayed {
             Relayed::Refused(error) => {
-                if self.at.was_killed() {
+                if self.at.is_killed() {
                     return Event::Lost(Loss { killed: true, ..Loss::unsent() });
                 }
                 self.at.tell_refused(error.code);
@@ -610,8 +681,10 @@ impl Driver {
             Relayed::Lost { how, delivered } => {
                 let unread = self.at.backend.as_ref().is_some_and(Backend::ended_unread);
                 let loss = Loss { sent: true, delivered, unread, ..Loss::unsent() };
-                self.note_loss(exchange.flight(), *command, unread);
-                self.lost(how, loss)
+                if !unread && !self.at.was_killed().await {
+                    self.note_loss(exchange.flight(), *command);
+                }
+                self.lost(how, loss).await
             }
             Relayed::NotFollowed { delivered } => Event::NotFollowed { delivered },
             Relayed::Stalled { delivered } => Event::Stalled { delivered },
@@ -623,8 +696,8 @@ impl Driver {
     }
 
     /// The link broke: the manager is told, unless it was a KILL.
-    fn lost(&mut self, how: ConnectFailure, loss: Loss) -> Event {
-        let killed = self.at.was_killed();
+    async fn lost(&mut self, how: ConnectFailure, loss: Loss) -> Event {
+        let killed = self.at.was_killed().await;
         let given_up = self.at.backend.as_ref().is_some_and(|backend| backend.lane().is_cut());
         if !killed {
             self.at.tell_lost(how);
@@ -779,10 +852,8 @@ impl Driver {
         }
     }
 
-    fn note_loss(&mut self, flight: &InFlight, command: AtHand, unread: bool) {
+    fn note_loss(&mut self, flight: &InFlight, command: AtHand) {
         if let Some(backend) = &self.at.backend
-            && !unread
-            && !self.at.was_killed()
             && let Some(text) = self.text(flight, command)
         {
             self.lost_statement = Some((backend.lane().clone(), text.to_vec()));
@@ -834,7 +905,7 @@ impl Driver {
         self.reset_side();
         let status = self.reset_link().await;
         if status.is_none() {
-            if self.at.was_killed() {
+            if self.at.was_killed().await {
                 let _ = self.client.say_err(1, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
                 return END;
             }

@@ -5,7 +5,6 @@
 //! held until the node has closed the link: a lane is not quiet before.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use protocol::capability::Caps;
@@ -53,8 +52,7 @@ pub async fn end_on_node(
     }
     let lane = backend.lane().clone();
     if flight.ends_without_trace() {
-        let place =
-            Place { lane: lane.clone(), thread_id: backend.thread_id(), kills: Arc::new(AtomicU32::new(0)) };
+        let place = Place { lane: lane.clone(), thread_id: backend.thread_id(), kills: Arc::default() };
         if let Err(why) = kill::kill(shared, who, caps, &place, false).await {
             tracing::debug!("a statement whose client is gone could not be killed on {}: {why}", lane.name);
         }

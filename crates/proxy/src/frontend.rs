@@ -432,6 +432,11 @@ impl Client {
         matches!(self.buffer.fill(&mut self.stream).await, Ok(n) if n > 0)
     }
 
+    /// Whether the client went away, though bytes of it may wait to be read.
+    pub fn is_gone(&self) -> bool {
+        self.stream.has_hung_up()
+    }
+
     /// Resolves when the client went away. What it sends meanwhile stays where it is.
     pub async fn gone(&self) {
         self.stream.until_hung_up().await;

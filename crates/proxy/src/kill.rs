@@ -4,11 +4,13 @@
 //! session moved. The nodes number their connections each by itself, so an id of a node may mean several; then nobody is killed, and
 //! the answer names the ids that are not ambiguous.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
 use protocol::capability::Caps;
 use session::session::Session;
+use tokio::sync::Notify;
 
 use crate::backend::{AttachError, Backend, Terms};
 use crate::identity::Identity;
@@ -16,6 +18,61 @@ use crate::lane::Lane;
 use crate::reads::CatchUp;
 use crate::registry::{Named, Place};
 use crate::shared::Shared;
+
+/// The KILLs of one link by other clients. One counts from the node's OK on: until then nobody knows whether its issuer may kill, and a
+/// session must not be told that it was killed by one who may not.
+#[derive(Debug, Default)]
+pub struct Kills {
+    /// Said to the node, which has not answered yet.
+    unanswered: AtomicU32,
+    allowed: AtomicBool,
+    answered: Notify,
+}
+
+impl Kills {
+    /// One is about to be said to the node.
+    fn ask(self: &Arc<Self>) -> AskedKill {
+        self.unanswered.fetch_add(1, SeqCst);
+        AskedKill(self.clone())
+    }
+
+    /// The node has said OK to one.
+    pub fn is_allowed(&self) -> bool {
+        self.allowed.load(SeqCst)
+    }
+
+    /// The same of a link that has ended: the node's OK may be on its way to whoever killed it, and is waited for. No longer than a KILL
+    /// may take, which is [`crate::Settings::connect_timeout`].
+    pub async fn was_allowed(&self) -> bool {
+        loop {
+            let mut answered = pin!(self.answered.notified());
+            answered.as_mut().enable();
+            if self.is_allowed() {
+                return true;
+            }
+            if self.unanswered.load(SeqCst) == 0 {
+                return false;
+            }
+            answered.await;
+        }
+    }
+}
+
+/// A KILL that the node has not answered, or will not any more when this is dropped.
+struct AskedKill(Arc<Kills>);
+
+impl AskedKill {
+    fn is_allowed(&self) {
+        self.0.allowed.store(true, SeqCst);
+    }
+}
+
+impl Drop for AskedKill {
+    fn drop(&mut self) {
+        self.0.unanswered.fetch_sub(1, SeqCst);
+        self.0.answered.notify_waiters();
+    }
+}
 
 /// Whom a KILL is for.
 pub enum Target {
@@ -87,16 +144,12 @@ pub async fn kill(
     let mut side = side_link(shared, who, caps, &place.lane).await.map_err(|error| error.to_string())?;
     let order = format!("KILL {what} {}", place.thread_id);
     // Before the node is told, since the link may end before its OK is here.
-    if !query_only {
-        place.kills.fetch_add(1, SeqCst);
+    let asked = (!query_only).then(|| place.kills.ask());
+    side.link.query(&order, shared.settings.connect_timeout).await.map_err(|error| error.to_string())?;
+    if let Some(asked) = asked {
+        asked.is_allowed();
     }
-    side.link.query(&order, shared.settings.connect_timeout).await.map(drop).map_err(|error| {
-        // Not allowed to: it lives on.
-        if !query_only {
-            place.kills.fetch_sub(1, SeqCst);
-        }
-        error.to_string()
-    })
+    Ok(())
 }
 
 /// A link beside the session's own, as the same account.

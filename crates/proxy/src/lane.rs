@@ -6,6 +6,7 @@
 //!
 //! What may begin when, and when all links are gone, is counted in `occupancy` and `links`; here are the sockets and the door.
 
+mod full;
 mod links;
 mod occupancy;
 mod sync;
@@ -21,6 +22,7 @@ use tokio::sync::{Notify, watch};
 use topology::NodeId;
 use topology::routes::{Cut, LaneState};
 
+use self::full::FullPace;
 use self::links::Links;
 use self::occupancy::{Occupancy, State};
 
@@ -47,6 +49,8 @@ pub struct Lane {
     refused: AtomicU64,
     /// It was shut since its node is lost.
     lost: AtomicBool,
+    /// How often its node is asked for a connection when it has none left.
+    pub full: FullPace,
     links: Links<Cutter>,
     /// Links were cut while it drained.
     was_cut: AtomicBool,
@@ -81,6 +85,7 @@ impl Lane {
             looked: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             lost: AtomicBool::new(false),
+            full: FullPace::default(),
             links: Links::new(),
             was_cut: AtomicBool::new(false),
             change: watch::Sender::new(Change { state: State::Open, cut: Cut::Nothing }),

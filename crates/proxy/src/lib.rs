@@ -20,6 +20,7 @@ mod driver;
 mod ending;
 mod feed;
 mod frontend;
+mod hints;
 mod identity;
 mod kill;
 mod lane;

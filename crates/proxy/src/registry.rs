@@ -5,13 +5,13 @@
 //! more than one session: then none of them is killed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use topology::NodeId;
 
 use crate::activity::{Busy, Card, Doing, Tied};
+use crate::kill::Kills;
 use crate::lane::Lane;
 
 /// The proxy's connection ids begin here, far above any node's, so that a KILL can tell them apart.
@@ -32,9 +32,8 @@ pub struct Place {
     pub lane: Arc<Lane>,
     /// The node's number of its connection.
     pub thread_id: u32,
-    /// How many other clients have killed that very connection, or are about to hear whether they may. A count, since one that may
-    /// not must not take back what another has done.
-    pub kills: Arc<AtomicU32>,
+    /// What other clients have done to that very connection.
+    pub kills: Arc<Kills>,
 }
 
 struct Entry {

@@ -19,6 +19,7 @@ use crate::Settings;
 use crate::activity::Card;
 use crate::backend::AttachError;
 use crate::door::Door;
+use crate::hints::Hints;
 use crate::lane::Lane;
 use crate::reads::Reads;
 use crate::registry::{FIRST_ID, Registry};
@@ -48,6 +49,8 @@ pub struct Shared {
     /// Lanes and hold.
     pub door: Door,
     facts: mpsc::Sender<Fact>,
+    /// To the manager, too: what clients alone can cause to be told as often as they like.
+    pub hints: Hints,
     /// See [`Counts`].
     pub counts: Arc<Counts>,
     /// True once the proxy goes down.
@@ -74,6 +77,8 @@ pub struct Shared {
     lack: LogLimit,
     /// Why a login was refused.
     pub refusal: LogLimit,
+    /// That a node said something unasked.
+    unasked: LogLimit,
 }
 
 /// One of the limited places for clients; given back when dropped.
@@ -124,6 +129,7 @@ impl Shared {
         Self {
             settings,
             door,
+            hints: Hints::start(facts.clone()),
             facts,
             counts,
             stopped,
@@ -140,6 +146,7 @@ impl Shared {
             suspects_count: AtomicUsize::new(0),
             lack: LogLimit::new(Duration::from_secs(10)),
             refusal: LogLimit::new(Duration::from_secs(1)),
+            unasked: LogLimit::new(Duration::from_secs(10)),
         }
     }
 
@@ -214,7 +221,8 @@ impl Shared {
         }
     }
 
-    /// Tells the manager, unless it has too much to do already: what matters here it will see by itself.
+    /// Tells the manager, unless it has too much to do already: what matters here it will see by itself. What a client can cause as often
+    /// as it likes goes through [`Shared::hints`].
     pub fn tell(&self, fact: Fact) {
         let _ = self.facts.try_send(fact);
     }
@@ -225,6 +233,17 @@ impl Shared {
         if let Some(kept_back) = self.lack.now(Instant::now()) {
             tracing::warn!(
                 "a link to a node could not be made: {lack} ({kept_back} times more since this was last said)"
+            );
+        }
+    }
+
+    /// Says that a node sends what nobody asked for, but not each time.
+    pub fn warn_of_unasked(&self, lane: &Lane) {
+        if let Some(kept_back) = self.unasked.now(Instant::now()) {
+            tracing::warn!(
+                "{} sent bytes that nobody had asked for, behind an answer or without one: the link is given up, since they would be taken for \
+                 the next answer ({kept_back} times more since this was last said)",
+                lane.name
             );
         }
     }
@@ -297,7 +316,7 @@ impl Shared {
     /// Asks for the accounts to be read again in the name of `user`, and looks with `check` at each new table. What it last gave
     /// is given back: at once when it is a yes, else after [`ACCOUNTS_WAIT`].
     pub async fn look_again(&self, user: &str, mut check: impl FnMut(&Accounts) -> Check) -> Check {
-        self.tell(Fact::UnknownAccount { user: user.to_owned() });
+        self.hints.unknown_account(user);
         let until = Instant::now() + ACCOUNTS_WAIT;
         let mut boards = self.door.watch();
         loop {
@@ -307,6 +326,27 @@ impl Shared {
             }
             if !matches!(tokio::time::timeout_at(until.into(), boards.changed()).await, Ok(Ok(()))) {
                 return checked;
+            }
+        }
+    }
+
+    /// The same for an account that a node has refused: the first answer of `look` that is not `same`, at the latest after
+    /// [`ACCOUNTS_WAIT`].
+    pub async fn account_changed<T: PartialEq>(
+        &self,
+        user: &str,
+        same: T,
+        mut look: impl FnMut(&Accounts) -> T,
+    ) -> T {
+        self.hints.unknown_account(user);
+        let until = Instant::now() + ACCOUNTS_WAIT;
+        let mut boards = self.door.watch();
+        loop {
+            let seen = look(&boards.borrow_and_update().accounts);
+            if seen != same
+                || !matches!(tokio::time::timeout_at(until.into(), boards.changed()).await, Ok(Ok(())))
+            {
+                return seen;
             }
         }
     }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use protocol::errno;
 use protocol::ok::put_err;
 use protocol::packet::put_packet;
+use session::exchange::NodeError;
 
 /// An error the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -241,22 +242,72 @@ pub fn denied(user: &str, from: IpAddr, has_answered: bool) -> String {
     )
 }
 
-/// A node's refusal of a client that proved itself here, in the node's words and with what they mean here: the node goes by the
-/// address it sees, and that is the proxy's.
-pub fn refused_by_node(code: u16, message: String) -> String {
-    match code {
-        errno::ACCESS_DENIED_ERROR => format!(
-            "{message} (Understudy: the proxy accepted this client by the account that matches the client's own address, but the \
-             node sees the proxy's address and goes by another account: give an account of this name the same password and \
-             rights for the host named here)"
-        ),
-        _ => message,
+/// What a client is told of a node that has no connection left: the server's own number and words, and which limit it is. `None`: the
+/// node said so to another session a moment ago.
+pub fn full_node(error: Option<NodeError>) -> NodeError {
+    let error = error.unwrap_or_else(|| NodeError {
+        code: errno::CON_COUNT_ERROR,
+        state: *b"08004",
+        message: "Too many connections".to_owned(),
+    });
+    let message = format!("{} (the database node's own limit, max_connections, is reached)", error.message);
+    NodeError { message, ..error }
+}
+
+/// What the account table says now of an account that a node has refused though the proxy had let it in: all that can be known of the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountNow {
+    /// The same password as at the login.
+    Same,
+    /// Another password, or another way to prove itself.
+    Changed,
+    /// ACCOUNT LOCK.
+    Locked,
+    /// There is none of that name for the client's address.
+    Gone,
+}
+
+/// A node's refusal of a client that proved itself here, in the node's words and with what they mean here.
+pub fn refused_by_node(error: NodeError, now: AccountNow) -> NodeError {
+    if error.code != errno::ACCESS_DENIED_ERROR {
+        return error;
     }
+    let why = match now {
+        AccountNow::Changed => {
+            "the account's password was changed since this connection logged in (SET PASSWORD, ALTER USER), and the proxy cannot know \
+             the new one, which a connection to another node needs: connect again with the new password"
+        }
+        AccountNow::Locked => {
+            "the account was locked since this connection logged in (ALTER USER ... ACCOUNT LOCK)"
+        }
+        AccountNow::Gone => "the account was dropped or renamed since this connection logged in",
+        AccountNow::Same => {
+            "the proxy accepted this client by the account that matches the client's own address, but the node sees the proxy's \
+             address. Either it goes by another account there: give an account of this name the same password and rights for the host \
+             named here; or the account must use TLS (REQUIRE SSL, X509), which the proxy does not speak to nodes; or its password was \
+             changed a moment ago: connect again with the new one"
+        }
+    };
+    NodeError { message: format!("{} (Understudy: {why})", error.message), ..error }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_explained_by_what_became_of_the_account() {
+        let told = |code, now| {
+            let error = NodeError { code, state: *b"28000", message: "Access denied".into() };
+            refused_by_node(error, now).message
+        };
+        assert_eq!(told(1049, AccountNow::Changed), "Access denied", "a schema that is not there");
+        assert!(told(1045, AccountNow::Changed).contains("connect again with the new password"));
+        assert!(told(1045, AccountNow::Gone).contains("dropped"));
+        assert!(told(1045, AccountNow::Locked).contains("locked"));
+        let same = told(1045, AccountNow::Same);
+        assert!(same.contains("the proxy accepted this client") && same.contains("REQUIRE SSL"), "{same}");
+    }
 
     #[test]
     fn every_error_is_its_own_and_complete() {

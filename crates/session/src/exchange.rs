@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Invariants: what may have run is never sent again unless it changes nothing; what was sent and lost is sent again
-//! [`Limits::resends_max`] times at the most; a statement of an open transaction is never sent on a link that the transaction is not
-//! open on.
+//! [`Limits::resends_max`] times at the most, what nodes have refused [`REFUSALS_MAX`] times in all; a statement of an open transaction is
+//! never sent on a link that the transaction is not open on; from the second try on there is a pause before each, and the pauses grow.
 
 use std::time::Duration;
 
@@ -26,9 +26,19 @@ use crate::retry::{Progress, Verdict};
 use crate::session::Session;
 use crate::standing::Standing;
 
-/// Between two tries on routes that have not changed: the manager needs a moment to see what the session saw.
+/// Between two tries: the manager needs a moment to see what the session saw. Each pause is twice as long as the one before, less up to a
+/// half of it by chance, so that many sessions that failed together do not try again together.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// From the second refusal on the pauses are longer than that, and grow faster: 1.5 s in all before the last try.
+const REFUSED_PAUSE_MIN: Duration = Duration::from_millis(50);
+const REFUSED_PAUSE_FACTOR: u32 = 5;
+/// So many pauses end early when the routes say that waiting is over. Later ones do not: routes that change all the time (each refusal that a
+/// client makes a node say changes them) must not make a statement go round without a pause.
+const EARLY_ENDS_MAX: u32 = 8;
+/// A statement that so many nodes, or one so often, have refused with a word about themselves is not tried again: its client hears the last
+/// refusal. Any client can make a node say such a word (SIGNAL), and a node that says so of itself as well may be right or not.
+pub const REFUSALS_MAX: u32 = 5;
 
 /// The server's own word to a client whose connection was killed.
 pub const KILLED: &str = "Connection was killed";
@@ -96,6 +106,8 @@ pub enum NoLease {
 pub enum NoLink {
     /// The node could not be reached, was shut meanwhile, lags, or this host lacks something: to be tried again.
     NotNow,
+    /// The node has no connection left, in its own words: to be tried again. When the hold's time is over the client is told that.
+    Full(NodeError),
     /// The node refused this account or schema.
     Refused(NodeError),
     /// The session cannot be set up on this node: why.
@@ -203,8 +215,8 @@ pub struct RoutesNow {
     pub now: Duration,
     /// When the statement was first held, or first lost.
     pub since: Duration,
-    /// Of the routes in force.
-    pub version: u64,
+    /// A number by chance, by which a pause is shortened.
+    pub chance: u8,
     /// The lane that the statement failed on takes transactions.
     pub lane_open: bool,
     /// Another one does.
@@ -242,8 +254,13 @@ pub enum Op {
     Ask(Ask),
     /// Look at the routes: it is to be tried again.
     Retry,
-    /// Wait until the routes change, at most so long.
-    Pause(Duration),
+    /// Wait.
+    Pause {
+        /// At most so long.
+        time: Duration,
+        /// Less, if the lane that the statement failed on takes no transactions any more, or another does.
+        ends_early: bool,
+    },
     /// The end of it.
     Finish(Finish),
 }
@@ -354,16 +371,31 @@ pub struct Exchange {
     is_gone: bool,
     /// How often it was sent and lost.
     losses: u32,
+    /// How often a node has refused it with a word about itself.
+    refusals: u32,
+    /// How often it was to be tried again, for whatever reason.
+    tries: u32,
+    /// The last pause.
     pause: Duration,
-    /// The routes under which it was tried again at once.
-    at_once: Option<u64>,
+    /// The last try found a node without a free connection.
+    full: Option<NodeError>,
 }
 
 impl Exchange {
     /// A command that arrived.
     pub fn new(flight: InFlight, limits: Limits) -> Self {
         let state = State::OnItsWay;
-        Self { flight, limits, state, is_gone: false, losses: 0, pause: Duration::ZERO, at_once: None }
+        Self {
+            flight,
+            limits,
+            state,
+            is_gone: false,
+            losses: 0,
+            refusals: 0,
+            tries: 0,
+            pause: Duration::ZERO,
+            full: None,
+        }
     }
 
     /// The command.
@@ -400,12 +432,19 @@ impl Exchange {
                 step(LetGo::Link, Op::Finish(fail(Failure::SessionLost, &pins.names().join(", "))))
             }
             Event::NotLeased(why) => finish(match why {
-                NoLease::Expired => fail(Failure::HoldExpired, ""),
+                NoLease::Expired => self.expired(),
                 NoLease::Evicted => fail(Failure::HoldFull, ""),
                 NoLease::Tied | NoLease::Over => Finish::Close,
             }),
             Event::Attached => self.stand(link),
-            Event::NotAttached(NoLink::NotNow) => step(LetGo::Lease, Op::Retry),
+            Event::NotAttached(NoLink::NotNow) => {
+                self.full = None;
+                step(LetGo::Lease, Op::Retry)
+            }
+            Event::NotAttached(NoLink::Full(error)) => {
+                self.full = Some(error);
+                step(LetGo::Lease, Op::Retry)
+            }
             Event::NotAttached(NoLink::Refused(error)) => finish(Finish::NodeError { error, closes: true }),
             Event::NotAttached(NoLink::NotRebuilt(why)) => finish(fail(Failure::NotRebuilt, &why)),
             Event::Prepared => self.send(),
@@ -447,7 +486,7 @@ impl Exchange {
                 Step { let_go: LetGo::Link, ..self.finish_ending() }
             }
             Event::Routes(routes) => self.retry(routes),
-            Event::Paused => Step { let_go: LetGo::Nothing, op: Op::Lease { avoid: false } },
+            Event::Paused => step(LetGo::Nothing, Op::Lease { avoid: true }),
         }
     }
 
@@ -547,6 +586,7 @@ impl Exchange {
         if error.speaks_of_a_kill() && self.flight.kills_itself() {
             return step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true }));
         }
+        self.refusals += 1;
         self.state = State::AfterRefusal(error);
         step(LetGo::Nothing, Op::AwaitLook)
     }
@@ -563,15 +603,26 @@ impl Exchange {
             }
             // It does not serve for the moment, by its own word, and the link stands: the statement waits, there or elsewhere.
             State::AfterRefusal(error)
-                if look == Look::Unfit && self.may_wait(session, link.as_deref(), error.code) =>
+                if look == Look::Unfit
+                    && self.refusals < REFUSALS_MAX
+                    && self.may_wait(session, link.as_deref(), error.code) =>
             {
                 step(LetGo::Lease, Op::Retry)
             }
             State::AfterRefusal(error) if look == Look::Gone => {
                 let none = Standing::default();
                 let link = link.map_or(&none, |link| &*link);
-                let verdict = session.refused(link, &self.flight, error.code);
-                self.conclude(verdict, Delivered::Nothing, session, link.pins())
+                match session.refused(link, &self.flight, error.code) {
+                    // It would be sent again, and has been often enough: the nodes' word is the answer. The link is cut with its lane.
+                    Verdict::Again
+                        if self.refusals >= REFUSALS_MAX
+                            && link.pins().is_empty()
+                            && self.flight.command.answers() =>
+                    {
+                        step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: false }))
+                    }
+                    verdict => self.conclude(verdict, Delivered::Nothing, session, link.pins()),
+                }
             }
             State::AfterRefusal(error) if error.speaks_of_a_kill() => {
                 step(LetGo::Link, Op::Finish(Finish::NodeError { error, closes: true }))
@@ -647,19 +698,32 @@ impl Exchange {
         }
     }
 
-    /// At once where the routes say so, else after a pause, since the manager may not have seen it yet.
+    /// The first time at once, where the routes say so; else after a pause, since the manager may not have seen it yet.
     fn retry(&mut self, routes: RoutesNow) -> Step {
         if routes.now.saturating_sub(routes.since) >= self.limits.hold_time {
-            return finish(fail(Failure::HoldExpired, ""));
+            return finish(self.expired());
         }
-        // At once, but once for the same routes: two nodes that both refuse must not be asked in turns without a pause.
-        let is_new = self.at_once != Some(routes.version);
-        if is_new && (!routes.lane_open || routes.elsewhere) {
-            self.at_once = Some(routes.version);
+        self.tries += 1;
+        if self.tries == 1 && (!routes.lane_open || routes.elsewhere) {
             return step(LetGo::Nothing, Op::Lease { avoid: true });
         }
-        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
-        step(LetGo::Nothing, Op::Pause(self.pause))
+        self.pause = if self.refusals > 1 {
+            (self.pause * REFUSED_PAUSE_FACTOR).max(REFUSED_PAUSE_MIN)
+        } else {
+            (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX)
+        };
+        let less = self.pause / 2 * u32::from(routes.chance) / u32::from(u8::MAX);
+        let time = self.pause.saturating_sub(less);
+        let ends_early = self.refusals < 2 && self.tries <= EARLY_ENDS_MAX;
+        step(LetGo::Nothing, Op::Pause { time, ends_early })
+    }
+
+    /// The hold's time is over.
+    fn expired(&mut self) -> Finish {
+        match self.full.take() {
+            Some(error) => Finish::NodeError { error, closes: false },
+            None => fail(Failure::HoldExpired, ""),
+        }
     }
 }
 

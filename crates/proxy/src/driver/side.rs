@@ -284,7 +284,7 @@ impl Driver {
         let is_without = side.schema.is_some() && self.session.wanted.schema().is_none();
         let is_primary = self.at.backend.as_ref().is_none_or(|primary| primary.lane().node == lane.node);
         if is_primary
-            || side.backend.has_ended()
+            || side.backend.has_unasked()
             || side.state != state
             || is_without
             || replicas.is_silent(lane.node)
@@ -424,9 +424,11 @@ impl Driver {
         };
         match answer {
             Ok(rows) => rows.ok_or(Unfit::Failed),
-            // The command that follows on this link finds out.
-            Err(_) if self.at.was_killed() => Err(Unfit::Failed),
             Err(how) => {
+                if self.at.was_killed().await {
+                    // The command that follows on this link finds out.
+                    return Err(Unfit::Failed);
+                }
                 self.at.tell_lost(how);
                 self.lost_idle();
                 Err(Unfit::Failed)
@@ -519,7 +521,10 @@ impl Driver {
         self.at.settle_aside(self.side.as_ref().map(|side| &side.backend));
         let relayed = self.relay_on_side(flight, command).await;
         self.at.settle_aside(None);
-        let was_killed = self.at.was_killed();
+        let was_killed = match &relayed {
+            Relayed::Lost { .. } => self.at.was_killed().await,
+            _ => self.at.is_killed(),
+        };
         let failed = || {
             replicas.counts.failed.fetch_add(1, Relaxed);
         };

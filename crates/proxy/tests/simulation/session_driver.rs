@@ -213,11 +213,10 @@ impl Driver {
             },
             Op::Ask(Ask::Track | Ask::Variables) => Event::Asked,
             Op::Retry => Event::Routes(self.routes(waiting)),
-            Op::Pause(time) => {
-                let version = self.world.door.board().version;
+            Op::Pause { time, ends_early } => {
+                let before = self.openings();
                 let clock = &self.world.clock;
-                let door = &self.world.door;
-                let changed = clock.until(|| (door.board().version != version).then_some(()));
+                let changed = clock.until(|| (ends_early && self.openings() != before).then_some(()));
                 clock.within(time, changed).await;
                 Event::Paused
             }
@@ -455,16 +454,17 @@ impl Driver {
         waiting.slot = None;
         let now = self.world.clock.now();
         let since = *waiting.since.get_or_insert(now);
+        let (lane_open, elsewhere) = self.openings();
+        RoutesNow { now, since, chance: 0, lane_open, elsewhere }
+    }
+
+    /// Whether the lane that the command failed on takes transactions, and whether another does.
+    fn openings(&self) -> (bool, bool) {
         let board = self.world.door.board();
         let failed = self.tried.as_ref().map(|(lane, _)| lane);
         let is_failed = |lane: &Rc<Lane>| failed.is_some_and(|failed| Rc::ptr_eq(failed, lane));
-        RoutesNow {
-            now,
-            since,
-            version: board.version,
-            lane_open: failed.is_some_and(|lane| lane.is_open()),
-            elsewhere: board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane)),
-        }
+        let elsewhere = board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane));
+        (failed.is_some_and(|lane| lane.is_open()), elsewhere)
     }
 
     // ---- saving

@@ -58,9 +58,10 @@ fn lost() -> Event {
     Event::Lost(Loss { sent: true, ..Loss::unsent() })
 }
 
-fn routes(version: u64) -> Event {
+/// Another lane is open than the one that the statement failed on.
+fn elsewhere() -> Event {
     let now = Duration::from_secs(1);
-    Event::Routes(RoutesNow { now, since: now, version, lane_open: false, elsewhere: true })
+    Event::Routes(RoutesNow { now, since: now, chance: 0, lane_open: false, elsewhere: true })
 }
 
 fn refused(code: u16) -> Event {
@@ -78,7 +79,7 @@ fn a_read_whose_node_was_lost_goes_on_once_and_no_more() {
     scene.sent(false);
     assert_eq!(scene.on_event(lost()), Op::AwaitLook);
     assert_eq!(scene.on_event(Event::Looked(Look::Gone)), Op::Retry);
-    assert_eq!(scene.on_event(routes(1)), Op::Lease { avoid: true });
+    assert_eq!(scene.on_event(elsewhere()), Op::Lease { avoid: true });
     assert_eq!(scene.on_event(Event::Leased { here: false }), Op::Attach);
     scene.link = Some(Standing::default());
     assert_eq!(scene.on_event(Event::Attached), Op::Send);
@@ -153,7 +154,7 @@ fn a_node_that_does_not_serve_for_the_moment_keeps_its_sessions() {
         assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
         assert_eq!(scene.on_event(Event::Looked(Look::Unfit)), Op::Retry);
         assert!(scene.link.is_some());
-        assert_eq!(scene.on_event(routes(1)), Op::Lease { avoid: true });
+        assert_eq!(scene.on_event(elsewhere()), Op::Lease { avoid: true });
         assert_eq!(scene.on_event(Event::Leased { here: true }), Op::Send);
     }
     // A transaction hears its node.
@@ -229,21 +230,79 @@ fn what_the_session_is_tied_by_keeps_it_from_another_node() {
 }
 
 #[test]
-fn two_nodes_that_refuse_in_turns_are_asked_with_pauses() {
+fn only_the_first_try_is_at_once_and_the_pauses_grow_to_a_bound() {
     let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
-    assert_eq!(scene.on_event(routes(7)), Op::Lease { avoid: true });
-    assert_eq!(scene.on_event(routes(7)), Op::Pause(PAUSE_MIN));
-    assert_eq!(scene.on_event(routes(7)), Op::Pause(PAUSE_MIN * 2));
-    assert_eq!(scene.on_event(Event::Paused), Op::Lease { avoid: false });
-    assert_eq!(scene.on_event(routes(8)), Op::Lease { avoid: true });
-    let late = RoutesNow {
-        now: LIMITS.hold_time,
+    assert_eq!(scene.on_event(elsewhere()), Op::Lease { avoid: true });
+    let mut wanted = PAUSE_MIN;
+    for nth in 2..30 {
+        let op = scene.on_event(elsewhere());
+        assert_eq!(op, Op::Pause { time: wanted, ends_early: nth <= EARLY_ENDS_MAX }, "try {nth}");
+        wanted = (wanted * 2).min(PAUSE_MAX);
+        assert_eq!(scene.on_event(Event::Paused), Op::Lease { avoid: true });
+    }
+    let now = RoutesNow {
+        now: Duration::ZERO,
         since: Duration::ZERO,
-        version: 9,
+        chance: u8::MAX,
         lane_open: true,
         elsewhere: false,
     };
+    let op = scene.on_event(Event::Routes(now));
+    assert_eq!(op, Op::Pause { time: PAUSE_MAX / 2, ends_early: false }, "chance takes up to a half");
+    let late = RoutesNow { now: LIMITS.hold_time, ..now };
     assert_eq!(fails(&scene.on_event(Event::Routes(late))), Failure::HoldExpired);
+}
+
+#[test]
+fn what_nodes_refuse_again_and_again_ends_with_the_clients_own_error() {
+    // A node that goes on saying of itself that it does not serve, and nodes that are given up one after the other.
+    for look in [Look::Unfit, Look::Gone] {
+        let mut scene = Scene::of("INSERT INTO t VALUES (1)", false);
+        scene.sent(false);
+        let mut paused = Duration::ZERO;
+        for nth in 1..=REFUSALS_MAX {
+            assert_eq!(scene.on_event(refused(1047)), Op::AwaitLook);
+            let op = scene.on_event(Event::Looked(look));
+            if nth == REFUSALS_MAX {
+                let Op::Finish(Finish::NodeError { error, closes: false }) = op else { panic!("{op:?}") };
+                assert_eq!(error.code, 1047);
+                break;
+            }
+            assert_eq!(op, Op::Retry, "refusal {nth}, {look:?}");
+            let mut op = scene.on_event(elsewhere());
+            if let Op::Pause { time, .. } = op {
+                paused += time;
+                op = scene.on_event(Event::Paused);
+            }
+            assert_eq!(op, Op::Lease { avoid: true });
+            let mut op = scene.on_event(Event::Leased { here: scene.link.is_some() });
+            if op == Op::Attach {
+                scene.link = Some(scene.session.standing(true));
+                op = scene.on_event(Event::Attached);
+            }
+            assert_eq!(op, Op::Send);
+        }
+        assert!(paused >= PAUSE_MIN * 20, "{paused:?}: the pauses grow");
+    }
+}
+
+#[test]
+fn a_full_node_is_waited_for_as_long_as_the_hold_and_then_told_of() {
+    let full = || NodeError { code: 1040, state: *b"08004", message: "Too many connections".into() };
+    let mut scene = Scene::of("SELECT 1", false);
+    scene.link = None;
+    assert_eq!(scene.on_event(Event::Begin { leased: false }), Op::Lease { avoid: false });
+    assert_eq!(scene.on_event(Event::Leased { here: false }), Op::Attach);
+    assert_eq!(scene.on_event(Event::NotAttached(NoLink::Full(full()))), Op::Retry);
+    let late = RoutesNow {
+        now: LIMITS.hold_time,
+        since: Duration::ZERO,
+        chance: 0,
+        lane_open: true,
+        elsewhere: false,
+    };
+    let op = scene.on_event(Event::Routes(late));
+    assert_eq!(op, Op::Finish(Finish::NodeError { error: full(), closes: false }));
 }
 
 #[test]

@@ -125,7 +125,13 @@ const TABLE: &[Rule] = &[
         serves: Serves::Stays,
         forgiven: Forgiven::ByDonor,
         matches: |s| s.local_state == Some(2),
-        sentence: |_| "feeds a joining node".into(),
+        // Its status is the same in all of these cases (seen on MariaDB 10.11); alone in its group, it can feed nobody.
+        sentence: |s| {
+            match s.cluster_size {
+            1 => "is desynced: its tables are locked (FLUSH TABLES WITH READ LOCK, or a backup)".into(),
+            _ => "is donor or desynced: it feeds a joining node, or its tables are locked (FLUSH TABLES WITH READ LOCK, or a backup)".into(),
+        }
+        },
     },
 ];
 
