@@ -8,6 +8,8 @@
 //!     CONNECTION ADMIN and READ_ONLY ADMIN do not do, and MariaDB has no SYSTEM_VARIABLES_ADMIN;
 //!   - which tables have no transactions is shown by information_schema only with TRIGGER (tables, views, triggers) and EXECUTE (stored
 //!     functions) on everything, see [`topology::catalogue`]; a view's definition only with SELECT and SHOW VIEW on it, which is not asked for;
+//!   - the sizes of tablespaces (information_schema.INNODB_SYS_TABLESPACES: how large a full copy would be) and other accounts' sessions need PROCESS;
+//!     SHOW BINARY LOGS (how far back they reach) needs BINLOG MONITOR;
 //!   - CONNECTION ADMIN lets the probe in when the clients have used up max_connections;
 //!   - a primary and its replicas: SLAVE MONITOR for SHOW ALL SLAVES STATUS, REPLICATION SLAVE ADMIN for STOP and START SLAVE, CHANGE
 //!     MASTER and gtid_slave_pos, RELOAD for RESET SLAVE, REPLICATION MASTER ADMIN for rpl_semi_sync_master_enabled, READ_ONLY ADMIN for
@@ -23,9 +25,9 @@ const SPECIFIC_ACCESS_DENIED: u16 = 1227;
 /// What the monitor account needs anywhere.
 fn global_grants(kind: Kind) -> &'static str {
     match kind {
-        Kind::Galera => "SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE",
+        Kind::Galera => "SUPER, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE",
         Kind::Replication => {
-            "SLAVE MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, READ_ONLY ADMIN, RELOAD, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE"
+            "SLAVE MONITOR, BINLOG MONITOR, REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, READ_ONLY ADMIN, RELOAD, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE"
         }
     }
 }
@@ -211,7 +213,7 @@ mod tests {
     fn the_grants_name_the_user() {
         assert_eq!(
             grants_for(Kind::Galera, "o'neil"),
-            "GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'o''neil'@'%'; GRANT SELECT ON mysql.global_priv TO 'o''neil'@'%';"
+            "GRANT SUPER, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'o''neil'@'%'; GRANT SELECT ON mysql.global_priv TO 'o''neil'@'%';"
         );
     }
 }

@@ -16,6 +16,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("REPLICATION MASTER ADMIN", "having a new primary wait for its replicas (semi-sync)"),
     ("READ_ONLY ADMIN", "making a server read only, or writable"),
     ("RELOAD", "letting a new primary forget its source"),
+    ("BINLOG MONITOR", "knowing for how long a replica may be away"),
     ("PROCESS", "finding commits that keep a server from becoming read only"),
     ("CONNECTION ADMIN", "ending them, and logging in where clients have used up max_connections"),
     ("TRIGGER", "knowing which tables have no transactions"),

@@ -157,6 +157,7 @@ pub fn start(
         view: manager.view.clone(),
         samples: manager.samples.clone(),
         journal: manager.journal.clone(),
+        state_dir: settings.state_dir.clone(),
     };
     let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
     let stats = (proxy.stats_reader(), readers);

@@ -174,7 +174,10 @@ fn a_running_server_says_the_same_in_status_and_log() {
         said.contains("db1 refuses the monitor account \"app\" (1045): put its password right"),
         "{said}"
     );
-    assert!(said.contains("GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'app'@'%'"), "{said}");
+    assert!(
+        said.contains("GRANT SUPER, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'app'@'%'"),
+        "{said}"
+    );
     assert!(serving.log().contains("db1 refuses the monitor account"), "{}", serving.log());
     for text in [said, serving.log()] {
         assert!(!text.contains("not-the-password"));

@@ -12,13 +12,15 @@ use std::time::Duration;
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
-use program::{BIN, Serving, house, run, until};
+use program::{BIN, Serving, house, run, until, with_config};
 use serde_json::Value;
 
 /// Of one row, bytes; more than the gcache in all that is written while the node is away for too long.
 const ROW_BYTES: usize = 200_000;
 /// A gcache of 4 MB has not all of so many writesets.
 const WRITTEN_MAX: i64 = 300;
+/// More than a certification index keeps of the past.
+const WRITESETS: u32 = 600;
 const GCACHE: &str = "gcache.size=4M; gcache.keep_pages_size=0";
 
 async fn write(stage: &Stage, rows: usize) {
@@ -30,9 +32,13 @@ async fn write(stage: &Stage, rows: usize) {
 
 /// Stops db2, and gives the last writeset that it has.
 async fn stop(stage: &Stage) -> i64 {
-    stage.fault("db2", Fault::Stop).await.unwrap();
-    let file = stage.directory().join("db2/data/grastate.dat");
-    let position = program::until("db2 has written its position", || {
+    stop_node(stage, "db2").await
+}
+
+async fn stop_node(stage: &Stage, node: &str) -> i64 {
+    stage.fault(node, Fault::Stop).await.unwrap();
+    let file = stage.directory().join(node).join("data/grastate.dat");
+    let position = program::until("its position is written", || {
         let text = std::fs::read_to_string(&file).unwrap();
         let seqno = text.lines().find_map(|line| line.strip_prefix("seqno:"))?.trim().parse::<i64>().unwrap();
         (seqno >= 0).then_some(seqno)
@@ -57,11 +63,15 @@ fn plan(name: &str) -> StagePlan {
 
 /// The configuration's part about the nodes.
 fn nodes(stage: &Stage) -> String {
+    nodes_for(stage, MONITOR_USER)
+}
+
+fn nodes_for(stage: &Stage, user: &str) -> String {
     let mut config = "[cluster]\nname = \"shop\"\n".to_owned();
     for node in stage.nodes() {
         config += &format!("[[cluster.node]]\nname = \"{}\"\naddress = \"{}\"\n", node.name, node.address);
     }
-    config + &format!("[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n")
+    config + &format!("[cluster.monitor]\nuser = \"{user}\"\npassword = \"{MONITOR_PASSWORD}\"\n")
 }
 
 async fn make_table(stage: &Stage) {
@@ -100,6 +110,9 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
     assert_eq!(told["nodes"][1]["gcache_bytes"], 4 << 20);
     assert!(told["full_copy_bytes"].as_u64().unwrap() > 1 << 20, "{told:#}");
 
+    without_the_rights(&stage).await;
+    a_blocked_writer_is_refused(&stage, house.path()).await;
+
     // Away for a little.
     let position = stop(&stage).await;
     let (code, told) = forecast(&[]);
@@ -108,6 +121,11 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
     write(&stage, 3).await;
     let (_, told) = forecast(&["--position", &format!("db2={position}")]);
     assert_eq!(told["nodes"][1]["returns_by"], "ist", "{told:#}");
+    // With a position that is of another cluster, or of nobody.
+    let because = |at: &str| forecast(&["--position", at]).1["nodes"][1]["because"].clone();
+    assert_eq!(because(&format!("db2=6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1:{position}")), "other-history");
+    assert_eq!(because(&format!("db2={}", position + 1000)), "ahead");
+    assert_eq!(because("db2=-1"), "no-position");
     let before = log(&stage, "db2").len();
     stage.fault("db2", Fault::Heal).await.unwrap();
     assert!(log(&stage, "db2")[before..].contains("Receiving IST: "), "{}", &log(&stage, "db2")[before..]);
@@ -129,6 +147,127 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
     assert_eq!((code, &told["nodes"][1]["returns_by"]), (1, &Value::from("sst")), "{told:#}");
     assert!(told["nodes"][1]["sentence"].as_str().unwrap().starts_with("needs a full copy of "), "{told:#}");
     returns_by_full_copy(&stage).await;
+    a_restart_by_hand_is_followed(&stage, house.path()).await;
+    stage.down().await.unwrap();
+}
+
+/// An account that may not see the tablespaces gets its forecast without them, and is told what it lacks.
+async fn without_the_rights(stage: &Stage) {
+    let make = format!("CREATE USER few@'%' IDENTIFIED BY '{MONITOR_PASSWORD}'");
+    stage.run_in("db1", &make).await.unwrap();
+    let house = house(&nodes_for(stage, "few"));
+    let told =
+        with_config(&house.path().join("understudy.toml"), &["recovery", "forecast", "--window-s", "1"]);
+    assert_eq!(told.code, 0, "{}", told.said());
+    assert!(told.out.contains("may be away for as long as nothing is written"), "{}", told.out);
+    assert!(
+        told.out.contains("note: how large a full copy would be is not known: db1, db2 "),
+        "{}",
+        told.out
+    );
+    assert!(told.out.contains("GRANT PROCESS ON *.*"), "{}", told.out);
+    stage.run_in("db1", "DROP USER few@'%'").await.unwrap();
+}
+
+/// With two nodes the writer is the only donor: a full copy that blocks it is refused, and everything left as it was.
+async fn a_blocked_writer_is_refused(stage: &Stage, house: &std::path::Path) {
+    let method = stage.run_in("db2", "SELECT @@wsrep_sst_method").await.unwrap().remove(0).remove(0);
+    let data = stage.node("db2").unwrap().datadir.display().to_string();
+    let measure = || {
+        let order = ["recovery", "measure", "db2", "--full", "--window-s", "1", "--datadir", &data];
+        let commands =
+            ["--stop-command", "touch stopped; exit 1", "--start-command", "true", "--with-clients"];
+        run(std::process::Command::new(BIN).args(order).args(commands).current_dir(house))
+    };
+    stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'rsync'").await.unwrap();
+    let refused = measure().with(2);
+    assert!(refused.contains("nothing was changed: db1 is the only other member"), "{refused}");
+    assert!(refused.contains("--block-only-donor") && !house.join("stopped").exists(), "{refused}");
+    stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'mariabackup'").await.unwrap();
+    // Its stop command fails: it was not refused, and told what to expect.
+    let begun = measure().with(1);
+    assert!(begun.contains("goes on taking writes while it sends the full copy"), "{begun}");
+    assert!(house.join("stopped").exists(), "{begun}");
+    stage.run_in("db2", &format!("SET GLOBAL wsrep_sst_method = '{method}'")).await.unwrap();
+}
+
+/// Somebody else restarts the server, and sooner than was announced: what its log says at once is not missed.
+async fn a_restart_by_hand_is_followed(stage: &Stage, house: &std::path::Path) {
+    let node = stage.node("db2").unwrap();
+    let said = house.join("measured.err");
+    let err = std::fs::File::create(&said).unwrap();
+    let mut command = std::process::Command::new(BIN);
+    command.args([
+        "recovery",
+        "measure",
+        "db2",
+        "--window-s",
+        "1",
+        "--away",
+        "60s",
+        "--within",
+        "2m",
+        "--json",
+    ]);
+    command.arg("--error-log").arg(&node.error_log).arg("--datadir").arg(&node.datadir);
+    let child = command.current_dir(house).stdout(std::process::Stdio::piped()).stderr(err).spawn().unwrap();
+    let told = || std::fs::read_to_string(&said).unwrap();
+    until("it asks for the stop", || told().contains("stop the server now").then_some(()));
+    stage.fault("db2", Fault::Stop).await.unwrap();
+    stage.fault("db2", Fault::Heal).await.unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", told());
+    let measured: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(measured["kind"], "ist", "{measured:#}");
+    assert!(measured["away_s"].as_f64().unwrap() < 55.0, "{measured:#}");
+}
+
+/// Three nodes: of the two that stay one has restarted with an empty gcache. The returning node is still sent what it missed, by the other; and what it
+/// has is known after a restart of `serve`.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_member_that_has_it_is_enough() {
+    let stage = Stage::up(StagePlan { nodes: 3, ..plan("donors") }).await.unwrap();
+    make_table(&stage).await;
+    let host = stage.host_address();
+    let listen =
+        format!("[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n");
+    let house = house(&(nodes(&stage) + &listen));
+    let mut serving = Serving::start(house.path());
+    let row = |serving: &Serving, place: usize| serving.status()["nodes"][place]["recovery"].clone();
+    until("a forecast for all", || {
+        (0..3).all(|place| row(&serving, place)["returns_by"] == "ist").then_some(())
+    });
+    stop_node(&stage, "db3").await;
+    // A member that returns is also sent what certification needs, up to some hundred writesets: so many that this does not reach back to db3's last.
+    let many = format!(
+        "BEGIN NOT ATOMIC DECLARE n INT DEFAULT 0; WHILE n < {WRITESETS} DO INSERT INTO {APP_SCHEMA}.w (pad) VALUES ('x'); SET n = n + 1; END WHILE; END"
+    );
+    stage.run_in("db1", &many).await.unwrap();
+    until("db3 is seen to be away", || row(&serving, 2)["away_s"].as_f64());
+    serving.terminate();
+    serving.ended();
+    let serving = Serving::start(house.path());
+    let said = until("what an earlier run saw", || {
+        let row = row(&serving, 2);
+        row["sentence"].as_str().filter(|said| said.starts_with("was last seen ")).map(str::to_owned)
+    });
+    assert!(said.contains("may come back with IST"), "{said}");
+
+    // db2 has the newest writesets only.
+    stop(&stage).await;
+    write(&stage, 1).await;
+    std::fs::remove_file(stage.directory().join("db2/data/galera.cache")).unwrap();
+    stage.fault("db2", Fault::Heal).await.unwrap();
+    let row = until("db1 is the only one that can", || {
+        let row = row(&serving, 2);
+        (row["donors"] == serde_json::json!(["db1"])).then_some(row)
+    });
+    assert_eq!(row["returns_by"], "ist", "{row:#}");
+    let before = log(&stage, "db3").len();
+    stage.fault("db3", Fault::Heal).await.unwrap();
+    let said = &log(&stage, "db3")[before..];
+    assert!(said.contains("Receiving IST: ") && said.contains("(db1)(SYNCED) as donor"), "{said}");
+    drop(serving);
     stage.down().await.unwrap();
 }
 

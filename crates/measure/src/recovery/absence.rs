@@ -15,7 +15,7 @@ pub enum Warning {
     Half,
     /// Four fifths of it have gone.
     Last,
-    /// Some of the others have not all any more that it missed.
+    /// Some of the servers that it could follow have not all any more that it missed.
     Depends,
     /// It is over: it needs a full copy.
     Over,
@@ -25,17 +25,27 @@ pub enum Warning {
 #[derive(Clone, Debug)]
 pub struct Absence<P> {
     /// When it took part last, and up to where it had everything then.
-    there: Option<(Duration, P)>,
+    there: Option<There<P>>,
     is_there: bool,
     /// The gravest of what was said about its absence.
     said: Option<Warning>,
 }
 
+#[derive(Clone, Debug)]
+struct There<P> {
+    at: Duration,
+    /// For so long it was not seen before that, by another program's word.
+    before: Option<Duration>,
+    position: P,
+}
+
 /// An absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away<'a, P> {
-    /// For so long.
+    /// For so long. It was not seen to go when [`Away::is_remembered`]: then it is for so long at the most.
     pub lasted: Duration,
+    /// By what an earlier run of the program saw last, and not by this one.
+    pub is_remembered: bool,
     /// Up to where it certainly has everything.
     pub position: &'a P,
 }
@@ -49,7 +59,15 @@ impl<P> Default for Absence<P> {
 impl<P> Absence<P> {
     /// It takes part, and has everything up to `position`.
     pub fn is_there(&mut self, at: Duration, position: P) {
-        *self = Self { there: Some((at, position)), is_there: true, said: None };
+        let there = There { at, before: None, position };
+        *self = Self { there: Some(there), is_there: true, said: None };
+    }
+
+    /// It took part so long ago, as an earlier run of the program saw it; for one that this run has not yet seen.
+    pub fn was_there(&mut self, now: Duration, before: Duration, position: P) {
+        if self.there.is_none() {
+            self.there = Some(There { at: now, before: Some(before), position });
+        }
     }
 
     /// It does not take part.
@@ -57,17 +75,23 @@ impl<P> Absence<P> {
         self.is_there = false;
     }
 
+    /// Up to where it had everything when it took part last.
+    pub fn last(&self) -> Option<&P> {
+        self.there.as_ref().map(|there| &there.position)
+    }
+
     /// The absence, when it is away and was seen to take part before.
     pub fn away(&self, now: Duration) -> Option<Away<'_, P>> {
-        let (at, position) = self.there.as_ref().filter(|_| !self.is_there)?;
-        Some(Away { lasted: now.saturating_sub(*at), position })
+        let There { at, before, position } = self.there.as_ref().filter(|_| !self.is_there)?;
+        let lasted = now.saturating_sub(*at) + before.unwrap_or_default();
+        Some(Away { lasted, is_remembered: before.is_some(), position })
     }
 
     /// The warning that is due by this forecast, each once in an absence, and none after a graver one.
     pub fn warning(&mut self, now: Duration, forecast: Forecast) -> Option<Warning> {
         let lasted = self.away(now)?.lasted;
         let due = match forecast {
-            Forecast::FullCopy => Warning::Over,
+            Forecast::FullCopy(_) => Warning::Over,
             Forecast::DependsOnSource(_) => Warning::Depends,
             // In five parts of the whole time, one is left at the most.
             Forecast::Missed(Some(left)) if left.saturating_mul(4) <= lasted => Warning::Last,
@@ -85,7 +109,10 @@ impl<P> Absence<P> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::super::Reason;
     use super::*;
+
+    const OVER: Forecast = Forecast::FullCopy(Reason::Gone);
 
     fn s(s: u64) -> Duration {
         Duration::from_secs(s)
@@ -103,14 +130,26 @@ mod tests {
     #[test]
     fn an_absence_begins_where_the_node_was_seen_last() {
         let away = gone();
-        assert_eq!(away.away(s(160)), Some(Away { lasted: s(60), position: &7 }));
+        assert_eq!(away.away(s(160)), Some(Away { lasted: s(60), is_remembered: false, position: &7 }));
         let mut back = gone();
         back.is_there(s(170), 9);
         assert_eq!(back.away(s(180)), None);
         let mut never = Absence::<u64>::default();
         never.is_away();
         assert_eq!(never.away(s(180)), None, "nobody knows what it has");
-        assert_eq!(never.warning(s(180), Forecast::FullCopy), None);
+        assert_eq!(never.warning(s(180), OVER), None);
+    }
+
+    #[test]
+    fn an_absence_goes_on_from_what_an_earlier_run_saw() {
+        let mut node = Absence::default();
+        node.was_there(s(3), s(600), 7);
+        node.is_away();
+        assert_eq!(node.away(s(13)), Some(Away { lasted: s(610), is_remembered: true, position: &7 }));
+        node.is_there(s(20), 8);
+        node.was_there(s(21), s(600), 7);
+        node.is_away();
+        assert_eq!(node.away(s(30)), Some(Away { lasted: s(10), is_remembered: false, position: &8 }));
     }
 
     #[test]
@@ -119,14 +158,14 @@ mod tests {
         // 100 s in all: half is gone at 150, four fifths at 180.
         let mut said = Vec::new();
         for now in 100..210 {
-            let forecast = if now <= 200 { Forecast::Missed(Some(s(200 - now))) } else { Forecast::FullCopy };
+            let forecast = if now <= 200 { Forecast::Missed(Some(s(200 - now))) } else { OVER };
             said.extend(node.warning(s(now), forecast).map(|warning| (now, warning)));
         }
         assert_eq!(said, [(150, Warning::Half), (180, Warning::Last), (201, Warning::Over)]);
         // The next absence begins anew.
         node.is_there(s(300), 9);
         node.is_away();
-        assert_eq!(node.warning(s(310), Forecast::FullCopy), Some(Warning::Over));
+        assert_eq!(node.warning(s(310), OVER), Some(Warning::Over));
     }
 
     #[test]

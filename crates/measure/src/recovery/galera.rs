@@ -1,16 +1,26 @@
 //! Galera: incremental state transfer (IST) from a donor's gcache, or a full copy (SST)?
 //!
-//! The gcache is a ring of `gcache.size` bytes with the newest writesets. A node that has everything up to writeset P is sent P + 1 and what
-//! follows, if the donor still has P + 1. A ring that has been filled once drops its oldest writeset for each new one; one that is not yet
-//! full drops none. (galeracluster.com, "State transfers"; the provider's status variables.)
+//! The gcache is a ring of `gcache.size` bytes with the newest writesets; each new one overwrites the oldest. A node that has everything up to
+//! writeset P is sent P + 1 and what follows, so it can be sent by a donor that still has P + 1.
+//!
+//! Which donor: `gcs_group_find_donor` in Galera's gcs_group.cpp first looks for a Synced member whose oldest writeset is P + 1 or older (those of
+//! `wsrep_sst_donor` first, then any other), and only when there is none for a donor of a full copy. So one able donor is enough. Two
+//! conditions come before that: the node's history must be the group's, and P must be ahead of the oldest writeset that any member has by a
+//! 128th of the range that is cached, since the ring goes on turning while the transfer is prepared.
+//!
+//! A node that has more than the group ends itself at its start ("states diverged", `state_transfer_required` in replicator_str.cpp).
 
-use super::{Forecast, WriteRate, lasting};
+use super::{Forecast, Reason, WriteRate, lasting};
 
 /// What the provider reports for an empty gcache.
 const EMPTY: u64 = u64::MAX;
+/// This part of what is cached is not used for an incremental transfer.
+const RESERVED: u64 = 128;
+/// The same in writesets, at the most.
+const RESERVED_MAX: u64 = 1 << 20;
 
 /// What a member that could be the donor says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Donor {
     /// `wsrep_last_committed`.
     pub last_committed: u64,
@@ -20,28 +30,45 @@ pub struct Donor {
     pub gcache_bytes: u64,
     /// `cached_downto` has been rising: the ring is full.
     pub is_dropping: bool,
+    /// The mean size of all writesets since the server's start, bytes; `None` while it has seen none.
+    pub mean_bytes: Option<f64>,
 }
 
 impl Donor {
     /// Whether it can send all that a node with everything up to `position` misses.
     pub fn serves(&self, position: u64) -> bool {
+        // The node's return is itself a writeset, and the first that every member has.
         if self.last_committed <= position {
             return true;
         }
         self.cached_downto != EMPTY && self.cached_downto <= position.saturating_add(1)
     }
 
-    /// For how long it will be able to, s; `None` for ever.
-    fn serves_for(&self, position: u64, writes: WriteRate) -> Option<std::time::Duration> {
-        if self.is_dropping {
-            let left = position.saturating_add(1).saturating_sub(self.cached_downto);
-            // So many writesets are there. When those that come now are larger, fewer of them are enough to push these out.
-            let by_count = lasting(left as f64, writes.transactions_per_s);
-            let by_bytes = lasting(self.gcache_bytes as f64, writes.bytes_per_s);
-            return by_count.into_iter().chain(by_bytes).min();
-        }
-        let missed = self.last_committed.saturating_sub(position) as f64 * mean_bytes(writes);
-        lasting(self.gcache_bytes as f64 - missed, writes.bytes_per_s)
+    /// For how long it will be able to; `None` for ever. `missed_bytes`: written behind `position`, where that was counted.
+    fn serves_for(
+        &self,
+        position: u64,
+        missed_bytes: Option<u64>,
+        writes: WriteRate,
+    ) -> Option<std::time::Duration> {
+        let missed =
+            missed_bytes.map_or_else(|| self.estimated_bytes(position, writes), |bytes| bytes as f64);
+        // The writeset behind the node's last is overwritten when the ring has turned once since it was written.
+        let usable = self.gcache_bytes as f64 * (1.0 - 1.0 / RESERVED as f64);
+        lasting(usable - missed, writes.bytes_per_s)
+    }
+
+    /// How much was written behind `position`, bytes, by the mean size of writesets: of those in the ring when it is full, else of all since the
+    /// server's start, else of the present ones.
+    fn estimated_bytes(&self, position: u64, writes: WriteRate) -> f64 {
+        let missed = self.last_committed.saturating_sub(position) as f64;
+        let cached = self.last_committed.saturating_add(1).saturating_sub(self.cached_downto);
+        let mean_bytes = if self.is_dropping && cached > 0 {
+            self.gcache_bytes as f64 / cached as f64
+        } else {
+            self.mean_bytes.unwrap_or_else(|| mean_bytes(writes))
+        };
+        missed * mean_bytes
     }
 }
 
@@ -50,19 +77,52 @@ fn mean_bytes(writes: WriteRate) -> f64 {
     if writes.transactions_per_s > 0.0 { writes.bytes_per_s / writes.transactions_per_s } else { 0.0 }
 }
 
-/// What a node needs that has everything up to `position` (`seqno` of its grastate.dat or of `--wsrep-recover`; `wsrep_last_committed` of one
-/// that runs), if it stops now or has stopped.
-///
-/// The group chooses the donor, so only what every donor can do is certain.
-pub fn forecast(position: i64, donors: &[Donor], writes: WriteRate) -> Forecast {
-    let Ok(position) = u64::try_from(position) else {
-        return Forecast::FullCopy;
+/// A node that is away, or stops now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returning<'a> {
+    /// `wsrep_cluster_state_uuid`, or `uuid` of its grastate.dat; `None` where it is not known, and then taken for the donors'.
+    pub history: Option<&'a str>,
+    /// It has everything up to this writeset: `wsrep_last_committed`, or `seqno` of its grastate.dat or of `--wsrep-recover`; -1 where it has none.
+    pub seqno: i64,
+    /// It does not run, and the donors have been asked since: what it has more than they is not on its way to them.
+    pub is_gone: bool,
+    /// Bytes that were written since it stopped, where they were counted.
+    pub missed_bytes: Option<u64>,
+}
+
+/// What the node needs. `history`: the donors', where it is known.
+pub fn forecast(node: Returning<'_>, history: Option<&str>, donors: &[Donor], writes: WriteRate) -> Forecast {
+    if let (Some(own), Some(group)) = (node.history, history)
+        && !own.eq_ignore_ascii_case(group)
+    {
+        return Forecast::FullCopy(Reason::OtherHistory);
+    }
+    let Ok(position) = u64::try_from(node.seqno) else {
+        return Forecast::FullCopy(Reason::NoPosition);
     };
-    let with = |donor: &Donor| match donor.serves(position) {
-        true => Forecast::Missed(donor.serves_for(position, writes)),
-        false => Forecast::FullCopy,
-    };
-    Forecast::of_all(&donors.iter().map(with).collect::<Vec<_>>())
+    let newest = donors.iter().map(|donor| donor.last_committed).max();
+    if node.is_gone && newest.is_some_and(|newest| position > newest) {
+        return Forecast::FullCopy(Reason::Ahead);
+    }
+    let windows: Vec<_> =
+        able(position, donors).map(|donor| donor.serves_for(position, node.missed_bytes, writes)).collect();
+    match windows.iter().flatten().max() {
+        _ if windows.is_empty() => Forecast::FullCopy(Reason::Gone),
+        // `None` is for ever.
+        Some(longest) if !windows.contains(&None) => Forecast::Missed(Some(*longest)),
+        _ => Forecast::Missed(None),
+    }
+}
+
+/// Those of whom the group would choose one for an incremental transfer to a node with everything up to `position`; none: it is a full copy.
+pub fn able(position: u64, donors: &[Donor]) -> impl Iterator<Item = &Donor> {
+    let newest = donors.iter().map(|donor| donor.last_committed).max().unwrap_or(0);
+    let oldest = donors.iter().map(|donor| donor.cached_downto).filter(|downto| *downto != EMPTY).min();
+    let is_safe = oldest.is_none_or(|oldest| {
+        let reserved = (newest.saturating_sub(oldest) / RESERVED).min(RESERVED_MAX);
+        position >= newest || position >= oldest.saturating_add(reserved)
+    });
+    donors.iter().filter(move |donor| is_safe && donor.serves(position))
 }
 
 /// `gcache.size` with which a node may be away for so long at so many bytes of writes a second, bytes.
@@ -81,58 +141,108 @@ mod tests {
     const MB: u64 = 1_000_000;
     /// 1 MB and 2,000 transactions a second: the seed's second test.
     const SEED: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s: 2_000.0 };
+    const OURS: &str = "4d02cf61-e6ca-11f1-a31c-9aa338aa497e";
+    const OTHER: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 
     fn donor(cached_downto: u64, is_dropping: bool) -> Donor {
-        Donor { last_committed: 1_000_000, cached_downto, gcache_bytes: 128 * MB, is_dropping }
+        // 127 MB of it are used.
+        Donor {
+            last_committed: 1_000_000,
+            cached_downto,
+            gcache_bytes: 128 * MB,
+            is_dropping,
+            mean_bytes: Some(500.0),
+        }
+    }
+
+    fn at(seqno: i64) -> Returning<'static> {
+        Returning { history: Some(OURS), seqno, is_gone: true, missed_bytes: None }
+    }
+
+    fn forecast_at(seqno: i64, donors: &[Donor]) -> Forecast {
+        forecast(at(seqno), Some(OURS), donors, SEED)
+    }
+
+    fn seconds(forecast: Forecast) -> u64 {
+        let Forecast::Missed(Some(window)) = forecast else { panic!("{forecast:?}") };
+        window.as_secs_f64().round() as u64
     }
 
     #[test]
-    fn a_ring_that_is_not_full_lasts_for_its_size_at_the_rate_of_writes() {
-        let now = forecast(1_000_000, &[donor(990_000, false)], SEED);
-        assert_eq!(now, Forecast::Missed(Some(Duration::from_secs(128))));
-        // Gone for 20 s: 40,000 writesets of 500 bytes are in it already.
-        let gone = forecast(960_000, &[donor(950_000, false)], SEED);
-        assert_eq!(gone, Forecast::Missed(Some(Duration::from_secs(108))));
+    fn a_ring_lasts_for_its_size_less_what_was_missed() {
+        for is_dropping in [false, true] {
+            assert_eq!(seconds(forecast_at(1_000_000, &[donor(800_001, is_dropping)])), 127, "now");
+        }
+        // Away for 20 s, 40,000 writesets of 500 bytes by the mean of all that the donor has seen.
+        assert_eq!(seconds(forecast_at(960_000, &[donor(900_000, false)])), 107);
+        // A full ring has 200,000 writesets: half of them are half of it.
+        assert_eq!(seconds(forecast_at(900_000, &[donor(800_001, true)])), 63);
     }
 
     #[test]
-    fn a_full_ring_lasts_for_the_writesets_it_has_behind_the_node() {
-        let now = forecast(1_000_000, &[donor(800_001, true)], SEED);
-        assert_eq!(now, Forecast::Missed(Some(Duration::from_secs(100))));
-        let gone = forecast(900_000, &[donor(800_001, true)], SEED);
-        assert_eq!(gone, Forecast::Missed(Some(Duration::from_secs(50))));
-        // The last one that is still sent, and the first that is not.
-        assert_eq!(forecast(800_000, &[donor(800_001, true)], SEED), Forecast::Missed(Some(Duration::ZERO)));
-        assert_eq!(forecast(799_999, &[donor(800_001, true)], SEED), Forecast::FullCopy);
+    fn what_was_counted_goes_before_what_is_estimated() {
+        // 40,000 small writesets while it was away, and large ones now.
+        let counted = Returning { missed_bytes: Some(4 * MB), ..at(960_000) };
+        let large = WriteRate { bytes_per_s: 1e6, transactions_per_s: 1.0 };
+        for is_dropping in [false, true] {
+            let told = forecast(counted, Some(OURS), &[donor(900_000, is_dropping)], large);
+            assert_eq!(seconds(told), 123);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_any_more_is_copied() {
+        let full = [donor(800_001, true)];
+        assert_eq!(forecast_at(799_999, &full), Forecast::FullCopy(Reason::Gone));
+        // Galera keeps clear of the oldest 128th: 199,999 / 128 = 1562 writesets.
+        assert_eq!(forecast_at(800_001 + 1_561, &full), Forecast::FullCopy(Reason::Gone));
+        assert!(matches!(forecast_at(800_001 + 1_562, &full), Forecast::Missed(Some(_))));
+        assert_eq!(forecast_at(1_000_000, &[]), Forecast::FullCopy(Reason::Gone));
     }
 
     #[test]
     fn without_writes_it_never_ends() {
         let idle = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
-        assert_eq!(forecast(1_000_000, &[donor(900_000, false)], idle), Forecast::Missed(None));
-        assert_eq!(forecast(10, &[donor(900_000, false)], idle), Forecast::FullCopy);
+        let told = |seqno| forecast(at(seqno), Some(OURS), &[donor(900_000, false)], idle);
+        assert_eq!(told(1_000_000), Forecast::Missed(None));
+        assert_eq!(told(10), Forecast::FullCopy(Reason::Gone));
+    }
+
+    #[test]
+    fn a_node_of_another_history_needs_everything() {
+        let donors = [donor(1, false)];
+        let other = Returning { history: Some(OTHER), ..at(1_000_000) };
+        assert_eq!(forecast(other, Some(OURS), &donors, SEED), Forecast::FullCopy(Reason::OtherHistory));
+        // Where one of the two is not known nothing speaks against it.
+        assert!(matches!(forecast(other, None, &donors, SEED), Forecast::Missed(_)));
+        let upper = OURS.to_ascii_uppercase();
+        assert!(matches!(forecast(at(1_000_000), Some(&upper), &donors, SEED), Forecast::Missed(_)));
+    }
+
+    #[test]
+    fn a_node_that_is_ahead_of_all_has_what_nobody_can_send() {
+        let donors = [donor(1, false), Donor { last_committed: 999_990, ..donor(1, false) }];
+        assert_eq!(forecast_at(1_000_001, &donors), Forecast::FullCopy(Reason::Ahead));
+        assert!(matches!(forecast_at(1_000_000, &donors), Forecast::Missed(_)));
+        // One that runs was only asked later than the others.
+        let running = Returning { is_gone: false, ..at(1_000_001) };
+        assert!(matches!(forecast(running, Some(OURS), &donors, SEED), Forecast::Missed(_)));
     }
 
     #[test]
     fn a_node_without_a_position_needs_everything() {
-        assert_eq!(forecast(-1, &[donor(1, false)], SEED), Forecast::FullCopy);
-        assert_eq!(forecast(1_000_000, &[], SEED), Forecast::FullCopy);
+        assert_eq!(forecast_at(-1, &[donor(1, false)]), Forecast::FullCopy(Reason::NoPosition));
     }
 
     #[test]
-    fn only_what_every_donor_has_is_certain() {
+    fn one_donor_that_has_it_is_enough() {
         // One restarted a moment ago and has only the newest writesets.
-        let fresh = donor(999_000, false);
-        let old = donor(800_001, true);
-        assert_eq!(
-            forecast(900_000, &[old, fresh], SEED),
-            Forecast::DependsOnSource(Some(Duration::from_secs(50)))
-        );
-        // The shortest of all windows, when all can.
-        assert_eq!(
-            forecast(1_000_000, &[old, fresh], SEED),
-            Forecast::Missed(Some(Duration::from_secs(100)))
-        );
+        let (old, fresh) = (donor(800_001, true), donor(999_000, false));
+        assert_eq!(seconds(forecast_at(900_000, &[old, fresh])), 63);
+        assert_eq!(able(900_000, &[old, fresh]).collect::<Vec<_>>(), [&old]);
+        // The longest of all windows.
+        let small = Donor { gcache_bytes: 64 * MB, ..donor(900_001, true) };
+        assert_eq!(seconds(forecast_at(1_000_000, &[small, old])), 127);
     }
 
     #[test]
@@ -140,6 +250,7 @@ mod tests {
         let empty = Donor { cached_downto: u64::MAX, ..donor(0, false) };
         assert!(empty.serves(1_000_000));
         assert!(!empty.serves(999_999));
+        assert_eq!(able(1_000_000, &[empty]).count(), 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod absence;
 pub mod busiest;
+pub mod copied;
 pub mod galera;
 pub mod log;
 pub mod replication;
@@ -9,15 +10,32 @@ pub mod restart;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// What a node that stays away for some time needs when it returns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Forecast {
     /// What it missed is enough, if it returns within this time from now. `None`: for as long as nothing is written.
     Missed(Option<Duration>),
-    /// Nobody has all that it missed: only a full copy brings it back.
-    FullCopy,
-    /// Some of the others have what it missed, and some have not: which it is depends on who is chosen as its source.
+    /// Only a full copy brings it back.
+    FullCopy(Reason),
+    /// Some of the servers that it could follow have what it missed, and some have not: which it is depends on who is chosen. Of replication only: Galera
+    /// chooses a donor that has it.
     DependsOnSource(Option<Duration>),
+}
+
+/// Why only a full copy brings a node back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// Nobody has all that it missed any more.
+    Gone,
+    /// Its data are of another history than the cluster's.
+    OtherHistory,
+    /// It has something that no other node has.
+    Ahead,
+    /// It has no position: it is empty, or crashed and was not asked by `--wsrep-recover`.
+    NoPosition,
 }
 
 /// How fast a cluster is written.
@@ -37,18 +55,18 @@ impl WriteRate {
 }
 
 impl Forecast {
-    /// What holds where one of several sources is chosen by others, `each` being the forecast with one of them: only what all can do is certain.
-    /// Without any source nothing but a full copy is left.
+    /// What holds where it is not known which of several sources the node will have, `each` being the forecast with one of them: only what all can do is
+    /// certain. Without any source nothing but a full copy is left.
     pub fn of_all(each: &[Self]) -> Self {
         let windows: Vec<Option<Duration>> = each
             .iter()
             .filter_map(|one| match one {
                 Self::Missed(window) | Self::DependsOnSource(window) => Some(*window),
-                Self::FullCopy => None,
+                Self::FullCopy(_) => None,
             })
             .collect();
         if windows.is_empty() {
-            return Self::FullCopy;
+            return Self::FullCopy(Reason::Gone);
         }
         // `None` is for ever.
         if each.iter().all(|one| matches!(one, Self::Missed(_))) {
@@ -62,7 +80,7 @@ impl Forecast {
     pub fn window(self) -> Option<Duration> {
         match self {
             Self::Missed(window) | Self::DependsOnSource(window) => window,
-            Self::FullCopy => Some(Duration::ZERO),
+            Self::FullCopy(_) => Some(Duration::ZERO),
         }
     }
 }

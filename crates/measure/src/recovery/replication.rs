@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{Forecast, WriteRate, lasting};
+use super::{Forecast, Reason, WriteRate, lasting};
 
 /// What a primary keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Retention {
 /// What a replica needs that has been away for `away` (zero for one that stops now), and misses `missed_bytes` of binary logs until now.
 pub fn forecast(retention: Retention, away: Duration, missed_bytes: u64, writes: WriteRate) -> Forecast {
     if !retention.has_missed {
-        return Forecast::FullCopy;
+        return Forecast::FullCopy(Reason::Gone);
     }
     let by_age = retention.age_max.map(|age_max| age_max.saturating_sub(away));
     let room = retention.bytes_max.map(|bytes_max| bytes_max.saturating_sub(missed_bytes));
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn what_is_deleted_is_copied() {
         let gone = Retention { has_missed: false, age_max: None, bytes_max: None };
-        assert_eq!(forecast(gone, Duration::ZERO, 0, WRITES), Forecast::FullCopy);
+        assert_eq!(forecast(gone, Duration::ZERO, 0, WRITES), Forecast::FullCopy(Reason::Gone));
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl Restart {
 /// What a forecast, made when the node could still choose, says of an absence that was so long.
 pub fn expected(forecast: Forecast, away: Duration) -> Kind {
     match forecast {
-        Forecast::FullCopy => Kind::Full,
+        Forecast::FullCopy(_) => Kind::Full,
         Forecast::Missed(None) => Kind::Incremental,
         Forecast::Missed(Some(window)) if window >= away => Kind::Incremental,
         Forecast::Missed(Some(_)) => Kind::Full,
@@ -284,6 +284,7 @@ pub fn was_right(expected: Kind, came: Kind) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Reason;
     use super::super::log::event;
     use super::*;
 
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(was_right(expected(window, hour), Kind::Incremental), Some(true));
         assert_eq!(was_right(expected(window, hour * 2), Kind::Incremental), Some(false));
         assert_eq!(was_right(expected(Forecast::Missed(None), hour), Kind::Nothing), Some(true));
-        assert_eq!(was_right(expected(Forecast::FullCopy, hour), Kind::Full), Some(true));
+        assert_eq!(was_right(expected(Forecast::FullCopy(Reason::Gone), hour), Kind::Full), Some(true));
         assert_eq!(was_right(expected(Forecast::DependsOnSource(None), hour), Kind::Full), None);
         assert_eq!(was_right(expected(window, hour), Kind::Unknown), None);
     }

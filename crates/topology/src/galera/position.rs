@@ -59,8 +59,8 @@ impl Position {
     }
 }
 
-/// 8-4-4-4-12 hexadecimal digits.
-fn is_uuid(text: &str) -> bool {
+/// Whether it is the uuid of a history: 8-4-4-4-12 hexadecimal digits.
+pub fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))

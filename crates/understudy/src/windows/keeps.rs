@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `wsrep_provider_options`, retention of binary logs | nothing |
 //! | `SHOW BINARY LOGS` | a look at each file's size; it does not keep commits waiting |
-//! | the sizes of the tablespaces that it knows | memory only, no table is opened; it is broken off after 2 s, and not asked of the active node when another answers |
+//! | the sizes of the tablespaces that it knows (needs PROCESS) | memory only, no table is opened; it is broken off after 2 s, and not asked of the active node when another answers |
 
 use std::time::Duration;
 
@@ -19,22 +19,28 @@ use crate::doctor::options::Options;
 /// A connection, or one statement, may take this long.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 const ER_CON_COUNT_ERROR: u16 = 1040;
+/// A privilege is missing.
+const ER_SPECIFIC_ACCESS_DENIED: u16 = 1227;
 /// Tablespaces that were not used since the start are missing. The first name is MariaDB's and MySQL 5.7's, the second that of MySQL 8.
 const DATA: [&str; 2] =
     ["information_schema.INNODB_SYS_TABLESPACES", "information_schema.INNODB_TABLESPACES"];
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_provider_options','log_bin','log_slave_updates',\
     'log_replica_updates','binlog_expire_logs_seconds','binlog_expire_logs_auto_purge','expire_logs_days','max_binlog_total_size',\
-    'binlog_space_limit')";
+    'binlog_space_limit','wsrep_sst_method')";
 
 /// What a node keeps.
 #[derive(Clone, Debug, Default)]
 pub struct Keeps {
     /// `gcache.size`, bytes; of a Galera node.
     pub gcache_bytes: Option<u64>,
+    /// `wsrep_sst_method`: with which it would ask for a full copy; of a Galera node.
+    pub sst_method: Option<String>,
     /// Its binary logs, where it keeps those of others' transactions, too; of a primary or a replica.
     pub binlogs: Option<Binlogs>,
     /// Its tablespaces, bytes; none when that was not asked, or may not be.
     pub data_bytes: Option<u64>,
+    /// They may not be asked for: the account has no PROCESS.
+    pub is_data_hidden: bool,
 }
 
 /// A server's binary logs.
@@ -52,6 +58,9 @@ pub struct Binlogs {
     pub age_max_s: Option<u64>,
     /// Beyond so many bytes the oldest are deleted; none: never for their size.
     pub bytes_max: Option<u64>,
+    /// The account may not ask what is there.
+    #[serde(default)]
+    pub is_hidden: bool,
     /// Each by its name, oldest first.
     #[serde(skip)]
     pub files: Vec<(String, u64)>,
@@ -96,11 +105,14 @@ pub async fn read(kind: Kind, link: &mut Link, with_data: bool) -> Result<Keeps,
         Kind::Galera => None,
         Kind::Replication => binlogs(link, &variables).await?,
     };
+    let (data_bytes, is_data_hidden) = if with_data { data(link).await? } else { (None, false) };
     let provider = variables.value_of("wsrep_provider_options").map(Options::parse);
     Ok(Keeps {
         gcache_bytes: provider.and_then(|options| options.bytes("gcache.size")),
+        sst_method: variables.value_of("wsrep_sst_method").map(str::to_owned),
         binlogs,
-        data_bytes: if with_data { data(link).await? } else { None },
+        data_bytes,
+        is_data_hidden,
     })
 }
 
@@ -117,8 +129,10 @@ async fn binlogs(link: &mut Link, variables: &Rows) -> Result<Option<Binlogs>, L
             let file = |row| Some((rows.text(row, 0)?.to_owned(), rows.text(row, 1)?.parse().ok()?));
             binlogs.files = (0..rows.len()).filter_map(file).collect();
         }
-        // It may not ask: nothing is known of what is there.
-        Err(LinkError::Rejected { .. }) => return Ok(Some(binlogs)),
+        Err(LinkError::Rejected { .. }) => {
+            binlogs.is_hidden = true;
+            return Ok(Some(binlogs));
+        }
         Err(error) => return Err(error),
     }
     binlogs.bytes = binlogs.files.iter().map(|(_, bytes)| *bytes).sum();
@@ -145,8 +159,9 @@ fn retention<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Binlogs {
     }
 }
 
-/// How much a full copy would have to move; a node that does not tell it in time is no reason to give up.
-async fn data(link: &mut Link) -> Result<Option<u64>, LinkError> {
+/// How much a full copy would have to move, and whether it is a right that is missing; a node that does not tell it in time is no reason to give up.
+async fn data(link: &mut Link) -> Result<(Option<u64>, bool), LinkError> {
+    let mut is_hidden = false;
     for table in DATA {
         let query = match Flavor::of(&link.greeting.version) {
             Flavor::MariaDb => {
@@ -155,12 +170,12 @@ async fn data(link: &mut Link) -> Result<Option<u64>, LinkError> {
             Flavor::MySql => format!("SELECT /*+ MAX_EXECUTION_TIME(2000) */ SUM(FILE_SIZE) FROM {table}"),
         };
         match link.query(&query, DEADLINE).await {
-            Ok(rows) => return Ok(rows.text(0, 0).and_then(|text| text.parse().ok())),
-            Err(LinkError::Rejected { .. }) => {}
+            Ok(rows) => return Ok((rows.text(0, 0).and_then(|text| text.parse().ok()), false)),
+            Err(LinkError::Rejected { errno, .. }) => is_hidden |= errno == ER_SPECIFIC_ACCESS_DENIED,
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    Ok((None, is_hidden))
 }
 
 #[cfg(test)]

@@ -4,23 +4,26 @@
 //! the servers ([`keeps`]) or from the samples of a running `serve` (`wiring/windows.rs`); what follows from it is [`measure::recovery`]'s.
 
 pub mod keeps;
+pub mod remembered;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::time::Duration;
 
-use measure::recovery::galera::{self, Donor};
+use measure::recovery::galera::{self, Donor, Returning};
 use measure::recovery::replication::{self, Retention};
-use measure::recovery::{Forecast, WriteRate};
+use measure::recovery::{Forecast, Reason, WriteRate};
 use protocol::gtid::Position;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use topology::kind::Kind;
 
 use self::keeps::Binlogs;
-pub use self::words::{copy, sentence, size, warning};
+pub use self::words::{notes, sentence, size, warning};
 
-/// A full copy is reckoned with so many bytes a second, unless somebody says another figure.
-pub const COPY_BYTES_PER_S: f64 = 1e8;
+/// After so long every other node was asked again since a node went away.
+const SETTLED: Duration = Duration::from_secs(5);
 
 /// What is known of one node.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub struct Known {
     pub is_there: bool,
     /// For how long it has been away, where that was seen.
     pub lasted: Option<Duration>,
+    /// It was an earlier run of the program that saw it last: it has been away for so long at the most.
+    pub is_remembered: bool,
     /// Why nothing can be said of it, when its position is not known.
     pub why: String,
     /// What it has, and keeps for others.
@@ -46,6 +51,10 @@ pub enum Kept {
     Galera {
         /// It has every writeset up to this; -1 when it has none, or does not know.
         position: Option<i64>,
+        /// Whose history that is: `wsrep_cluster_state_uuid`, where it is known.
+        history: Option<String>,
+        /// Bytes of writesets since it went away, where they were counted.
+        missed_bytes: Option<u64>,
         /// What it could send; nothing of one that does not answer.
         donor: Option<Donor>,
         /// It is a member of the primary component and has everything.
@@ -79,6 +88,10 @@ pub struct Cluster {
     pub busiest: Option<WriteRate>,
     /// The data, bytes.
     pub data_bytes: Option<u64>,
+    /// The speed of the last full copy that was seen, bytes a second.
+    pub copied_bytes_per_s: Option<f64>,
+    /// What is not known, and what would help; a sentence each.
+    pub notes: Vec<String>,
 }
 
 /// What concerns all nodes: as JSON, and back from that of a running server.
@@ -94,6 +107,12 @@ pub struct Summary {
     pub busiest_write_bytes_per_s: Option<f64>,
     /// What a full copy has to move, bytes.
     pub full_copy_bytes: Option<u64>,
+    /// The speed of the last full copy that was seen, bytes a second.
+    #[serde(default)]
+    pub copied_bytes_per_s: Option<f64>,
+    /// What is not known, and what would help; a sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// One node's row: as JSON, and back from that of a running server.
@@ -116,10 +135,19 @@ pub struct Outlook {
     pub binlogs: Option<Binlogs>,
     /// How it would return now.
     pub returns_by: Option<Way>,
+    /// Why by a full copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<Reason>,
+    /// The members that have what it misses, where not all have (Galera).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub donors: Vec<String>,
     /// It takes part.
     pub is_there: bool,
     /// For how long it has been away, seconds, where that was seen.
     pub away_s: Option<f64>,
+    /// It was an earlier run of the program that saw it last: it has been away for `away_s` at the most.
+    #[serde(default)]
+    pub is_remembered: bool,
     /// For so long from now it may be away, seconds; none when it never ends, or nothing is known.
     pub away_max_s: Option<f64>,
     /// The same at the rate of the busiest minute of the last hour.
@@ -138,9 +166,6 @@ pub enum Way {
     /// The whole database is copied by Galera.
     #[serde(rename = "sst")]
     Sst,
-    /// Some donors have what it missed.
-    #[serde(rename = "depends on the donor")]
-    Donor,
     /// What it missed is read from binary logs.
     #[serde(rename = "binlogs")]
     Binlogs,
@@ -155,18 +180,18 @@ pub enum Way {
 impl Way {
     fn of(kind: Kind, forecast: Forecast) -> Self {
         match (kind, forecast) {
-            (Kind::Galera, Forecast::Missed(_)) => Self::Ist,
-            (Kind::Galera, Forecast::FullCopy) => Self::Sst,
-            (Kind::Galera, Forecast::DependsOnSource(_)) => Self::Donor,
+            // Galera chooses a donor that can.
+            (Kind::Galera, Forecast::Missed(_) | Forecast::DependsOnSource(_)) => Self::Ist,
+            (Kind::Galera, Forecast::FullCopy(_)) => Self::Sst,
             (Kind::Replication, Forecast::Missed(_)) => Self::Binlogs,
-            (Kind::Replication, Forecast::FullCopy) => Self::Clone,
+            (Kind::Replication, Forecast::FullCopy(_)) => Self::Clone,
             (Kind::Replication, Forecast::DependsOnSource(_)) => Self::Source,
         }
     }
 
     /// Whether it is of Galera.
     pub fn is_galera(self) -> bool {
-        matches!(self, Self::Ist | Self::Sst | Self::Donor)
+        matches!(self, Self::Ist | Self::Sst)
     }
 }
 
@@ -176,8 +201,8 @@ impl Outlook {
         let window = self.away_max_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
         Some(match self.returns_by? {
             Way::Ist | Way::Binlogs => Forecast::Missed(window),
-            Way::Donor | Way::Source => Forecast::DependsOnSource(window),
-            Way::Sst | Way::Clone => Forecast::FullCopy,
+            Way::Source => Forecast::DependsOnSource(window),
+            Way::Sst | Way::Clone => Forecast::FullCopy(self.because.unwrap_or(Reason::Gone)),
         })
     }
 
@@ -206,6 +231,8 @@ impl Cluster {
             window_s: self.measured.as_secs_f64(),
             busiest_write_bytes_per_s: self.busiest.map(|busiest| busiest.bytes_per_s),
             full_copy_bytes: self.data_bytes,
+            copied_bytes_per_s: self.copied_bytes_per_s,
+            notes: self.notes.clone(),
         }
     }
 
@@ -228,12 +255,38 @@ impl Cluster {
             gcache_bytes: donor.map(|donor| donor.gcache_bytes),
             binlogs,
             returns_by: forecast.as_ref().ok().map(|forecast| Way::of(self.kind, *forecast)),
+            because: forecast.as_ref().ok().and_then(|forecast| match forecast {
+                Forecast::FullCopy(reason) => Some(*reason),
+                Forecast::Missed(_) | Forecast::DependsOnSource(_) => None,
+            }),
+            donors: if matches!(forecast, Ok(Forecast::Missed(_))) {
+                self.few_donors(place)
+            } else {
+                Vec::new()
+            },
             is_there: node.is_there,
+            is_remembered: node.is_remembered,
             away_s: node.lasted.map(|lasted| lasted.as_secs_f64()),
             away_max_s: forecast.as_ref().ok().copied().and_then(seconds),
             busiest_away_max_s: busiest.and_then(seconds),
             why: forecast.err(),
         }
+    }
+
+    fn others(&self, place: usize) -> impl Iterator<Item = &Known> {
+        self.nodes.iter().enumerate().filter(move |(other, _)| *other != place).map(|(_, node)| node)
+    }
+
+    /// The members that have what the node misses; none when all have, or it is of another kind.
+    fn few_donors(&self, place: usize) -> Vec<String> {
+        let Kept::Galera { position: Some(seqno), .. } = &self.nodes[place].kept else { return Vec::new() };
+        let known = self.others(place).filter_map(Known::donor);
+        let known: Vec<(&str, Donor)> = known.filter_map(|(name, donor, _)| Some((name, donor?))).collect();
+        let serves = |donor: &Donor| u64::try_from(*seqno).is_ok_and(|position| donor.serves(position));
+        if known.iter().all(|(_, donor)| serves(donor)) {
+            return Vec::new();
+        }
+        known.into_iter().filter(|(_, donor)| serves(donor)).map(|(name, _)| name.to_owned()).collect()
     }
 
     /// What the node needs; `Err`: why nobody knows.
@@ -248,27 +301,36 @@ impl Cluster {
 
     fn forecast_at(&self, place: usize, writes: WriteRate) -> Result<Forecast, String> {
         let node = &self.nodes[place];
-        let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, node)| node);
         match &node.kept {
-            Kept::Galera { position, .. } => {
-                let able: Vec<Option<Donor>> = others
-                    .filter_map(|other| match &other.kept {
-                        Kept::Galera { donor, may_donate: true, .. } => Some(*donor),
-                        _ => None,
-                    })
-                    .collect();
+            Kept::Galera { position, history, missed_bytes, .. } => {
+                let able = self.others(place).filter_map(Known::donor);
+                let able: Vec<(&str, Option<Donor>, Option<&str>)> = able.collect();
                 if able.is_empty() {
                     return Err("nobody else is Synced: there is no donor".to_owned());
                 }
-                // The group may choose any of them.
-                let Some(donors) = able.into_iter().collect::<Option<Vec<Donor>>>() else {
+                let seqno = position.ok_or_else(|| node.why.clone())?;
+                // Members of one component have one history. Where there are two, those of the node's own can be its donors.
+                let theirs = |own: &str| able.iter().any(|(.., history)| *history == Some(own));
+                let group = match history.as_deref().filter(|own| theirs(own)) {
+                    Some(own) => Some(own),
+                    None => able.iter().find_map(|(.., history)| *history),
+                };
+                let of_group = able.iter().filter(|(.., history)| history.is_none() || *history == group);
+                let Some(donors) = of_group.map(|(_, donor, _)| *donor).collect::<Option<Vec<Donor>>>()
+                else {
                     return Err("what the others keep is not known yet".to_owned());
                 };
-                let position = position.ok_or_else(|| node.why.clone())?;
-                Ok(galera::forecast(position, &donors, writes))
+                let returning = Returning {
+                    history: history.as_deref(),
+                    seqno,
+                    // What it said last may be newer than what the others said last.
+                    is_gone: !node.is_there && node.lasted.is_none_or(|lasted| lasted >= SETTLED),
+                    missed_bytes: *missed_bytes,
+                };
+                Ok(galera::forecast(returning, group, &donors, writes))
             }
             Kept::Replication { position, missed_bytes, .. } => {
-                let sources = sources(others);
+                let sources = sources(self.others(place));
                 if sources.is_empty() {
                     return Err(
                         "no other server answers that keeps binary logs which it could follow".to_owned()
@@ -280,11 +342,18 @@ impl Cluster {
                         .purged
                         .as_deref()
                         .and_then(|text| Position::parse(position.family(), text).ok());
-                    let purged = purged.ok_or_else(|| {
-                        format!("{name} does not tell where its binary logs begin: the monitor account needs BINLOG MONITOR (MySQL: REPLICATION CLIENT)")
-                    })?;
+                    let has_missed = match purged {
+                        Some(purged) => position.contains(&purged).unwrap_or(false),
+                        // Their age is all that is known; a note says so.
+                        None if binlogs.is_hidden && (node.is_there || node.lasted.is_some()) => true,
+                        None => {
+                            return Err(format!(
+                                "{name} does not tell where its binary logs begin: the monitor account needs BINLOG MONITOR (MySQL: REPLICATION CLIENT)"
+                            ));
+                        }
+                    };
                     let retention = Retention {
-                        has_missed: position.contains(&purged).unwrap_or(false),
+                        has_missed,
                         age_max: binlogs.age_max_s.map(Duration::from_secs),
                         // The file in which it stands goes as a whole.
                         bytes_max: binlogs.bytes_max.map(|most| most.saturating_sub(binlogs.newest_bytes)),
@@ -294,6 +363,18 @@ impl Cluster {
                 };
                 Ok(Forecast::of_all(&sources.iter().map(with).collect::<Result<Vec<_>, String>>()?))
             }
+        }
+    }
+}
+
+impl Known {
+    /// Its name, what it could send, and its history, if the group may choose it as a donor; `None` inside: what it keeps is not known yet.
+    fn donor(&self) -> Option<(&str, Option<Donor>, Option<&str>)> {
+        match &self.kept {
+            Kept::Galera { donor, may_donate: true, history, .. } => {
+                Some((&self.name, *donor, history.as_deref()))
+            }
+            _ => None,
         }
     }
 }

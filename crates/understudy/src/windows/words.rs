@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use measure::recovery::absence::Warning;
-use measure::recovery::{self, Forecast};
+use measure::recovery::{self, Forecast, Reason};
 
-use super::{Outlook, Way};
+use super::keeps::Keeps;
+use super::{Outlook, Summary, Way};
 use crate::table::span;
 
 /// A window at the busiest minute's rate is told when it is shorter than this part of the other.
@@ -15,21 +16,58 @@ fn long(s: f64) -> String {
     span((s * 1000.0) as u64)
 }
 
-/// "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second".
-pub fn copy(data_bytes: Option<u64>, copy_bytes_per_s: f64) -> String {
-    let Some(bytes) = data_bytes else { return "a full copy".to_owned() };
-    let took = recovery::full_copy(bytes, copy_bytes_per_s).map_or_else(String::new, |took| {
-        format!(", {} at {} a second", long(took.as_secs_f64()), size(copy_bytes_per_s))
-    });
-    format!("a full copy of {}{took}", size(bytes as f64))
+/// A full copy is reckoned with so many bytes a second where nobody says a figure and none was seen.
+const ASSUMED_BYTES_PER_S: f64 = 1e8;
+
+impl Summary {
+    /// "a full copy of 1.2 GB, 12.0 s at 100.0 MB a second (assumed)". `said`: somebody's figure of bytes a second, which goes before any other.
+    pub fn copy(&self, said: Option<f64>) -> String {
+        let Some(bytes) = self.full_copy_bytes else { return "a full copy".to_owned() };
+        let (bytes_per_s, from) = match (said, self.copied_bytes_per_s) {
+            (Some(said), _) => (said, ""),
+            (None, Some(copied)) => (copied, " (as fast as the last one)"),
+            (None, None) => (ASSUMED_BYTES_PER_S, " (assumed)"),
+        };
+        let took = recovery::full_copy(bytes, bytes_per_s).map_or_else(String::new, |took| {
+            format!(", {} at {} a second{from}", long(took.as_secs_f64()), size(bytes_per_s))
+        });
+        format!("a full copy of {}{took}", size(bytes as f64))
+    }
 }
 
-/// One node's forecast; `copy` as [`copy`] makes it.
+/// What is not known for want of a right, by what each node, under its name, said of what it keeps; a sentence each.
+pub fn notes<'a>(keeps: impl Iterator<Item = (&'a str, &'a Keeps)>) -> Vec<String> {
+    let keeps: Vec<(&str, &Keeps)> = keeps.collect();
+    let names = |is_hidden: fn(&Keeps) -> bool| {
+        let hidden = keeps.iter().filter(|(_, keeps)| is_hidden(keeps)).map(|(name, _)| *name);
+        hidden.collect::<Vec<_>>().join(", ")
+    };
+    let mut notes = Vec::new();
+    let no_data = names(|keeps| keeps.is_data_hidden);
+    if !no_data.is_empty() && keeps.iter().all(|(_, keeps)| keeps.data_bytes.is_none()) {
+        notes.push(format!(
+            "how large a full copy would be is not known: {no_data} does not show its tablespaces to the monitor account: GRANT PROCESS ON *.* TO it"
+        ));
+    }
+    let no_binlogs = names(|keeps| keeps.binlogs.as_ref().is_some_and(|binlogs| binlogs.is_hidden));
+    if !no_binlogs.is_empty() {
+        notes.push(format!(
+            "how far back the binary logs of {no_binlogs} reach is not known, so that they are judged by their age limit alone: GRANT BINLOG MONITOR \
+             (MySQL: REPLICATION CLIENT) ON *.* TO the monitor account"
+        ));
+    }
+    notes
+}
+
+/// One node's forecast; `copy` as [`Summary::copy`] makes it.
 pub fn sentence(row: &Outlook, copy: &str) -> String {
     let Some((way, forecast)) = row.returns_by.zip(row.forecast()) else {
         return row.why.clone().unwrap_or_else(|| "nothing is known yet".to_owned());
     };
     let been = match row.away_s {
+        Some(s) if !row.is_there && row.is_remembered => {
+            format!("was last seen {} ago, before this program started; ", long(s))
+        }
         Some(s) if !row.is_there => format!("has been away for {}; ", long(s)),
         _ => String::new(),
     };
@@ -61,28 +99,36 @@ pub fn sentence(row: &Outlook, copy: &str) -> String {
             let busiest = busiest.map_or_else(String::new, |busiest| {
                 format!(" ({} at that of the busiest minute of the last hour)", long(busiest))
             });
+            let few = match row.donors.as_slice() {
+                [] => String::new(),
+                donors => format!(" (only {} can send what it misses)", donors.join(" and ")),
+            };
             format!(
-                "{been}{may} {} at the present rate of writes{busiest}, after that it needs {copy}",
+                "{been}{may} {} at the present rate of writes{busiest}{few}, after that it needs {copy}",
                 long(window.as_secs_f64())
             )
         }
         Forecast::DependsOnSource(window) => {
             let until =
                 window.map_or_else(String::new, |window| format!(" for {}", long(window.as_secs_f64())));
-            if way.is_galera() {
-                format!(
-                    "{been}not every member has what it misses: name one that has it in wsrep_sst_donor{until}, or it may need {copy}"
-                )
-            } else {
-                format!(
-                    "{been}not every server that it could follow has what it misses: let it follow one that has{until}, or it needs {copy}"
-                )
-            }
+            format!(
+                "{been}not every server that it could follow has what it misses: let it follow one that has{until}, or it needs {copy}"
+            )
         }
-        Forecast::FullCopy if way == Way::Clone => {
+        Forecast::FullCopy(_) if way == Way::Clone => {
             format!("{been}needs {copy}: the binary logs that it misses are deleted")
         }
-        Forecast::FullCopy => format!("{been}needs {copy}: no member has what it misses"),
+        Forecast::FullCopy(Reason::Gone) => format!("{been}needs {copy}: no member has what it misses"),
+        Forecast::FullCopy(Reason::OtherHistory) => format!(
+            "{been}needs {copy}: its data are of another cluster (its `uuid` in grastate.dat is not wsrep_cluster_state_uuid of the members)"
+        ),
+        Forecast::FullCopy(Reason::Ahead) => format!(
+            "{been}has transactions that no member has, with which its server does not start (\"states diverged\"): save them first; once its grastate.dat \
+             is removed, it takes {copy}"
+        ),
+        Forecast::FullCopy(Reason::NoPosition) => format!(
+            "{been}needs {copy}: it has no position (after a crash `mariadbd --wsrep-recover` may find one)"
+        ),
     }
 }
 

@@ -6,19 +6,22 @@
 //!   keeps, asked now and then ───┘                   └─> warnings ─> journal
 //! ```
 //!
-//! What nodes keep is asked every five minutes, and while a node is away every ten seconds, since then it may soon be too late.
+//! What a Galera node keeps is in its samples, but for the size of its gcache: that is asked every ten minutes. Binary logs are asked for every five
+//! minutes, and every minute while a server is away; the sizes of tablespaces every ten minutes in any case.
 
+mod known;
+mod seen;
+
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use link::{LinkError, Login};
 use manager::{Journal, Samples};
 use measure::recovery::WriteRate;
-use measure::recovery::absence::{Absence, Warning};
+use measure::recovery::absence::Warning;
 use measure::recovery::busiest::{Busiest, MINUTE};
-use measure::recovery::galera::Donor;
-use measure::sample::{Counters, Galera, Sample};
-use protocol::gtid::Position;
+use measure::sample::Sample;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -29,18 +32,24 @@ use topology::kind::Kind;
 use topology::status::Status;
 use topology::view::{ClusterView, Level, NodeState, NodeView};
 
+use self::seen::{At, Node, gtids, history, is_fresh, writeset_bytes};
+use crate::table::span;
 use crate::windows::keeps::{self, Keeps};
-use crate::windows::{COPY_BYTES_PER_S, Cluster, Kept, Known, Outlook, Summary, copy, sentence, warning};
+use crate::windows::remembered::{self, Remembered};
+use crate::windows::{Outlook, Summary, sentence, size, warning};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Between two questions for what a node keeps; and while one is away, after a question without an answer, or while there is no rate yet.
-const ASK_EVERY: Duration = Duration::from_secs(300);
+/// Between two questions for what a node keeps: of Galera; of replication; there while a server is away; after a question without an answer, when a
+/// node has gone or come back, or while there is no rate yet.
+const ASK_MEMBER: Duration = Duration::from_secs(600);
+const ASK_SERVER: Duration = Duration::from_secs(300);
+const ASK_AWAY: Duration = Duration::from_secs(60);
 const ASK_SOON: Duration = Duration::from_secs(10);
+/// Between two writings of where nodes were seen last.
+const REMEMBER_EVERY: Duration = Duration::from_secs(60);
 /// The present rate of writes is that of so long; of less while not so much is known.
 const PRESENT: [Duration; 3] = [Duration::from_secs(300), Duration::from_secs(60), Duration::from_secs(5)];
-/// What a node said longer ago than this does not count as said now.
-const FRESH_MS: u64 = 5_000;
 /// `wsrep_local_state` of a member that feeds another, and of one that has everything.
 const DONOR: u8 = 2;
 const SYNCED: u8 = 4;
@@ -66,7 +75,7 @@ impl Windows {
     pub fn add(&self, status: &mut serde_json::Value) {
         let board = self.board();
         let Some((summary, rows)) = board.as_ref() else { return };
-        let copy = copy(summary.full_copy_bytes, COPY_BYTES_PER_S);
+        let copy = summary.copy(None);
         let nodes = status["nodes"].as_array_mut().into_iter().flatten();
         for (node, row) in nodes.zip(rows) {
             node["recovery"] = json!(row);
@@ -85,53 +94,28 @@ pub struct Source {
     pub view: watch::Receiver<Arc<ClusterView>>,
     pub samples: Samples,
     pub journal: Journal,
-}
-
-/// One node, as it was seen until now.
-#[derive(Default)]
-struct Node {
-    absence: Absence<At>,
-    keeps: Option<Keeps>,
-    /// When it was asked last for what it keeps.
-    asked: Option<Instant>,
-    /// It did not answer that.
-    is_asked_soon: bool,
-    /// The oldest writeset that it kept when it was first seen in this life, and its uptime at the last look.
-    first_downto: Option<u64>,
-    uptime_s: u64,
-    /// Bytes of binary logs that it has written since the first look at them; the same a second, between the last two looks.
-    written: u64,
-    written_per_s: Option<f64>,
-    /// When it said what it keeps.
-    told: Option<Instant>,
-}
-
-/// Up to where a node had everything, when it was there last.
-#[derive(Clone)]
-struct At {
-    seqno: Option<u64>,
-    gtids: Option<Position>,
-    /// What each node had written of binary logs then, in the configuration's order.
-    written: Vec<u64>,
+    /// Where it is kept where each node was seen last.
+    pub state_dir: PathBuf,
 }
 
 /// Looks until it is dropped, or the manager ends.
 pub async fn watch(source: Source, windows: Windows) {
     let mut nodes: Vec<Node> = source.addresses.iter().map(|_| Node::default()).collect();
+    let mut remembered = remembered::load(&source.state_dir);
+    let mut remembered_at: Option<Instant> = None;
+    let mut copied_bytes_per_s = None;
     let mut busiest = Busiest::default();
-    let mut asking: JoinSet<(usize, Result<Keeps, LinkError>)> = JoinSet::new();
+    let mut asking: JoinSet<(usize, bool, Result<Keeps, LinkError>)> = JoinSet::new();
     let mut tick = interval(LOOK_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = tick.tick() => {}
             Some(answer) = asking.join_next() => {
-                if let Ok((place, answer)) = answer {
-                    let node: &mut Node = &mut nodes[place];
-                    node.is_asked_soon = answer.is_err();
-                    if let Ok(keeps) = answer {
-                        node.take(keeps, Instant::now());
-                    }
+                match answer {
+                    Ok((place, with_data, Ok(keeps))) => nodes[place].take(keeps, with_data, Instant::now()),
+                    Ok((place, _, Err(_))) => nodes[place].failed(),
+                    Err(_) => {}
                 }
                 continue;
             }
@@ -140,22 +124,34 @@ pub async fn watch(source: Source, windows: Windows) {
             return;
         }
         let view = source.view.borrow().clone();
-        for place in source.see(&view, &mut nodes) {
-            let (kind, address, login) = (source.kind, source.addresses[place].clone(), source.login.clone());
-            let with_data = source.is_asked_for_data(&view, place);
-            asking.spawn(async move { (place, keeps::ask(kind, &address, &login, with_data).await) });
-        }
         let now = Duration::from_millis(view.now_ms);
+        let has_changed = source.see(&view, &mut nodes, &remembered);
+        for (place, with_data) in source.due(&view, &mut nodes) {
+            let (kind, address, login) = (source.kind, source.addresses[place].clone(), source.login.clone());
+            asking.spawn(
+                async move { (place, with_data, keeps::ask(kind, &address, &login, with_data).await) },
+            );
+        }
+        if has_changed || remembered_at.is_none_or(|at| at.elapsed() >= REMEMBER_EVERY) {
+            source.remember(&view, &nodes, &mut remembered).await;
+            remembered_at = Some(Instant::now());
+        }
         if let Some(rate) = source.rate(&view, &nodes, MINUTE) {
             busiest.see(now, rate);
         }
-        let cluster = source.cluster(&view, &nodes, busiest.rate());
+        let mut cluster = source.cluster(&view, &nodes, busiest.rate());
+        cluster.copied_bytes_per_s = copied_bytes_per_s;
         let rows = cluster.outlooks();
+        if let Some((sentence, bytes_per_s)) = source.copied(&view, &mut nodes, &rows, cluster.data_bytes) {
+            copied_bytes_per_s = Some(bytes_per_s);
+            source.journal.note(view.term, Sentence { level: Level::Info, text: sentence });
+        }
         let summary = cluster.summary();
-        let copy = copy(summary.full_copy_bytes, COPY_BYTES_PER_S);
+        let copy = summary.copy(None);
         for ((node, row), seen) in nodes.iter_mut().zip(&rows).zip(&view.nodes) {
-            // One that is coming back already needs no word.
-            let forecast = row.forecast().filter(|_| seen.state != NodeState::Joining);
+            // One that is coming back already needs no word, and of one that was not yet asked nothing is known.
+            let is_away = !matches!(seen.state, NodeState::Joining | NodeState::Unknown);
+            let forecast = row.forecast().filter(|_| is_away);
             let due = forecast.and_then(|forecast| node.absence.warning(now, forecast));
             if let Some(due) = due {
                 let level = if due == Warning::Over { Level::Error } else { Level::Warn };
@@ -166,55 +162,138 @@ pub async fn watch(source: Source, windows: Windows) {
     }
 }
 
-impl Node {
-    /// What it keeps, as it has just said.
-    fn take(&mut self, mut keeps: Keeps, now: Instant) {
-        let before = self.keeps.take();
-        // What was not asked this time is what it was.
-        keeps.data_bytes = keeps.data_bytes.or_else(|| before.as_ref()?.data_bytes);
-        let (earlier, later) = (before.and_then(|before| before.binlogs), keeps.binlogs.as_ref());
-        if let Some((earlier, later)) = earlier.as_ref().zip(later) {
-            let grown = later.grown_since(earlier);
-            self.written += grown;
-            let between = self.told.map(|told| now.duration_since(told).as_secs_f64());
-            self.written_per_s = between.filter(|s| *s > 0.0).map(|s| grown as f64 / s);
-        }
-        self.told = Some(now);
-        self.keeps = Some(keeps);
-    }
-}
-
 impl Source {
-    /// Takes what the nodes said last; gives the places of those that are to be asked for what they keep.
-    fn see(&self, view: &ClusterView, nodes: &mut [Node]) -> Vec<usize> {
+    /// Takes what the nodes said last; whether one has gone or come back.
+    fn see(&self, view: &ClusterView, nodes: &mut [Node], remembered: &Remembered) -> bool {
+        let now = Duration::from_millis(view.now_ms);
         let written: Vec<u64> = nodes.iter().map(|node| node.written).collect();
-        let mut is_any_away = false;
+        let writesets = self.writesets(view);
+        let mut has_changed = false;
         for ((place, seen), node) in view.nodes.iter().enumerate().zip(nodes.iter_mut()) {
-            if let Some(sample) = self.sample(place) {
-                node.see(&sample);
+            let sample = self.sample(place);
+            if let Some(sample) = &sample {
+                node.see(sample);
             }
+            let was_away = node.absence.away(now).is_some();
             if self.is_there(view, place) {
-                let seqno = self.sample(place).and_then(|sample| sample.counters.galera?.last_committed);
-                let at = At { seqno, gtids: gtids(seen).cloned(), written: written.clone() };
-                node.absence.is_there(Duration::from_millis(view.now_ms), at);
+                let at = At {
+                    seqno: sample.and_then(|sample| sample.counters.galera?.last_committed),
+                    history: history(seen),
+                    gtids: gtids(seen).cloned(),
+                    written: written.clone(),
+                    writesets: writesets.clone(),
+                };
+                node.absence.is_there(now, at);
             } else {
+                if let Some(last) = remembered.get(&seen.name) {
+                    // A clock that was set back makes it no longer than it is.
+                    let before = Duration::from_millis(unix_ms(view).saturating_sub(last.at_unix_ms));
+                    node.absence.was_there(now, before, At::from(last));
+                }
                 node.absence.is_away();
-                is_any_away = true;
+            }
+            has_changed |= was_away != node.absence.away(now).is_some();
+        }
+        if has_changed {
+            for node in nodes.iter_mut() {
+                node.is_asked_soon = true;
             }
         }
+        has_changed
+    }
+
+    /// The places of those that are to be asked now for what they keep, and whether for the sizes of their tablespaces, too.
+    fn due(&self, view: &ClusterView, nodes: &mut [Node]) -> Vec<(usize, bool)> {
         let now = Instant::now();
+        let is_any_away = (0..nodes.len()).any(|place| !self.is_there(view, place));
         let mut due = Vec::new();
         for (place, node) in nodes.iter_mut().enumerate() {
             let has_no_rate = self.kind == Kind::Replication && node.written_per_s.is_none();
-            let is_soon = is_any_away || node.is_asked_soon || has_no_rate;
-            let every = if is_soon { ASK_SOON } else { ASK_EVERY };
-            let is_due = node.asked.is_none_or(|asked| now.duration_since(asked) >= every);
-            if is_due && view.nodes.get(place).is_some_and(is_fresh) {
-                node.asked = Some(now);
-                due.push(place);
+            let every = match self.kind {
+                _ if node.is_asked_soon || has_no_rate => ASK_SOON,
+                Kind::Galera => ASK_MEMBER,
+                Kind::Replication if is_any_away => ASK_AWAY,
+                Kind::Replication => ASK_SERVER,
+            };
+            if view.nodes.get(place).is_some_and(is_fresh) && node.is_due(now, every) {
+                due.push((place, node.ask(now, self.is_asked_for_data(view, place))));
             }
         }
         due
+    }
+
+    /// Puts on disk where each node was when it took part last.
+    async fn remember(&self, view: &ClusterView, nodes: &[Node], remembered: &mut Remembered) {
+        let (now, now_unix_ms) = (Duration::from_millis(view.now_ms), unix_ms(view));
+        for (place, (node, seen)) in nodes.iter().zip(&view.nodes).enumerate() {
+            if self.is_there(view, place) {
+                if let Some(at) = node.absence.last() {
+                    remembered.insert(seen.name.clone(), at.seen(now_unix_ms));
+                }
+            } else if let Some(away) = node.absence.away(now)
+                && !away.is_remembered
+            {
+                let gone_unix_ms = now_unix_ms.saturating_sub(away.lasted.as_millis() as u64);
+                remembered.insert(seen.name.clone(), away.position.seen(gone_unix_ms));
+            }
+        }
+        remembered.retain(|name, _| view.nodes.iter().any(|node| node.name == *name));
+        let (dir, copy) = (self.state_dir.clone(), remembered.clone());
+        let written = tokio::task::spawn_blocking(move || remembered::save(&dir, &copy)).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!(
+                "where nodes were seen last cannot be written to {}: {error}; a node that is away when this program starts again will be unknown",
+                self.state_dir.display()
+            );
+        }
+    }
+
+    /// A full copy that has just ended: a sentence for the journal, and its speed in bytes a second.
+    fn copied(
+        &self,
+        view: &ClusterView,
+        nodes: &mut [Node],
+        rows: &[Outlook],
+        data_bytes: Option<u64>,
+    ) -> Option<(String, f64)> {
+        if self.kind != Kind::Galera {
+            return None;
+        }
+        let now = Duration::from_millis(view.now_ms);
+        let away = rows.iter().filter(|row| !row.is_there).count();
+        // One that was told to be desynced feeds nobody.
+        let feeds = |place: usize| {
+            let state = self.sample(place).and_then(|sample| sample.counters.galera?.local_state);
+            let facts = view.nodes[place].facts.as_ref().and_then(Status::galera);
+            self.is_there(view, place) && state == Some(DONOR) && facts.is_some_and(|facts| !facts.desync)
+        };
+        let is_fed = away == 1 && (0..nodes.len()).any(feeds);
+        let mut ended = None;
+        for (node, row) in nodes.iter_mut().zip(rows) {
+            if !row.is_there {
+                node.copied.is_away(now, row.forecast(), is_fed);
+            } else if let (Some(took), Some(bytes)) = (node.copied.is_back(), data_bytes) {
+                let bytes_per_s = bytes as f64 / took.as_secs_f64();
+                let text = format!(
+                    "{} is back by a full copy of {}, which took about {}: {} a second",
+                    row.node,
+                    size(bytes as f64),
+                    span(took.as_millis() as u64),
+                    size(bytes_per_s)
+                );
+                ended = Some((text, bytes_per_s));
+            }
+        }
+        ended
+    }
+
+    /// Bytes of writesets that each node has sent and received since its start; nothing of one that does not take part.
+    fn writesets(&self, view: &ClusterView) -> Vec<Option<u64>> {
+        let of = |place| {
+            let galera = self.sample(place).filter(|_| self.is_there(view, place))?.counters.galera?;
+            writeset_bytes(&galera)
+        };
+        (0..view.nodes.len()).map(of).collect()
     }
 
     /// The active node is only asked when nobody else can tell.
@@ -261,116 +340,9 @@ impl Source {
             Some(WriteRate { bytes_per_s, transactions_per_s: rates.applied? })
         }))
     }
-
-    fn cluster(&self, view: &ClusterView, nodes: &[Node], busiest: Option<WriteRate>) -> Cluster {
-        let now = Duration::from_millis(view.now_ms);
-        let present = PRESENT.into_iter().find_map(|over| Some((over, self.rate(view, nodes, over)?)));
-        let (over, writes) =
-            present.unwrap_or((Duration::ZERO, WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 }));
-        let known = nodes.iter().enumerate().map(|(place, node)| {
-            let seen = &view.nodes[place];
-            let away = node.absence.away(now);
-            Known {
-                name: seen.name.clone(),
-                state: seen.state.word().to_owned(),
-                is_there: self.is_there(view, place),
-                lasted: away.as_ref().map(|away| away.lasted),
-                why: format!(
-                    "has not taken part since this program started: what it has is not known; \
-                     `understudy recovery forecast --position {}=...` reckons with what its own files say",
-                    seen.name
-                ),
-                kept: self.kept(view, nodes, place, away.map(|away| away.position)),
-            }
-        });
-        Cluster {
-            kind: self.kind,
-            nodes: known.collect(),
-            writes,
-            measured: over,
-            busiest,
-            data_bytes: nodes.iter().filter_map(|node| node.keeps.as_ref()?.data_bytes).max(),
-        }
-    }
-
-    /// What it has, and keeps for others. `at`: where it was when it went away.
-    fn kept(&self, view: &ClusterView, nodes: &[Node], place: usize, at: Option<&At>) -> Kept {
-        let (node, seen, is_there) = (&nodes[place], &view.nodes[place], self.is_there(view, place));
-        let keeps = node.keeps.as_ref().filter(|_| is_fresh(seen));
-        match self.kind {
-            Kind::Galera => {
-                let said = self.sample(place).and_then(|sample| sample.counters.galera).filter(|_| is_there);
-                let seqno = match &said {
-                    Some(said) => said.last_committed,
-                    None => at.and_then(|at| at.seqno),
-                };
-                Kept::Galera {
-                    position: seqno.and_then(|seqno| i64::try_from(seqno).ok()),
-                    donor: said.and_then(|said| donor(node, &said, keeps?)),
-                    may_donate: said.is_some_and(|said| said.local_state == Some(SYNCED)),
-                }
-            }
-            Kind::Replication => {
-                let written = nodes.iter().enumerate().map(|(source, node)| {
-                    node.written.saturating_sub(
-                        at.and_then(|at| at.written.get(source).copied()).unwrap_or(node.written),
-                    )
-                });
-                Kept::Replication {
-                    // One that answers and is not connected says itself up to where it has everything.
-                    position: match is_fresh(seen) {
-                        true => gtids(seen).cloned(),
-                        false => at.and_then(|at| at.gtids.clone()),
-                    },
-                    binlogs: keeps.and_then(|keeps| keeps.binlogs.clone()).filter(|_| keeps_of_others(seen)),
-                    is_primary: seen.writer,
-                    missed_bytes: written.max().unwrap_or(0),
-                }
-            }
-        }
-    }
 }
 
-impl Node {
-    fn see(&mut self, sample: &Sample) {
-        let Counters { uptime_s, galera, .. } = sample.counters;
-        let uptime_s = uptime_s.unwrap_or(0);
-        if uptime_s < self.uptime_s {
-            // Another life of the server: it has another gcache, and maybe other settings.
-            (self.first_downto, self.asked) = (None, None);
-        }
-        self.uptime_s = uptime_s;
-        let downto = galera.and_then(|galera| galera.cached_downto).filter(|downto| *downto > 0);
-        self.first_downto = self.first_downto.or(downto);
-    }
-}
-
-/// What a member could send, once its gcache's size is known.
-fn donor(node: &Node, said: &Galera, keeps: &Keeps) -> Option<Donor> {
-    let cached_downto = said.cached_downto.unwrap_or(u64::MAX);
-    Some(Donor {
-        last_committed: said.last_committed?,
-        cached_downto,
-        gcache_bytes: keeps.gcache_bytes?,
-        is_dropping: node
-            .first_downto
-            .is_some_and(|first| first < cached_downto && cached_downto != u64::MAX),
-    })
-}
-
-/// It answers.
-fn is_fresh(node: &NodeView) -> bool {
-    !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead)
-        && node.answered_ms_ago.is_some_and(|ago| ago <= FRESH_MS)
-}
-
-/// Its binary logs have what others need: it is the primary, or writes what it applies to its own.
-fn keeps_of_others(node: &NodeView) -> bool {
-    let facts = node.facts.as_ref().and_then(Status::replication);
-    node.writer || facts.is_some_and(|facts| facts.log_replica_updates)
-}
-
-/// Up to where it has everything, by its last answer.
-fn gtids(node: &NodeView) -> Option<&Position> {
-    node.facts.as_ref()?.replication()?.position.as_ref()
+/// Milliseconds since 1970, at the moment of the view.
+fn unix_ms(view: &ClusterView) -> u64 {
+    view.started_unix_ms.saturating_add(view.now_ms)
 }

@@ -22,7 +22,7 @@ pub fn lacks(scene: &Scene) {
     let problem = "PROBLEM  db1, db2, db3: the monitor account watch lacks SELECT ON mysql.global_priv";
     assert!(said.contains(problem), "{said}");
     assert!(
-        said.contains("run  GRANT SUPER, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'watch'@'%'"),
+        said.contains("run  GRANT SUPER, PROCESS, CONNECTION ADMIN, TRIGGER, EXECUTE ON *.* TO 'watch'@'%'"),
         "{said}"
     );
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use measure::recovery::WriteRate;
 use protocol::gtid::{Family, Position};
+use topology::galera::position::is_uuid;
 use topology::kind::Kind;
 
 use self::page::Page;
@@ -22,7 +23,7 @@ use crate::commands::status::list;
 use crate::doctor::asked::{NodeFacts, answered};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Settings};
-use crate::windows::{Cluster, Kept, Known, Outlook, Summary};
+use crate::windows::{Cluster, Kept, Known, Outlook, Summary, notes};
 
 /// For how long the rate of writes is measured, when nothing else is said; seconds.
 const WINDOW_S: u64 = 5;
@@ -51,12 +52,12 @@ pub struct Forecast {
     /// Judge an absence of so many minutes, and say which gcache.size, or retention of binary logs, it needs
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     away_min: Option<u64>,
-    /// Up to where a node that does not answer has everything. Galera: `seqno` of its grastate.dat, or of mariadbd --wsrep-recover; -1 when it has none. Replication: its GTIDs
+    /// Up to where a node that does not answer has everything. Galera: `UUID:SEQNO` or `SEQNO`, as in its grastate.dat or by mariadbd --wsrep-recover; -1 when it has none. Replication: its GTIDs
     #[arg(long, value_name = "NODE=POSITION")]
     position: Vec<String>,
-    /// A full copy moves so many megabytes a second
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    copy_mb_per_s: u64,
+    /// A full copy moves so many megabytes a second [default: as the last one that the running `understudy serve` saw, else 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    copy_mb_per_s: Option<u64>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -84,7 +85,7 @@ impl Forecast {
             rows,
             is_served,
             away: self.away_min.map(|minutes| Duration::from_secs(minutes * 60)),
-            copy_bytes_per_s: self.copy_mb_per_s as f64 * 1e6,
+            copy_bytes_per_s: self.copy_mb_per_s.map(|mb| mb as f64 * 1e6),
         };
         if self.json {
             println!("{:#}", page.json());
@@ -113,13 +114,16 @@ impl Forecast {
         let nodes = crate::runtime::start()?.block_on(read::all(settings, &password, window));
         let writes = WriteRate::highest(answered(&nodes).map(|(_, said)| said.writes));
         // The largest figure: a server that was just started does not know all of its tablespaces.
-        let data_bytes = answered(&nodes).filter_map(|(_, said)| said.data_bytes).max();
+        let data_bytes = answered(&nodes).filter_map(|(_, said)| said.keeps.data_bytes).max();
+        let notes = notes(answered(&nodes).map(|(name, said)| (name, &said.keeps)));
         Ok(Cluster {
             kind: settings.kind,
             writes: writes.unwrap_or(WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 }),
             measured: window,
             busiest: None,
             data_bytes,
+            copied_bytes_per_s: None,
+            notes,
             nodes: nodes.into_iter().map(|node| known(node, positions, settings.kind)).collect(),
         })
     }
@@ -135,14 +139,19 @@ fn known(node: NodeFacts<Said>, positions: &BTreeMap<String, At>, kind: Kind) ->
             state: said.state,
             is_there: said.is_there,
             lasted: None,
+            is_remembered: false,
             kept: said.kept,
         },
         Err(why) => {
             let word = if kind == Kind::Galera { "SEQNO" } else { "GTIDS" };
             let kept = match (kind, positions.get(&name)) {
-                (Kind::Galera, at) => {
-                    Kept::Galera { position: at.and_then(At::seqno), donor: None, may_donate: false }
-                }
+                (Kind::Galera, at) => Kept::Galera {
+                    position: at.and_then(At::seqno),
+                    history: at.and_then(At::history),
+                    missed_bytes: None,
+                    donor: None,
+                    may_donate: false,
+                },
                 (Kind::Replication, at) => Kept::Replication {
                     position: at.and_then(At::gtids),
                     binlogs: None,
@@ -151,14 +160,16 @@ fn known(node: NodeFacts<Said>, positions: &BTreeMap<String, At>, kind: Kind) ->
                 },
             };
             let why = format!("{why}; --position {name}={word} tells what it has");
-            Known { name, state: "no answer".to_owned(), is_there: false, lasted: None, why, kept }
+            let state = "no answer".to_owned();
+            Known { name, state, is_there: false, lasted: None, is_remembered: false, why, kept }
         }
     }
 }
 
 /// Up to where a node has everything, as it was said on the command line.
 enum At {
-    Seqno(i64),
+    /// With the history that it is of, where that was said.
+    Seqno(Option<String>, i64),
     Gtids(Position),
 }
 
@@ -166,13 +177,25 @@ impl At {
     fn parse(kind: Kind, text: &str) -> Option<Self> {
         let gtids = |family| Position::parse(family, text).ok();
         match kind {
-            Kind::Galera => text.parse().ok().filter(|seqno| *seqno >= -1).map(Self::Seqno),
+            Kind::Galera => {
+                let (history, seqno) =
+                    text.rsplit_once(':').map_or((None, text), |(uuid, seqno)| (Some(uuid), seqno));
+                let seqno = seqno.trim().parse().ok().filter(|seqno| *seqno >= -1)?;
+                if history.is_some_and(|uuid| !is_uuid(uuid.trim())) {
+                    return None;
+                }
+                Some(Self::Seqno(history.map(|uuid| uuid.trim().to_owned()), seqno))
+            }
             Kind::Replication => gtids(Family::MariaDb).or_else(|| gtids(Family::MySql)).map(Self::Gtids),
         }
     }
 
     fn seqno(&self) -> Option<i64> {
-        if let Self::Seqno(seqno) = self { Some(*seqno) } else { None }
+        if let Self::Seqno(_, seqno) = self { Some(*seqno) } else { None }
+    }
+
+    fn history(&self) -> Option<String> {
+        if let Self::Seqno(history, _) = self { history.clone() } else { None }
     }
 
     fn gtids(&self) -> Option<Position> {
@@ -188,7 +211,7 @@ fn positions(said: &[String], settings: &Settings) -> Result<BTreeMap<String, At
             one.split_once('=').and_then(|(node, text)| Some((node, At::parse(settings.kind, text)?)));
         let Some((node, at)) = parsed else {
             let wanted = match settings.kind {
-                Kind::Galera => "NODE=SEQNO, with a whole number from -1",
+                Kind::Galera => "NODE=SEQNO, with a whole number from -1, or NODE=UUID:SEQNO",
                 Kind::Replication => "NODE=GTIDS, as the server writes them",
             };
             return Err(Failure::usage(format!("--position {one}: write {wanted}")));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use topology::kind::Kind;
 
 use crate::table::{Lean, Table, span};
-use crate::windows::{Outlook, Summary, copy, sentence, size};
+use crate::windows::{Outlook, Summary, sentence, size};
 
 /// All that is shown.
 pub(super) struct Page {
@@ -18,7 +18,8 @@ pub(super) struct Page {
     /// A running server has measured; else this command.
     pub(super) is_served: bool,
     pub(super) away: Option<Duration>,
-    pub(super) copy_bytes_per_s: f64,
+    /// As it was said.
+    pub(super) copy_bytes_per_s: Option<f64>,
 }
 
 impl Page {
@@ -28,7 +29,7 @@ impl Page {
     }
 
     fn copy(&self) -> String {
-        copy(self.summary.full_copy_bytes, self.copy_bytes_per_s)
+        self.summary.copy(self.copy_bytes_per_s)
     }
 
     pub(super) fn text(&self) -> String {
@@ -84,6 +85,9 @@ impl Page {
         );
         if let Some(busiest) = self.summary.busiest_write_bytes_per_s {
             text.push_str(&format!("busiest minute of the last hour: {} a second\n", size(busiest)));
+        }
+        for note in &self.summary.notes {
+            text.push_str(&format!("note: {note}\n"));
         }
         if let Some(away) = self.away {
             text.push_str(&self.wanted(away));
@@ -141,137 +145,4 @@ impl Page {
 }
 
 #[cfg(test)]
-mod tests {
-    use measure::recovery::WriteRate;
-    use measure::recovery::galera::Donor;
-
-    use super::*;
-    use crate::windows::keeps::Binlogs;
-    use crate::windows::{Cluster, Kept, Known};
-
-    const MB_A_SECOND: WriteRate = WriteRate { bytes_per_s: 1e6, transactions_per_s: 2_000.0 };
-
-    fn known(name: &str, is_there: bool, kept: Kept) -> Known {
-        let why = format!("nothing listens there; --position {name}=... tells what it has");
-        let state = if is_there { "Synced" } else { "no answer" };
-        Known { name: name.into(), state: state.into(), is_there, lasted: None, why, kept }
-    }
-
-    fn member(name: &str) -> Known {
-        let donor = Donor {
-            last_committed: 1_000_000,
-            cached_downto: 800_001,
-            gcache_bytes: 128_000_000,
-            is_dropping: true,
-        };
-        known(name, true, Kept::Galera { position: Some(1_000_000), donor: Some(donor), may_donate: true })
-    }
-
-    fn gone(name: &str, position: Option<i64>) -> Known {
-        known(name, false, Kept::Galera { position, donor: None, may_donate: false })
-    }
-
-    fn page(kind: Kind, nodes: Vec<Known>) -> Page {
-        let cluster = Cluster {
-            kind,
-            nodes,
-            writes: MB_A_SECOND,
-            measured: Duration::from_secs(5),
-            busiest: None,
-            data_bytes: Some(1_200_000_000),
-        };
-        Page {
-            kind,
-            summary: cluster.summary(),
-            rows: cluster.outlooks(),
-            is_served: false,
-            away: Some(Duration::from_secs(120)),
-            copy_bytes_per_s: 1e8,
-        }
-    }
-
-    #[test]
-    fn a_node_that_runs_and_one_that_is_gone() {
-        let page = page(Kind::Galera, vec![member("db1"), member("db2"), gone("db3", Some(900_000))]);
-        let sentences: Vec<String> = page.rows.iter().map(|row| sentence(row, &page.copy())).collect();
-        assert_eq!(
-            sentences[0],
-            "may be away 1 min 40 s at the present rate of writes, after that it needs a full copy of 1.2 GB, 12.0 s at 100.0 MB a second"
-        );
-        assert!(!page.rows[0].is_well(page.away), "two minutes are too long");
-        assert!(sentences[2].starts_with("may stay away another 50.0 s"), "{}", sentences[2]);
-        let text = page.text();
-        assert!(
-            text.ends_with(
-                "to be away for 2 min 0 s at this rate a node needs gcache.size = 126M on every other\n"
-            ),
-            "{text}"
-        );
-        assert_eq!(page.json()["nodes"][2]["returns_by"], "ist");
-        assert_eq!(page.json()["gcache_bytes_wanted"], 132_000_000);
-    }
-
-    #[test]
-    fn a_node_that_was_seen_to_go_and_what_a_busier_minute_would_mean() {
-        let mut away = gone("db3", Some(900_000));
-        away.lasted = Some(Duration::from_secs(720));
-        let cluster = Cluster {
-            kind: Kind::Galera,
-            nodes: vec![member("db1"), away],
-            writes: MB_A_SECOND,
-            measured: Duration::from_secs(300),
-            busiest: Some(WriteRate { bytes_per_s: 2e6, transactions_per_s: 4_000.0 }),
-            data_bytes: None,
-        };
-        // Through its JSON, as from a running server.
-        let row: Outlook = serde_json::from_value(json!(cluster.outlooks()[1])).unwrap();
-        assert_eq!(
-            sentence(&row, "a full copy"),
-            "has been away for 12 min 0 s; may come back with IST for another 50.0 s at the present rate of writes \
-             (25.0 s at that of the busiest minute of the last hour), after that it needs a full copy"
-        );
-    }
-
-    #[test]
-    fn a_node_whose_position_nobody_knows() {
-        let page = page(Kind::Galera, vec![member("db1"), gone("db3", None), gone("db4", Some(-1))]);
-        let sentences: Vec<String> = page.rows.iter().map(|row| sentence(row, "a full copy")).collect();
-        assert_eq!(sentences[0], "nobody else is Synced: there is no donor");
-        assert_eq!(sentences[1], "nothing listens there; --position db3=... tells what it has");
-        assert_eq!(sentences[2], "needs a full copy: no member has what it misses");
-    }
-
-    #[test]
-    fn a_replica_and_the_binary_logs_of_its_primary() {
-        use protocol::gtid::{Family, Position};
-        let at = |text| Position::parse(Family::MariaDb, text).ok();
-        let server = |name, position, purged: &str, is_there: bool, is_primary: bool| {
-            let binlogs = Binlogs {
-                bytes: 5_000_000,
-                newest_bytes: 1_000_000,
-                oldest: Some("binlog.000003".into()),
-                purged: Some(purged.to_owned()),
-                age_max_s: Some(864_000),
-                bytes_max: Some(601_000_000),
-                files: Vec::new(),
-            };
-            let binlogs = is_there.then_some(binlogs);
-            let kept = Kept::Replication { position: at(position), binlogs, is_primary, missed_bytes: 0 };
-            known(name, is_there, kept)
-        };
-        let nodes = vec![
-            server("db1", "0-1-50", "0-1-20", true, true),
-            server("db2", "0-1-50", "", true, false),
-            server("db3", "0-1-19", "", false, false),
-            server("db4", "0-1-20", "", false, false),
-        ];
-        let page = page(Kind::Replication, nodes);
-        let ways: Vec<Value> = page.rows.iter().map(|row| json!(row.returns_by)).collect();
-        assert_eq!(ways, ["binlogs", "binlogs", "clone", "binlogs"]);
-        // 600 MB at 1 MB a second; the age would allow ten days.
-        assert_eq!(page.rows[1].away_max_s, Some(600.0));
-        assert!(page.text().contains("needs a full copy of 1.2 GB"), "{}", page.text());
-        let wanted = "a replica needs binlog_expire_logs_seconds = 120 or more on its source, and room for 121.0 MB of binary logs there\n";
-        assert!(page.text().ends_with(wanted), "{}", page.text());
-    }
-}
+mod tests;

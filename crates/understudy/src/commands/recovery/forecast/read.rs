@@ -14,10 +14,11 @@ use topology::replication::{ReplicationStatus, sql};
 use crate::doctor::asked::{self, NodeFacts};
 use crate::settings::Settings;
 use crate::windows::Kept;
-use crate::windows::keeps::{self, DEADLINE};
+use crate::windows::keeps::{self, DEADLINE, Keeps};
 
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state', 'wsrep_local_state_comment', 'wsrep_cluster_status', \
-                      'wsrep_last_committed', 'wsrep_local_cached_downto', 'wsrep_replicated_bytes', 'wsrep_received_bytes')";
+                      'wsrep_last_committed', 'wsrep_local_cached_downto', 'wsrep_replicated', 'wsrep_received', 'wsrep_replicated_bytes', \
+                      'wsrep_received_bytes', 'wsrep_cluster_state_uuid')";
 /// `wsrep_local_state` of a member that has everything.
 const SYNCED: &str = "4";
 
@@ -32,8 +33,8 @@ pub(in crate::commands::recovery) struct Said {
     pub(in crate::commands::recovery) kept: Kept,
     /// What a node that is away would miss.
     pub(in crate::commands::recovery) writes: WriteRate,
-    /// Its tablespaces, bytes; none when the account may not see them.
-    pub(in crate::commands::recovery) data_bytes: Option<u64>,
+    /// What it keeps, as it said it.
+    pub(in crate::commands::recovery) keeps: Keeps,
 }
 
 impl Said {
@@ -42,6 +43,14 @@ impl Said {
         match self.kept {
             Kept::Galera { donor, may_donate: true, .. } => donor,
             _ => None,
+        }
+    }
+
+    /// Whose history its data are of (Galera).
+    pub(in crate::commands::recovery) fn history(&self) -> Option<&str> {
+        match &self.kept {
+            Kept::Galera { history, .. } => history.as_deref(),
+            Kept::Replication { .. } => None,
         }
     }
 }
@@ -75,6 +84,7 @@ struct Look {
     last_committed: u64,
     cached_downto: u64,
     bytes: u64,
+    writesets: u64,
 }
 
 async fn member(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
@@ -92,12 +102,15 @@ async fn member(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
         cached_downto: last.cached_downto,
         gcache_bytes: keeps.gcache_bytes.unwrap_or(0),
         is_dropping: last.cached_downto > first.cached_downto && first.cached_downto > 0,
+        mean_bytes: (last.writesets > 0).then(|| last.bytes as f64 / last.writesets as f64),
     };
     Ok(Said {
         state: text("wsrep_local_state_comment"),
         is_there: true,
         kept: Kept::Galera {
             position: i64::try_from(donor.last_committed).ok(),
+            history: Some(text("wsrep_cluster_state_uuid")).filter(|uuid| !uuid.is_empty()),
+            missed_bytes: None,
             donor: Some(donor),
             may_donate: text("wsrep_local_state") == SYNCED && text("wsrep_cluster_status") == "Primary",
         },
@@ -105,7 +118,7 @@ async fn member(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
             bytes_per_s: rate(first.bytes, last.bytes),
             transactions_per_s: rate(first.last_committed, last.last_committed),
         },
-        data_bytes: keeps.data_bytes,
+        keeps,
     })
 }
 
@@ -122,6 +135,7 @@ fn look(status: &Rows) -> Result<Look, LinkError> {
         last_committed: number("wsrep_last_committed")?,
         cached_downto: number("wsrep_local_cached_downto")?,
         bytes: number("wsrep_replicated_bytes")? + number("wsrep_received_bytes")?,
+        writesets: number("wsrep_replicated")? + number("wsrep_received")?,
     })
 }
 
@@ -153,7 +167,7 @@ async fn server(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
         state: state.to_owned(),
         is_there: is_primary || follows,
         kept: Kept::Replication {
-            binlogs: later.binlogs.filter(|_| last.log_replica_updates || is_primary),
+            binlogs: later.binlogs.clone().filter(|_| last.log_replica_updates || is_primary),
             position: last.position,
             is_primary,
             missed_bytes: 0,
@@ -162,7 +176,7 @@ async fn server(link: &mut Link, window: Duration) -> Result<Said, LinkError> {
             bytes_per_s: grown as f64 / elapsed_s,
             transactions_per_s: transactions as f64 / elapsed_s,
         },
-        data_bytes: keeps.data_bytes,
+        keeps,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::recovery::galera::{self, Donor};
+use measure::recovery::galera::{self, Donor, Returning};
 use measure::recovery::restart::{self, expected};
 use measure::recovery::{Forecast, WriteRate};
 use topology::kind::Kind;
@@ -111,7 +111,17 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
     let writes = writes.unwrap_or(idle);
     let donors: Vec<Donor> = others.iter().map(|(_, donor, _)| *donor).collect();
     let position = own.last_committed;
-    let forecast = galera::forecast(i64::try_from(position).unwrap_or(-1), &donors, writes);
+    let histories = |is_own: bool| {
+        let mut found = answered(&nodes).filter(|(other, _)| (*other == name) == is_own);
+        found.find_map(|(_, said)| said.history())
+    };
+    let returning = Returning {
+        history: histories(true),
+        seqno: i64::try_from(position).unwrap_or(-1),
+        is_gone: false,
+        missed_bytes: None,
+    };
+    let forecast = galera::forecast(returning, histories(false), &donors, writes);
     let is_dear =
         !order.full && !order.allow_full_copy && expected(forecast, order.away) == restart::Kind::Full;
     if is_dear && order.stop_command.is_some() {
@@ -121,15 +131,61 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
             order.away.as_secs_f64()
         )));
     }
+    if let [(donor, ..)] = others.as_slice() {
+        let method = match &node.said {
+            Ok(said) => said.keeps.sst_method.as_deref(),
+            Err(_) => None,
+        };
+        only_donor(order, name, donor, method, forecast)?;
+    }
     Ok(Found {
         number,
         cluster_size: others.len() as u64 + 1,
         position,
         forecast,
         writes,
-        data_bytes: answered(&nodes).filter_map(|(_, said)| said.data_bytes).max(),
+        data_bytes: answered(&nodes).filter_map(|(_, said)| said.keeps.data_bytes).max(),
         is_full: order.full,
         tail,
         saved,
     })
+}
+
+/// Methods of a full copy during which the donor takes no writes: it holds a global read lock.
+const BLOCKING: [&str; 2] = ["rsync", "mysqldump"];
+
+/// The one other member is where clients write while the node is away, and it is the donor, too.
+fn only_donor(
+    order: &Measure,
+    name: &str,
+    donor: &str,
+    method: Option<&str>,
+    forecast: Forecast,
+) -> Result<(), Failure> {
+    let is_full = order.full || expected(forecast, order.away) == restart::Kind::Full;
+    // rsync is the server's default.
+    let method = method.unwrap_or("rsync");
+    let is_blocked = BLOCKING.iter().any(|blocking| method.eq_ignore_ascii_case(blocking));
+    if is_full && is_blocked && !order.block_only_donor {
+        return Err(Failure::usage(format!(
+            "nothing was changed: {donor} is the only other member that is Synced, and {name} would need a full copy, during which {donor} takes no writes \
+             (wsrep_sst_method = {method} on {name}): set it to mariabackup, wait until a third member is Synced, or give --block-only-donor"
+        )));
+    }
+    let cost = match (is_full, is_blocked) {
+        (true, true) => {
+            format!("it takes no writes for as long as the full copy lasts (wsrep_sst_method = {method})")
+        }
+        (true, false) => format!(
+            "it goes on taking writes while it sends the full copy (wsrep_sst_method = {method}), more slowly"
+        ),
+        (false, true) => format!(
+            "it goes on taking writes; only if {name} needed a full copy after all, it would take none meanwhile (wsrep_sst_method = {method})"
+        ),
+        (false, false) => "it goes on taking writes".to_owned(),
+    };
+    eprintln!(
+        "{name}: {donor} is the only other member that is Synced, where clients write meanwhile, and the donor, too: {cost}"
+    );
+    Ok(())
 }

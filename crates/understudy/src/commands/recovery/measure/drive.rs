@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::recovery::galera::{self, Donor};
+use measure::recovery::galera::{self, Donor, Returning};
 use measure::recovery::log::{self, Event};
 use measure::recovery::restart::{Kind, Members, Own, Restart, expected};
 use measure::recovery::{Forecast, WriteRate};
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::super::super::foreground::Signals;
 use super::Measure;
 use super::before::Found;
-use super::hands::{self, Running};
+use super::hands::{self, AtStop, Running, Saved};
 use super::watch::{Answer, Status, Watch};
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -77,6 +77,8 @@ struct Cluster<'a> {
     first: Vec<Option<Status>>,
     began: Instant,
     readings: Vec<Reading>,
+    /// What the node's log has said since the stop was asked for, while it is somebody else who stops and starts the server: that one may be faster.
+    heard: Vec<(Instant, Event)>,
     signals: &'a mut Signals,
 }
 
@@ -138,13 +140,31 @@ impl Cluster<'_> {
         }
     }
 
+    /// Reads the node's log while its user stops and starts it.
+    fn listen(&mut self, order: &Measure, found: &mut Found) {
+        if order.start_command.is_none() {
+            let lines = found.tail.as_mut().map(super::tail::Tail::lines).unwrap_or_default();
+            self.heard.extend(lines.iter().filter_map(|line| Some((Instant::now(), log::event(line)?))));
+        }
+    }
+
+    /// The log says that the server has been started.
+    fn has_begun(&self) -> bool {
+        self.heard.iter().any(|(_, event)| *event == Event::Starting)
+    }
+
     /// What a node with everything up to `position` would need now.
     fn needs(&self, position: i64) -> Kind {
         let donors: Vec<Donor> =
             self.others().filter(|status| status.may_donate()).map(Status::donor).collect();
         let now = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
-        match galera::forecast(position, &donors, now) {
-            forecast @ (Forecast::FullCopy | Forecast::DependsOnSource(_)) => {
+        if donors.is_empty() {
+            // None is Synced at the moment; the node will wait for one.
+            return Kind::Unknown;
+        }
+        let node = Returning { history: None, seqno: position, is_gone: true, missed_bytes: None };
+        match galera::forecast(node, None, &donors, now) {
+            forecast @ (Forecast::FullCopy(_) | Forecast::DependsOnSource(_)) => {
                 expected(forecast, Duration::ZERO)
             }
             Forecast::Missed(_) => Kind::Incremental,
@@ -183,6 +203,7 @@ pub(super) async fn drive(
         first: vec![None; nodes],
         began: Instant::now(),
         readings: Vec::new(),
+        heard: Vec::new(),
         signals,
     };
     // Everybody was heard at least once: what grows is counted from there.
@@ -213,16 +234,26 @@ pub(super) async fn drive(
     {
         return Err(start_again(order, name, &why).await);
     }
-    let position = match (&found.saved, found.is_full) {
-        (_, true) => -1,
-        (Some(saved), false) => saved.seqno().unwrap_or(-1),
-        (None, false) => i64::try_from(seqno).unwrap_or(-1),
+    let seen = i64::try_from(seqno).unwrap_or(-1);
+    let position = match (found.saved.as_ref().map(Saved::position), found.is_full) {
+        (_, true) | (Some(AtStop::Nothing), false) => -1,
+        (Some(AtStop::Clean(seqno)), false) => i64::try_from(seqno).unwrap_or(-1),
+        (Some(AtStop::ToBeRecovered), false) => {
+            eprintln!(
+                "{name}: its grastate.dat has no seqno, as after a crash: the position is the last that was seen, {seen}, and what --wsrep-recover finds may be less"
+            );
+            seen
+        }
+        (None, false) => seen,
     };
     let back_at = Instant::now() + order.away;
     loop {
-        match cluster.next(back_at).await? {
-            Seen::Answer(_) => {}
-            Seen::Time => break,
+        cluster.listen(order, found);
+        if cluster.has_begun() || Instant::now() >= back_at {
+            break;
+        }
+        match cluster.next(back_at.min(Instant::now() + LOG_PACE)).await? {
+            Seen::Answer(_) | Seen::Time => {}
             Seen::Signal(signal) => {
                 if order.start_command.is_some() {
                     eprintln!("{}", message(start_again(order, name, signal).await));
@@ -243,7 +274,9 @@ pub(super) async fn drive(
             Some(hands::begin(line).map_err(|why| Failure::Failed(format!("{why}; {name} is down")))?)
         }
         None => {
-            eprintln!("{name}: start the server now");
+            if !cluster.has_begun() {
+                eprintln!("{name}: start the server now");
+            }
             None
         }
     };
@@ -303,6 +336,11 @@ async fn stop(
             }
             Seen::Signal(signal) => return Ok(Some(End::Signal(signal))),
         }
+        cluster.listen(order, found);
+        if cluster.has_begun() {
+            // It was restarted in one step.
+            return Ok(None);
+        }
         if let Some(why) = ended(&mut running).await {
             return Err(Failure::Failed(format!("{why}; look whether {name} runs")));
         }
@@ -337,13 +375,16 @@ async fn follow(
     let mut started = ordered;
     let limit = Instant::now() + order.within;
     let mut tell_at = Instant::now() + TELL_EVERY;
-    // What it said as it ended is no part of its return.
-    while found.tail.as_mut().is_some_and(|tail| !tail.lines().is_empty()) {}
+    if order.start_command.is_some() {
+        // What it said as it ended is no part of its return.
+        while found.tail.as_mut().is_some_and(|tail| !tail.lines().is_empty()) {}
+    }
+    let mut said = std::mem::take(&mut cluster.heard);
     loop {
         let seen = cluster.next(Instant::now() + LOG_PACE).await?;
-        for line in found.tail.as_mut().map(super::tail::Tail::lines).unwrap_or_default() {
-            let Some(event) = log::event(&line) else { continue };
-            let now = Instant::now();
+        let lines = found.tail.as_mut().map(super::tail::Tail::lines).unwrap_or_default();
+        said.extend(lines.iter().filter_map(|line| Some((Instant::now(), log::event(line)?))));
+        for (now, event) in said.drain(..) {
             if event == Event::Starting && started.is_none() {
                 started = Some(now);
                 eprintln!("{name}: starts");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use tokio::process::{Child, Command};
+use topology::galera::position::{Grastate, grastate};
 
 /// As Galera itself writes it for a node that has nothing. The file is not removed: without it a node may be started as a cluster of its own.
 const NOTHING: &str = "# GALERA saved state\nversion: 2.1\nuuid:    00000000-0000-0000-0000-000000000000\nseqno:   -1\nsafe_to_bootstrap: 0\n";
@@ -52,6 +53,17 @@ impl Running {
     }
 }
 
+/// What a node that has ended left of its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtStop {
+    /// It ended well, with this writeset.
+    Clean(u64),
+    /// It crashed, or runs: InnoDB knows, and `--wsrep-recover` reads it before the next start. Also where the file cannot be read any more.
+    ToBeRecovered,
+    /// It has no data of any cluster.
+    Nothing,
+}
+
 /// A node's `grastate.dat`.
 pub(super) struct Saved {
     path: PathBuf,
@@ -74,15 +86,14 @@ impl Saved {
         }
     }
 
-    /// The last writeset, after a clean stop.
-    pub(super) fn seqno(&self) -> Option<i64> {
-        let text = std::fs::read_to_string(&self.path).ok()?;
-        text.lines()
-            .find_map(|line| line.strip_prefix("seqno:"))?
-            .trim()
-            .parse()
-            .ok()
-            .filter(|seqno| *seqno >= 0)
+    /// What it says now.
+    pub(super) fn position(&self) -> AtStop {
+        let read = std::fs::read_to_string(&self.path).ok().and_then(|text| grastate(&text).ok());
+        match read {
+            Some(Grastate { position: Ok(position), .. }) => AtStop::Clean(position.seqno),
+            Some(Grastate { has_data: true, .. }) | None => AtStop::ToBeRecovered,
+            Some(Grastate { has_data: false, .. }) => AtStop::Nothing,
+        }
     }
 
     /// Makes the node forget its position, upon which it asks for a full copy; what was there is kept beside it. `seen`: the last writeset that was seen on
@@ -91,8 +102,7 @@ impl Saved {
     /// # Errors
     /// When the file is not that of a node that has just ended well with at least that writeset: it may be another node's, which runs. Or it cannot be written.
     pub(super) fn forget(&self, seen: u64) -> Result<(), String> {
-        let seqno = self.seqno().and_then(|seqno| u64::try_from(seqno).ok());
-        if seqno.is_none_or(|seqno| seqno < seen) {
+        if !matches!(self.position(), AtStop::Clean(seqno) if seqno >= seen) {
             return Err(format!(
                 "{} does not say what a server leaves that has ended well with writeset {seen}: is --datadir the node's, on this host? It was not changed",
                 self.path.display()
@@ -116,12 +126,22 @@ mod tests {
         let text = "# GALERA saved state\nversion: 2.1\nuuid:    4d02cf61-e6ca-11f1-a31c-9aa338aa497e\nseqno:   56\nsafe_to_bootstrap: 0\n";
         std::fs::write(dir.path().join("grastate.dat"), text).unwrap();
         let saved = Saved::of(dir.path()).unwrap();
-        assert_eq!(saved.seqno(), Some(56));
+        assert_eq!(saved.position(), AtStop::Clean(56));
         assert!(saved.forget(57).is_err(), "another node's");
-        assert_eq!(saved.seqno(), Some(56));
+        assert_eq!(saved.position(), AtStop::Clean(56));
         saved.forget(55).unwrap();
-        assert_eq!(saved.seqno(), None);
+        assert_eq!(saved.position(), AtStop::Nothing);
         assert_eq!(std::fs::read_to_string(dir.path().join("grastate.dat.before-full-copy")).unwrap(), text);
+    }
+
+    #[test]
+    fn a_node_that_crashed_still_has_what_it_had() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "# GALERA saved state\nversion: 2.1\nuuid:    4d02cf61-e6ca-11f1-a31c-9aa338aa497e\nseqno:   -1\nsafe_to_bootstrap: 0\n";
+        std::fs::write(dir.path().join("grastate.dat"), text).unwrap();
+        let saved = Saved::of(dir.path()).unwrap();
+        assert_eq!(saved.position(), AtStop::ToBeRecovered);
+        assert!(saved.forget(1).is_err(), "it may run");
     }
 
     #[tokio::test]

@@ -58,6 +58,9 @@ pub struct Measure {
     /// Stop the node although it would need a full copy after that time, by the forecast
     #[arg(long, conflicts_with = "full")]
     allow_full_copy: bool,
+    /// Go on although the only other member that is Synced takes no writes during the full copy (wsrep_sst_method rsync or mysqldump)
+    #[arg(long)]
+    block_only_donor: bool,
     /// A shell line that stops the server, and returns when it has ended
     #[arg(long, value_name = "COMMAND", requires = "start_command")]
     stop_command: Option<String>,

@@ -1,7 +1,7 @@
 //! What was measured, as text and as JSON. Pure.
 
 use measure::recovery::Forecast;
-use measure::recovery::restart::{Kind, was_right};
+use measure::recovery::restart::{Kind, Mark, Restart, was_right};
 use serde_json::{Value, json};
 
 use super::before::Found;
@@ -49,7 +49,7 @@ pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
         measured.paused_ms
     );
     if let (Kind::Full, Some(bytes)) = (kind, found.data_bytes) {
-        out += &format!("a full copy is of about {:.1} MB\n", bytes as f64 / 1e6);
+        out += &format!("a full copy is of about {:.1} MB{}\n", bytes as f64 / 1e6, copied(restart, bytes));
     }
     if kind == Kind::Unknown {
         out += "which kind it was stands in its error log: give it with --error-log\n";
@@ -65,12 +65,22 @@ pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
     out
 }
 
+/// How fast the transfer's script was, its own waits included, for the next forecast.
+fn copied(restart: &Restart, bytes: u64) -> String {
+    let copy = restart.phases().into_iter().find(|phase| phase.mark == Mark::Copied);
+    let Some(took_s) = copy.map(|copy| copy.took.as_secs_f64()).filter(|s| *s > 0.0) else {
+        return String::new();
+    };
+    let mb_per_s = (bytes as f64 / 1e6 / took_s).round().max(1.0);
+    format!(", {mb_per_s:.0} MB a second: `recovery forecast --copy-mb-per-s {mb_per_s:.0}` goes by that")
+}
+
 /// Whether the forecast was right, in a sentence.
 fn verdict(found: &Found, measured: &Measured) -> String {
     let before = match found.forecast {
         Forecast::Missed(None) => "it may be away for as long as nothing is written".to_owned(),
         Forecast::Missed(Some(window)) => format!("it may be away for {}", span(ms(window))),
-        Forecast::FullCopy => "it needs a full copy".to_owned(),
+        Forecast::FullCopy(_) => "it needs a full copy".to_owned(),
         Forecast::DependsOnSource(_) => "it depends on the donor".to_owned(),
     };
     let came = measured.restart.kind();
@@ -130,7 +140,7 @@ pub(super) fn json(name: &str, found: &Found, measured: &Measured) -> Value {
     let (returns_by, window) = match found.forecast {
         Forecast::Missed(window) => (Kind::Incremental, window),
         Forecast::DependsOnSource(window) => (Kind::Unknown, window),
-        Forecast::FullCopy => (Kind::Full, None),
+        Forecast::FullCopy(_) => (Kind::Full, None),
     };
     json!({
         "node": name,

@@ -72,6 +72,7 @@ impl Status {
             // Only for how long it will be able to, which is not asked here.
             gcache_bytes: 0,
             is_dropping: false,
+            mean_bytes: None,
         }
     }
 }
