@@ -1,20 +1,22 @@
 //! Has the processes of lost nodes proven dead, and makes a component Primary; [`topology::galera::bootstrap`] says when.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use link::{Link, Login};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use topology::NodeId;
+use tokio::time::{Instant, sleep, timeout};
 use topology::galera::position::Left;
 use topology::galera::sql;
 
 use crate::act::{Failed, in_time};
 
+/// A server that runs accepts a connection so soon.
+const LISTENS_WITHIN: Duration = Duration::from_millis(500);
 /// How often the component is looked at while it becomes Primary.
 const LOOK_GAP: Duration = Duration::from_millis(20);
 /// Of a proof's complaint, at most so many characters are shown.
@@ -22,42 +24,67 @@ const SHOWN_MAX: usize = 200;
 /// Of what it writes, no more is kept.
 const SAID_BYTES_MAX: u64 = 64 << 10;
 
-/// What came of one proof.
-type Proof = (NodeId, Result<Left, String>);
-
-/// Runs the operator's command once for each node (id, name, address), side by side. Whatever is not exit code 0 and a position in time is no
-/// proof.
+/// Runs the operator's command for a node. Whatever is not exit code 0 and a position in time is no proof.
 pub(crate) async fn prove(
     command: Option<&str>,
-    nodes: Vec<(NodeId, String, String)>,
+    name: &str,
+    address: &str,
     within: Duration,
-) -> Vec<Proof> {
-    let Some(command) = command else {
-        return nodes
-            .into_iter()
-            .map(|(node, ..)| (node, Err("no proof_command is set".to_owned())))
-            .collect();
-    };
-    let all: Vec<NodeId> = nodes.iter().map(|(node, ..)| *node).collect();
-    let mut running = JoinSet::new();
-    for (node, name, address) in nodes {
-        let command = command.to_owned();
-        running.spawn(async move { (node, prove_one(&command, &name, &address, within).await) });
-    }
-    let mut proofs: Vec<Proof> = Vec::new();
-    while let Some(ended) = running.join_next().await {
-        proofs.extend(ended.ok());
-    }
-    // A task that broke off has proven nothing.
-    for node in all {
-        if !proofs.iter().any(|(proven, _)| *proven == node) {
-            proofs.push((node, Err("its proof broke off".to_owned())));
+) -> Result<Left, String> {
+    let command = command.ok_or("no proof_command is set")?;
+    match run(command, name, address, within).await? {
+        Said { status, out, .. } if status.success() => {
+            Left::read(&String::from_utf8_lossy(&out)).map_err(|why| format!("proof_command: {why}"))
         }
+        said => Err(format!("proof_command ended with {}, and said: {}", said.status, said.last_words())),
     }
-    proofs
 }
 
-async fn prove_one(command: &str, name: &str, address: &str, within: Duration) -> Result<Left, String> {
+/// What `proof_command` says of a node whose server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// It does not call the node dead, and said this: right, when these are words about a server that runs.
+    Alive(String),
+    /// It calls a server dead that answers: it must never be believed.
+    CallsItDead,
+    /// It could not be run, did not end in time, or did not come to look at the node: it could never prove anything.
+    Failed(String),
+}
+
+/// Runs `proof_command` once for a node whose server answers, to see what it says. The command is to look and to change nothing, as it is when it counts;
+/// of a server that runs there is nothing to recover.
+pub async fn try_proof(command: &str, name: &str, address: &str, within: Duration) -> Trial {
+    match run(command, name, address, within).await {
+        Ok(said) if said.status.success() => Trial::CallsItDead,
+        Ok(said) if said.status.code().is_none_or(|code| NOT_LOOKED.contains(&code)) => {
+            Trial::Failed(format!("it ended with {}, and said: {}", said.status, said.last_words()))
+        }
+        Ok(said) => Trial::Alive(said.last_words()),
+        Err(why) => Trial::Failed(why),
+    }
+}
+
+/// Exit codes by which the shell says that a program cannot be run or is not there, and ssh that it has not reached the host.
+const NOT_LOOKED: [i32; 3] = [126, 127, 255];
+
+/// How a command ended, and what it wrote.
+struct Said {
+    status: ExitStatus,
+    out: Vec<u8>,
+    err: Vec<u8>,
+}
+
+impl Said {
+    /// The last line of its complaint.
+    fn last_words(&self) -> String {
+        let said = String::from_utf8_lossy(&self.err);
+        let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+        said.chars().take(SHOWN_MAX).collect()
+    }
+}
+
+/// Runs the command to its end.
+async fn run(command: &str, name: &str, address: &str, within: Duration) -> Result<Said, String> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     let mut shell = Command::new("/bin/sh");
     shell
@@ -82,13 +109,7 @@ async fn prove_one(command: &str, name: &str, address: &str, within: Duration) -
     };
     let status = status.map_err(|error| format!("proof_command cannot be waited for: {error}"))?;
     group.has_ended();
-    if !status.success() {
-        let said = String::from_utf8_lossy(&err);
-        let said = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
-        let said: String = said.chars().take(SHOWN_MAX).collect();
-        return Err(format!("proof_command ended with {status}, and said: {said}"));
-    }
-    Left::read(&String::from_utf8_lossy(&out)).map_err(|why| format!("proof_command: {why}"))
+    Ok(Said { status, out, err })
 }
 
 /// What comes out of a pipe, to its end; the first part of it is kept.
@@ -122,24 +143,42 @@ impl Drop for Group {
     }
 }
 
-/// Makes the component of the node at `address` Primary, and returns when it is. Nothing is ordered when the node has another name in the
-/// group by now, when its component has another size, or when that is Primary already.
-pub(crate) async fn bootstrap(
-    address: &str,
-    login: &Login,
-    gcomm_uuid: &str,
-    size: u32,
-    within: Duration,
-) -> Result<(), Failed> {
+/// What is to be made Primary, and what must be so at that moment.
+pub(crate) struct Order {
+    /// Of the node that is told.
+    pub address: String,
+    /// Its name in the group.
+    pub gcomm_uuid: String,
+    /// Members of its component.
+    pub size: u32,
+    /// Names and addresses of those that are proven not to run.
+    pub gone: Vec<(String, String)>,
+    /// After this moment the proofs are too old.
+    pub begin_by: Instant,
+}
+
+/// Makes the component of a node Primary, and returns when it is. Nothing is ordered when the node has another name in the group by now, when
+/// its component has another size or is Primary already, when a server listens where a dead one should be, or when the proofs are too old.
+pub(crate) async fn bootstrap(order: &Order, login: &Login, within: Duration) -> Result<(), Failed> {
     in_time(within, async {
-        let mut link = Link::connect(address, login, within).await?;
+        let mut link = Link::connect(&order.address, login, within).await?;
+        if let Some(name) = who_listens(&order.gone).await {
+            return Err(Failed::because(format!(
+                "{name} was proven not to run, and accepts connections by now"
+            )));
+        }
         let before = link.query(sql::COMPONENT, within).await?;
         let says = |name: &str| before.value_of(name).unwrap_or_default();
         if !says("wsrep_cluster_status").eq_ignore_ascii_case("non-Primary") {
             return Err(Failed::because(format!("it says {:?} by now", says("wsrep_cluster_status"))));
         }
-        if says("wsrep_gcomm_uuid") != gcomm_uuid || says("wsrep_cluster_size") != size.to_string() {
+        if says("wsrep_gcomm_uuid") != order.gcomm_uuid
+            || says("wsrep_cluster_size") != order.size.to_string()
+        {
             return Err(Failed::because("its component has changed meanwhile"));
+        }
+        if Instant::now() > order.begin_by {
+            return Err(Failed::because("the proofs had become too old when it answered"));
         }
         link.query(sql::BOOTSTRAP, within).await?;
         loop {
@@ -154,6 +193,23 @@ pub(crate) async fn bootstrap(
     .await
 }
 
+/// The name of one at whose address a server accepts connections. Silence and refusals say nothing here: the proofs do.
+async fn who_listens(nodes: &[(String, String)]) -> Option<String> {
+    let mut looks = JoinSet::new();
+    for (name, address) in nodes {
+        let (name, address) = (name.clone(), address.clone());
+        looks.spawn(async move {
+            let accepted = timeout(LISTENS_WITHIN, TcpStream::connect(&address)).await;
+            matches!(accepted, Ok(Ok(_))).then_some(name)
+        });
+    }
+    let mut found = None;
+    while let Some(look) = looks.join_next().await {
+        found = found.or(look.ok().flatten());
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,10 +217,7 @@ mod tests {
     const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
 
     async fn proof(command: Option<&str>, within: Duration) -> Result<Left, String> {
-        let nodes = vec![(NodeId(0), "db1".to_owned(), "10.0.0.1:3306".to_owned())];
-        let mut proofs = prove(command, nodes, within).await;
-        assert_eq!(proofs.len(), 1);
-        proofs.remove(0).1
+        prove(command, "db1", "10.0.0.1:3306", within).await
     }
 
     #[tokio::test]
@@ -186,6 +239,31 @@ mod tests {
         let left = proof(Some(&command), within).await.unwrap();
         assert_eq!(left.position.seqno, 7);
         assert_eq!(left.members, ["db1", "10.0.0.1:3306", "10.0.0.1"]);
+    }
+
+    #[tokio::test]
+    async fn a_command_is_tried_on_a_node_that_runs() {
+        let tried = async |command: &str| try_proof(command, "db1", "a:1", Duration::from_secs(5)).await;
+        let runs = tried("echo a server runs >&2; exit 1").await;
+        assert_eq!(runs, Trial::Alive("a server runs".to_owned()));
+        assert_eq!(tried("true").await, Trial::CallsItDead, "whatever it writes: it is wrong");
+        let away = tried("echo no route to host >&2; exit 255").await;
+        assert!(matches!(&away, Trial::Failed(why) if why.contains("no route to host")), "{away:?}");
+        let late = try_proof("sleep 60", "db1", "a:1", Duration::from_millis(100)).await;
+        assert!(matches!(&late, Trial::Failed(why) if why.contains("did not end within")), "{late:?}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_listens_is_seen() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap().to_string();
+        let closed = {
+            let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            gone.local_addr().unwrap().to_string()
+        };
+        let nodes = [("db1".to_owned(), closed.clone()), ("db2".to_owned(), open)];
+        assert_eq!(who_listens(&nodes).await.as_deref(), Some("db2"));
+        assert_eq!(who_listens(&nodes[..1]).await, None);
     }
 
     #[tokio::test]

@@ -361,19 +361,26 @@ impl Cycle {
                     (Fact::Tick, None)
                 });
             }
-            galera::Action::Prove { number, nodes, within } => {
+            galera::Action::Prove { number, node, within } => {
                 let command = self.proof_command.clone();
-                let known = |node| (node, self.name(node).to_owned(), self.address(node));
-                let nodes = nodes.into_iter().map(known).collect();
+                let (name, address) = (self.name(node).to_owned(), self.address(node));
                 acts.spawn(async move {
-                    let proofs = bootstrap::prove(command.as_deref(), nodes, within).await;
-                    (Fact::Outcome(galera::Outcome::Proofs { number, proofs }.into()), None)
+                    let proof = bootstrap::prove(command.as_deref(), &name, &address, within).await;
+                    (Fact::Outcome(galera::Outcome::Proof { number, node, proof }.into()), None)
                 });
             }
-            galera::Action::Bootstrap { number, via, gcomm_uuid, size, within } => {
-                let (address, login) = (self.address(via), self.login.clone());
+            galera::Action::Bootstrap { number, via, gcomm_uuid, size, gone, begin_within, within } => {
+                let known = |node| (self.name(node).to_owned(), self.address(node));
+                let order = bootstrap::Order {
+                    address: self.address(via),
+                    gcomm_uuid,
+                    size,
+                    gone: gone.into_iter().map(known).collect(),
+                    begin_by: tokio::time::Instant::now() + begin_within,
+                };
+                let login = self.login.clone();
                 acts.spawn(async move {
-                    let done = bootstrap::bootstrap(&address, &login, &gcomm_uuid, size, within).await;
+                    let done = bootstrap::bootstrap(&order, &login, within).await;
                     let failed = done.err().map(|Failed { why, .. }| why);
                     (Fact::Outcome(galera::Outcome::BootstrapEnded { number, failed }.into()), None)
                 });

@@ -44,6 +44,7 @@ mod watched;
 
 pub use advice::{account_for, grants_for};
 pub use aliases::as_configured;
+pub use bootstrap::{Trial, try_proof};
 pub use journal::Journal;
 pub use preflight::{DEADLINE_ASKED, DEADLINE_ORDERED, Preflight, Wish as PreflightWish, purged};
 pub use reading::Standing;

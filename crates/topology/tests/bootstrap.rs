@@ -8,7 +8,8 @@
 //!
 //! The model of Galera, as measured on MariaDB 10.11.19 / Galera 26.4.23: a component is Primary with more than half of the last Primary view, or
 //! when all members of the newest saved view are there; each Primary view takes a number in the history; a write needs every member of the
-//! view; in the moment of a death, who delivered a write may be the only one that has it. In one thing it is kinder than Galera, so that only our own
+//! view; in the moment of a death, who delivered a write may be the only one that has it; views are numbered in the members' memory, so that the numbers begin
+//! anew when all were down. Proofs are answered one by one, with any time between them. In one thing it is kinder than Galera, so that only our own
 //! orders are judged: members that come together by themselves go on with the newest history among them.
 
 use std::cell::Cell;
@@ -28,6 +29,9 @@ use topology::settings::{BootstrapPolicy, NodeSettings, Settings, Writers};
 
 const NODES: usize = 3;
 const UUID: &str = "6f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
+const OTHER_UUID: &str = "7f1c1f0e-7a4b-11ee-8f5e-5a1de6c4a2d1";
+/// No order is given with a proof that is older.
+const PROOF_AGE_MAX: Duration = Duration::from_secs(5);
 /// Random histories.
 const CASES: u32 = 1500;
 /// Between two looks at the nodes.
@@ -50,8 +54,10 @@ enum Event {
     Write(usize),
     /// The first writes, delivers and acknowledges, and all but the second die in that moment.
     LastWord(usize, usize),
-    /// Proofs that were asked for are answered, and orders carried out.
-    Answer,
+    /// So many of the proofs that were asked for are answered, and orders carried out.
+    Answer(u8),
+    /// When all are down: a person begins the cluster anew on the node that has most, and starts the others.
+    Begin,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -67,7 +73,8 @@ fn event() -> impl Strategy<Value = Event> {
         6 => Just(Event::Settle),
         6 => node().prop_map(Event::Write),
         1 => (node(), node()).prop_map(|(writer, survivor)| Event::LastWord(writer, survivor)),
-        6 => Just(Event::Answer),
+        8 => (1u8..4).prop_map(Event::Answer),
+        1 => Just(Event::Begin),
     ]
 }
 
@@ -80,8 +87,11 @@ struct Node {
     /// The last number that it has; on disk at once (innodb_flush_log_at_trx_commit = 1).
     seqno: u64,
     primary: bool,
-    /// The number of its last Primary view, and that view's members; kept on disk.
+    /// Its last Primary view, the newer the higher, and that view's members; kept on disk.
     view: (u64, BTreeSet<usize>),
+    /// That view's number as the server tells it; gone with the process.
+    conf_id: u64,
+    uuid: &'static str,
     /// Members of the component that it is in now.
     component: BTreeSet<usize>,
 }
@@ -97,8 +107,12 @@ struct World {
     /// The highest number that was acknowledged to a client.
     acknowledged: u64,
     views: u64,
-    asked: VecDeque<Action>,
+    /// What is to be answered, and since when.
+    asked: VecDeque<(Duration, Action)>,
+    /// When each node was last proven not to run.
+    proven: [Duration; NODES],
     bootstraps: u32,
+    said: Vec<String>,
 }
 
 impl World {
@@ -113,8 +127,16 @@ impl World {
         settings.galera.proof_deadline = Duration::from_secs(3600);
         let restored = Restored { sessions_max: vec![None; NODES], ..Restored::default() };
         let all: BTreeSet<usize> = (0..NODES).collect();
-        let node =
-            Node { alive: true, start: 0, seqno: 10, primary: true, view: (3, all.clone()), component: all };
+        let node = Node {
+            alive: true,
+            start: 0,
+            seqno: 10,
+            primary: true,
+            view: (3, all.clone()),
+            conf_id: 3,
+            uuid: UUID,
+            component: all,
+        };
         let mut world = Self {
             brain: Brain::new(settings, restored, Duration::ZERO),
             now: Duration::ZERO,
@@ -126,7 +148,9 @@ impl World {
             acknowledged: 10,
             views: 3,
             asked: VecDeque::new(),
+            proven: [Duration::ZERO; NODES],
             bootstraps: 0,
+            said: Vec::new(),
         };
         world.wait(2);
         world
@@ -148,8 +172,9 @@ impl World {
                         }))
                     }
                     Action::Galera(galera::Action::Prove { .. } | galera::Action::Bootstrap { .. }) => {
-                        self.asked.push_back(action);
+                        self.asked.push_back((self.now, action));
                     }
+                    Action::Say(sentence) => self.said.push(sentence.text),
                     _ => {}
                 }
             }
@@ -196,8 +221,8 @@ impl World {
             local_state: Some(if node.primary { 4 } else { 0 }),
             cluster_status: if node.primary { "Primary" } else { "non-Primary" }.into(),
             cluster_size: node.component.len() as u32,
-            conf_id: if node.primary { node.view.0 } else { u64::MAX },
-            cluster_uuid: UUID.into(),
+            conf_id: if node.primary { node.conf_id } else { u64::MAX },
+            cluster_uuid: node.uuid.into(),
             gcomm_uuid: self.gcomm_uuid(number),
             members: node.component.iter().map(|member| address(*member)).collect(),
             ready: node.primary,
@@ -263,6 +288,7 @@ impl World {
 
     fn form(&mut self, members: &BTreeSet<usize>, primary: bool) {
         let newest = members.iter().map(|node| self.nodes[*node].seqno).max().unwrap_or(0);
+        let conf_id = members.iter().map(|node| self.nodes[*node].conf_id).max().unwrap_or(0) + 1;
         if primary {
             self.views += 1;
         }
@@ -272,6 +298,7 @@ impl World {
             node.primary = primary;
             if primary {
                 node.view = (self.views, members.clone());
+                node.conf_id = conf_id;
                 node.seqno = newest + 1;
             }
         }
@@ -294,18 +321,43 @@ impl World {
         let node = &mut self.nodes[number];
         node.alive = false;
         node.primary = false;
+        node.conf_id = 0;
         node.component = BTreeSet::new();
     }
 
     fn answer(&mut self) {
-        let Some(action) = self.asked.pop_front() else { return };
+        let Some((asked, action)) = self.asked.pop_front() else { return };
         let outcome = match action {
-            Action::Galera(galera::Action::Prove { number, nodes, .. }) => {
-                let proofs = nodes.into_iter().map(|node| (node, self.proof(usize::from(node.0)))).collect();
-                galera::Outcome::Proofs { number, proofs }
+            Action::Galera(galera::Action::Prove { number, node, .. }) => {
+                let proof = self.proof(usize::from(node.0));
+                if proof.is_ok() {
+                    self.proven[usize::from(node.0)] = self.now;
+                }
+                galera::Outcome::Proof { number, node, proof }
             }
-            Action::Galera(galera::Action::Bootstrap { number, via, gcomm_uuid, size, .. }) => {
-                let failed = self.bootstrap(usize::from(via.0), &gcomm_uuid, size);
+            Action::Galera(galera::Action::Bootstrap {
+                number,
+                via,
+                gcomm_uuid,
+                size,
+                gone,
+                begin_within,
+                ..
+            }) => {
+                let is_late = self.now - asked > begin_within;
+                let is_back = gone.iter().any(|node| {
+                    let node = usize::from(node.0);
+                    self.nodes[node].alive && self.reach[node]
+                });
+                let failed = if is_late || is_back {
+                    Some("too late".into())
+                } else {
+                    for node in gone {
+                        let age = self.now - self.proven[usize::from(node.0)];
+                        assert!(age <= PROOF_AGE_MAX, "ordered with a proof that is {age:?} old");
+                    }
+                    self.bootstrap(usize::from(via.0), &gcomm_uuid, size)
+                };
                 galera::Outcome::BootstrapEnded { number, failed }
             }
             _ => return,
@@ -318,7 +370,7 @@ impl World {
         if node.alive {
             return Err("it runs".into());
         }
-        let mut left = Left::at(format!("{UUID}:{}", node.seqno).parse()?);
+        let mut left = Left::at(format!("{}:{}", node.uuid, node.seqno).parse()?);
         left.members = node.view.1.iter().map(|member| self.gcomm_uuid(*member)).collect();
         Ok(left)
     }
@@ -344,16 +396,33 @@ impl World {
         None
     }
 
+    fn start(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        if !node.alive {
+            node.alive = true;
+            node.component = BTreeSet::from([number]);
+        }
+    }
+
+    /// galera_new_cluster on the node that has most; the others are started and find it.
+    fn begin_anew(&mut self) {
+        if self.nodes.iter().any(|node| node.alive) {
+            return;
+        }
+        let Some(first) = (0..NODES).max_by_key(|number| self.nodes[*number].seqno) else { return };
+        self.start(first);
+        // Its name in the group is a new one.
+        self.nodes[first].start += 1;
+        self.form(&BTreeSet::from([first]), true);
+        (0..NODES).for_each(|number| self.start(number));
+    }
+
     fn happen(&mut self, event: &Event) {
         match event {
             Event::Wait(steps) => self.wait(*steps),
             Event::Kill(number) => self.kill(*number),
-            Event::Start(number) if !self.nodes[*number].alive => {
-                let node = &mut self.nodes[*number];
-                node.alive = true;
-                node.component = BTreeSet::from([*number]);
-            }
-            Event::Start(_) => {}
+            Event::Start(number) => self.start(*number),
+            Event::Begin => self.begin_anew(),
             Event::Networks(networks) => self.networks = *networks,
             Event::Reach(reach, resets) => (self.reach, self.resets) = (*reach, *resets),
             Event::Settle => self.settle(),
@@ -373,7 +442,7 @@ impl World {
                     }
                 }
             }
-            Event::Answer => self.answer(),
+            Event::Answer(count) => (0..*count).for_each(|_| self.answer()),
         }
     }
 }
@@ -391,11 +460,100 @@ fn a_survivor_of_proven_deaths_goes_on() {
     assert!(world.asked.is_empty(), "the group has not noticed yet");
     world.settle();
     world.wait(10);
-    world.answer();
+    world.happen(&Event::Answer(2));
     world.wait(2);
     world.answer();
     assert_eq!(world.bootstraps, 1);
     assert!(world.write(2));
+}
+
+/// db1 and db2 are dead, db3 has noticed it, and a proof of each is asked for.
+fn standstill() -> World {
+    let mut world = World::new();
+    world.kill(0);
+    world.kill(1);
+    world.settle();
+    world.wait(10);
+    assert_eq!(world.asked.len(), 2, "{:?}", world.said);
+    world
+}
+
+#[test]
+fn a_proof_that_has_become_old_beside_a_slow_one_is_asked_for_again() {
+    let mut world = standstill();
+    world.answer();
+    // The other node's InnoDB recovers.
+    world.wait(60);
+    world.answer();
+    world.wait(2);
+    let asked: Vec<&Action> = world.asked.iter().map(|(_, action)| action).collect();
+    let Some(Action::Galera(galera::Action::Prove { node: NodeId(0), .. })) = asked.first() else {
+        panic!("the first one's proof is 12 s old: {asked:?}");
+    };
+    assert_eq!(asked.len(), 1, "the other's is new");
+    world.answer();
+    world.wait(2);
+    world.answer();
+    assert_eq!(world.bootstraps, 1);
+}
+
+#[test]
+fn nothing_is_ordered_while_each_proof_makes_the_other_old() {
+    let mut world = standstill();
+    for _ in 0..8 {
+        world.answer();
+        world.wait(30);
+    }
+    assert_eq!(world.bootstraps, 0);
+    assert!(world.said.iter().any(|text| text.contains("proof_command takes too long")), "{:?}", world.said);
+}
+
+#[test]
+fn a_node_that_comes_back_between_the_proofs_and_the_order_stops_it() {
+    let mut world = standstill();
+    world.happen(&Event::Answer(2));
+    world.wait(1);
+    assert_eq!(world.asked.len(), 1, "the order");
+    world.start(0);
+    world.answer();
+    assert_eq!(world.bootstraps, 0);
+}
+
+#[test]
+fn views_of_different_histories_are_not_compared() {
+    let mut world = World::new();
+    // db1 was in a cluster that somebody made anew from a copy; its views have lower numbers there.
+    (world.nodes[0].uuid, world.nodes[0].conf_id) = (OTHER_UUID, 1);
+    world.wait(2);
+    world.kill(0);
+    world.kill(1);
+    world.settle();
+    world.wait(10);
+    assert!(world.asked.is_empty());
+    let said = world.said.join("\n");
+    assert!(said.contains("Primary components of different histories"), "{said}");
+    assert!(said.contains(&format!("db1 in {OTHER_UUID}, db2 in {UUID}, db3 in {UUID}")), "{said}");
+}
+
+#[test]
+fn a_cluster_that_was_begun_anew_has_a_survivor_although_its_views_have_lower_numbers() {
+    let mut world = World::new();
+    (0..NODES).for_each(|number| world.kill(number));
+    world.wait(5);
+    world.begin_anew();
+    world.settle();
+    // db1 and db2 are seen in it; db3 is not reached meanwhile, and what it said last has a higher number.
+    world.reach[0] = false;
+    world.wait(5);
+    world.kill(0);
+    world.kill(1);
+    world.settle();
+    world.wait(10);
+    assert!(world.nodes[2].conf_id < 3, "its numbers began anew");
+    world.happen(&Event::Answer(2));
+    world.wait(2);
+    world.answer();
+    assert_eq!(world.bootstraps, 1, "{:?}", world.said);
 }
 
 #[test]

@@ -30,7 +30,7 @@ mod windows;
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use link::{Login, Secret};
@@ -161,7 +161,9 @@ pub fn start(
     };
     let watching = calm.spawn(windows::watch(source, windows.clone())).abort_handle();
     let stats = (proxy.stats_reader(), readers);
-    let capacities = Capacities::new(settings.nodes.iter().map(|node| node.name.as_str()));
+    let names = settings.nodes.iter().map(|node| node.name.as_str());
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let capacities = Capacities::new(names, &settings.state_dir, since_1970.as_micros() as u64);
     // It ends with the runtime.
     calm.spawn(capacities.clone().keep(manager.samples.clone()));
     let known = desk::Known { warmth, windows, capacities };

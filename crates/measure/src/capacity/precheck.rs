@@ -21,6 +21,8 @@ pub enum Condition {
     SmallCluster,
     /// Clients are connected to it.
     InUse,
+    /// Clients write to it, and would wait with their locks while it is held.
+    Written,
     /// The server has no way to undo it by itself, should Understudy be lost.
     NoGuard,
 }
@@ -41,6 +43,7 @@ impl Condition {
             Self::Backup => "backup",
             Self::SmallCluster => "small-cluster",
             Self::InUse => "in-use",
+            Self::Written => "written",
             Self::NoGuard => "no-guard",
         }
     }
@@ -87,6 +90,8 @@ pub struct Facts {
     pub transferring: Vec<String>,
     /// Sessions of clients on it, in words.
     pub sessions: Vec<String>,
+    /// Those of them that have an open transaction which writes, in words.
+    pub writing: Vec<String>,
     /// Sessions of a backup on it, in words.
     pub backups: Vec<String>,
     /// The server can undo it by itself.
@@ -152,6 +157,14 @@ pub fn refusals(facts: &Facts, allowed: &[Condition]) -> Vec<Refusal> {
         Condition::InUse,
         !facts.sessions.is_empty(),
         format!("clients are connected to {node}, and would read old data: {}", listed(&facts.sessions)),
+    );
+    refuse(
+        Condition::Written,
+        !facts.writing.is_empty(),
+        format!(
+            "clients have open transactions on {node} that write, and would wait with their locks while it is held: {}",
+            listed(&facts.writing)
+        ),
     );
     refuse(
         Condition::NoGuard,

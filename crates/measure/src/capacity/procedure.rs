@@ -20,6 +20,8 @@ pub use super::words::{Event, Failure, HoldEnd, Order, Phase, Plan};
 use super::reading::{Kind, Reading};
 use super::result::{Record, per_s};
 
+/// While the node catches up, so many times what may wait at the end of the hold is too much: it falls behind further.
+const BACKLOG_GROWTH: u64 = 2;
 /// Readings that are kept, at the most: 100,000 are some hours.
 const READINGS_MAX: usize = 100_000;
 
@@ -166,6 +168,10 @@ impl Procedure {
         let from = self.record.marks.baseline.map_or(place, |(from, _)| from);
         self.record.marks.baseline = Some((from, place));
         let (first, last) = (&self.record.readings[from], &self.record.readings[place]);
+        let written = last.node.written.saturating_sub(first.node.written);
+        if written > 0 {
+            return self.fail(Failure::Written { transactions: written });
+        }
         let long = last.at.saturating_sub(first.at);
         if long < self.plan.baseline {
             return None;
@@ -213,6 +219,8 @@ impl Procedure {
             || last.node.flow_control_sent > first.node.flow_control_sent
         {
             HoldEnd::FlowControl
+        } else if last.node.writers_waiting > 0 {
+            HoldEnd::WriterWaits
         } else if last.lost_since(first) {
             HoldEnd::OtherLost
         } else if bytes >= self.plan.backlog_bytes_max {
@@ -237,8 +245,14 @@ impl Procedure {
         if self.record.marks.resumed.is_none() {
             self.record.marks.resumed = Some((place, self.since));
         }
-        let reading = &self.record.readings[place];
-        let queue = reading.node.queue;
+        let queue = self.record.readings[place].node.queue;
+        if self.failure.is_none()
+            && let Some(why) = self.burden(place)
+        {
+            // Nothing lightens it but what is under way already: it applies, and it is not waited for by its group. There is no figure to wait
+            // for, and it is resynchronised as soon as its queue is short.
+            self.failure = Some(Failure::Burden(why));
+        }
         if queue == 0 && self.failure.is_none() {
             // A run that failed in between has no end that would mean anything.
             self.record.marks.empty = Some(place);
@@ -252,6 +266,35 @@ impl Procedure {
             if !self.is_desynced || self.in_phase() > self.plan.catch_up_max * 2 {
                 return Some(self.caught_up());
             }
+        }
+        None
+    }
+
+    /// What makes the node a burden to its group while it catches up.
+    fn burden(&self, place: usize) -> Option<String> {
+        let (from, _) = self.record.marks.resumed?;
+        let (held, _) = self.record.marks.held?;
+        let (first, last) = (self.record.readings.get(from)?, self.record.readings.get(place)?);
+        let sent = last.node.flow_control_sent.saturating_sub(first.node.flow_control_sent);
+        if sent > 0 {
+            return Some(format!(
+                "it asked its group {sent} times to wait (flow control) while it caught up"
+            ));
+        }
+        let held = self.record.readings.get(held)?;
+        let bytes = last.arrived_bytes.saturating_sub(held.arrived_bytes);
+        let count = last.committed_elsewhere()?.saturating_sub(held.committed_elsewhere()?).max(1);
+        // What has come since, by the share of it that waits.
+        let waiting = bytes as f64 * (last.node.queue as f64 / count as f64).min(1.0);
+        let grown = self.plan.backlog_max.saturating_mul(BACKLOG_GROWTH);
+        if waiting > self.plan.backlog_bytes_max.saturating_mul(BACKLOG_GROWTH) as f64
+            || last.node.queue > grown
+        {
+            return Some(format!(
+                "what waits on it grew to {} transactions (about {:.0} MiB) while it caught up",
+                last.node.queue,
+                waiting / f64::from(1 << 20)
+            ));
         }
         None
     }

@@ -37,6 +37,10 @@ pub struct Node {
     pub is_desynced: bool,
     /// Flow control messages that it sent, a counter.
     pub flow_control_sent: u64,
+    /// Transactions of its own clients, a counter (wsrep_replicated).
+    pub written: u64,
+    /// Clients that wait to write until the lock is given up. Looked at while there is one.
+    pub writers_waiting: u64,
 }
 
 /// Another node.

@@ -33,6 +33,10 @@ struct Model {
     is_desynced: bool,
     is_out: bool,
     paused: Duration,
+    sent: u64,
+    written: u64,
+    writers_waiting: u64,
+    is_recovering: bool,
     arrive_per_s: f64,
     apply_per_s: f64,
 }
@@ -47,6 +51,10 @@ impl Model {
             is_desynced: false,
             is_out: false,
             paused: Duration::ZERO,
+            sent: 0,
+            written: 0,
+            writers_waiting: 0,
+            is_recovering: false,
             arrive_per_s: 5_100.0,
             apply_per_s: 13_300.0,
         }
@@ -66,7 +74,9 @@ impl Model {
                 queue: self.arrived as u64 - self.applied as u64,
                 is_in_step: !self.is_desynced,
                 is_desynced: self.is_desynced,
-                flow_control_sent: 0,
+                flow_control_sent: self.sent,
+                written: self.written,
+                writers_waiting: self.writers_waiting,
             },
             others: vec![Some(other), None],
             arrived_bytes: self.arrived as u64 * 500,
@@ -226,10 +236,57 @@ fn the_hold_ends_early_at_each_limit() {
     let galera = plan(Kind::Galera);
     let pause = |model: &mut Model| model.paused += Duration::from_millis(1);
     assert_eq!(ended(galera, pause), HoldEnd::FlowControl);
+    assert_eq!(ended(galera, |model| model.writers_waiting = 1), HoldEnd::WriterWaits);
     assert_eq!(ended(Plan { backlog_max: 100_000, ..galera }, |_| ()), HoldEnd::Backlog);
     let grows = |model: &mut Model| model.arrive_per_s = 9_000.0;
     let bytes = Plan { backlog_bytes_max: 5_200 * 60 * 500, ..galera };
     assert_eq!(ended(bytes, grows), HoldEnd::BacklogBytes);
+}
+
+#[test]
+fn a_node_that_its_own_clients_write_to_is_not_held() {
+    let mut model = Model::new();
+    let (procedure, orders) = run(plan(Kind::Galera), &mut model, |procedure, _, model| {
+        if procedure.phase() == Phase::Baseline && procedure.in_phase() > Duration::from_secs(2) {
+            model.written += 3;
+        }
+        None
+    });
+    assert_eq!(procedure.failure(), Some(&Failure::Written { transactions: 3 }));
+    assert_eq!(orders, [Order::TakeOut, Order::PutBack]);
+}
+
+#[test]
+fn a_node_that_is_a_burden_while_it_catches_up_ends_the_measuring_and_is_resynchronised_when_its_queue_is_short()
+ {
+    let burden = |change: fn(&mut Model), plan: Plan| {
+        let mut model = Model { apply_per_s: 6_000.0, ..Model::new() };
+        let mut is_told = None;
+        let (procedure, _) = run(plan, &mut model, |procedure, order, model| {
+            if procedure.phase() == Phase::CatchingUp && procedure.in_phase() > Duration::from_secs(3) {
+                change(model);
+                is_told = is_told.or_else(|| procedure.failure().map(|_| procedure.in_phase()));
+            }
+            let queue = model.arrived as u64 - model.applied as u64;
+            assert!(order != Some(Order::Resync) || queue <= 8, "{queue}");
+            None
+        });
+        assert!(is_told.unwrap() < Duration::from_secs(60), "{is_told:?}");
+        assert!(procedure.record().counted().is_none() && !model.is_desynced && !model.is_out);
+        let Some(Failure::Burden(why)) = procedure.failure() else { panic!("{:?}", procedure.failure()) };
+        why.clone()
+    };
+    let asks = |model: &mut Model| (model.sent, model.apply_per_s) = (2, 13_300.0);
+    assert!(burden(asks, plan(Kind::Galera)).contains("asked its group 2 times to wait"));
+    // More comes than it applies, until it would have to be given up.
+    let falls_behind = |model: &mut Model| {
+        let queue = model.arrived - model.applied;
+        model.apply_per_s = if queue > 900_000.0 || model.is_recovering { 60_000.0 } else { 1_000.0 };
+        model.arrive_per_s = if queue > 900_000.0 || model.is_recovering { 5_100.0 } else { 30_000.0 };
+        model.is_recovering |= queue > 900_000.0;
+    };
+    let small = Plan { backlog_max: 310_000, ..plan(Kind::Galera) };
+    assert!(burden(falls_behind, small).contains("what waits on it grew to"));
 }
 
 #[test]
@@ -331,6 +388,7 @@ fn each_condition_is_named_with_what_overrides_it() {
         (|f| f.transferring.push("db1 is Donor".into()), "--allow donor"),
         (|f| f.backups.push("mariabackup".into()), "--allow backup"),
         (|f| f.has_guard = false, "--allow no-guard"),
+        (|f| f.writing.push("session 5 of app".into()), "clients have open transactions on db3 that write"),
     ] {
         let text = refused(change, &[]);
         assert!(text.contains(name) && text.lines().count() == 1, "{text}");

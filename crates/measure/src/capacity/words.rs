@@ -111,6 +111,8 @@ pub enum HoldEnd {
     FlowControl,
     /// Another server did not answer any more: this one may be needed.
     OtherLost,
+    /// A client of the node waited to write.
+    WriterWaits,
 }
 
 /// Why there is no result.
@@ -125,6 +127,13 @@ pub enum Failure {
     },
     /// Before anything was done to the node: nobody writes, so it would gather nothing.
     NoWrites,
+    /// Before anything was done to the node: its own clients write there, and would wait while it is held.
+    Written {
+        /// Transactions of theirs in the baseline.
+        transactions: u64,
+    },
+    /// While it caught up, it was a burden to its group: it asked for flow control, or what waits there was too much.
+    Burden(String),
     /// It was not caught up when time was up: it applies less than comes, or little more.
     TooSlow {
         /// Transactions left in the queue.

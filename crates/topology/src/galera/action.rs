@@ -55,13 +55,13 @@ pub enum Action {
         /// It is not waited for.
         on: bool,
     },
-    /// Ask for proof that the processes of these nodes have ended, and for what they left on their disks; answered by `Proofs`, with a word
-    /// for each.
+    /// Ask for proof that the process of this node has ended, and for what it left on its disk; answered by `Proof` as soon as it is known, since a
+    /// proof is as old as its answer.
     Prove {
         /// Ties the answer to it.
         number: u64,
         /// Whose.
-        nodes: Vec<NodeId>,
+        node: NodeId,
         /// Give up after this long.
         within: Duration,
     },
@@ -75,6 +75,10 @@ pub enum Action {
         gcomm_uuid: String,
         /// Members of its component. With another number nothing is ordered: somebody has come.
         size: u32,
+        /// Those that are proven not to run. When a server accepts a connection at the address of one, nothing is ordered.
+        gone: Vec<NodeId>,
+        /// After this long nothing is ordered any more: the proofs are too old.
+        begin_within: Duration,
         /// Give up after this long.
         within: Duration,
     },
@@ -99,8 +103,8 @@ pub enum Outcome {
     Hurried { number: u64 },
     /// They are not, or not any more.
     HurryEnded { number: u64, end: HurryEnd },
-    /// What the proofs came to, of each node: what it left on its disk, or why nothing is proven.
-    Proofs { number: u64, proofs: Vec<(NodeId, Result<Left, String>)> },
+    /// What a proof came to: what the node left on its disk, or why nothing is proven.
+    Proof { number: u64, node: NodeId, proof: Result<Left, String> },
     /// `via` is in a Primary component; or why it is not known to be.
     BootstrapEnded { number: u64, failed: Option<String> },
 }
@@ -112,10 +116,8 @@ impl Outcome {
             Self::Evicted { victim, .. } | Self::Spared { victim, .. } | Self::EvictFailed { victim, .. } => {
                 Some(*victim)
             }
-            Self::Hurried { .. }
-            | Self::HurryEnded { .. }
-            | Self::Proofs { .. }
-            | Self::BootstrapEnded { .. } => None,
+            Self::Proof { node, .. } => Some(*node),
+            Self::Hurried { .. } | Self::HurryEnded { .. } | Self::BootstrapEnded { .. } => None,
         }
     }
 }

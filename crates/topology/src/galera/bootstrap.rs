@@ -16,6 +16,9 @@
 //!     beside a survivor that is behind, Galera makes a Primary component with the survivor's history as soon as all members are back, and the
 //!     one that is ahead aborts ("Reversing history: 19 -> 17 ... Data loss is possible"; seen on MariaDB 10.11.19 / Galera 26.4.23).
 //!
+//! A position that InnoDB's recovery told of a server that did not write each commit to its disk at once is a lower bound: that node may have
+//! acknowledged more. A survivor is not put before it. Where all are down, the choice is the same, since what is on no disk nobody has; it is said.
+//!
 //! Invariant: a decision is made of positions of one history only, and of every node's.
 
 use super::position::Left;
@@ -246,7 +249,8 @@ fn one_history(running: &Running<'_>, down: &Down<'_>) -> Result<(), Refusal> {
 /// Among nodes that all are stopped: the one that has most; of those that are level, one that Galera would let begin as it is.
 fn first_of(down: &Down<'_>) -> Result<Decision, Refusal> {
     let best = down.iter().max_by_key(|(place, _, left)| {
-        (left.position.seqno, left.safe_to_bootstrap, std::cmp::Reverse(*place))
+        let seqno = left.position.seqno;
+        (seqno, !left.is_lower_bound, left.safe_to_bootstrap, std::cmp::Reverse(*place))
     });
     let Some((first, _, best)) = best else {
         return refuse("no node has any data that is known".to_owned(), Way::None);
@@ -270,8 +274,18 @@ fn survivor(running: &Running<'_>, down: &Down<'_>) -> Result<Decision, Refusal>
             return refuse(
                 format!(
                     "{other} is ahead of {name}: it has {} and {name} has {}; what it has may have been acknowledged to clients. Stop the \
-                     server of {name}, begin the cluster anew on {other} (galera_new_cluster), and start the rest as usual. Do not start \
+                     server of {name}, begin the cluster anew on {other} (galera_new_cluster; with Percona XtraDB Cluster: systemctl start mysql@bootstrap), and start the rest as usual. Do not start \
                      {other} beside {name}: Galera would go on with what {name} has, and {other} would abort",
+                    left.position.seqno, best.last_committed
+                ),
+                Way::GiveUp((*other).to_owned()),
+            );
+        }
+        if left.is_lower_bound {
+            return refuse(
+                format!(
+                    "{other} crashed, and was not seen to run with innodb_flush_log_at_trx_commit = 1: it has at least {}, and may have \
+                     acknowledged more than {name} has ({}), although its disk does not show it. Its binlog may",
                     left.position.seqno, best.last_committed
                 ),
                 Way::GiveUp((*other).to_owned()),
@@ -396,6 +410,24 @@ mod tests {
             "without db3",
             &Way::GiveUp("db2".into()),
         );
+    }
+
+    #[test]
+    fn a_position_that_is_a_lower_bound_is_not_taken_for_all_that_was_acknowledged() {
+        let bound = |seqno: u64| {
+            let left = Left::at(format!("{UUID}:{seqno}").parse().unwrap());
+            Word::Stopped(Disk::Read(Left { is_lower_bound: true, ..left }))
+        };
+        refused(
+            [stopped(UUID, 10, &[]), bound(9), answers(10)],
+            "db2 crashed, and was not seen to run with innodb_flush_log_at_trx_commit = 1: it has at least 9",
+            &Way::GiveUp("db2".into()),
+        );
+        // Nobody has more when all are down; of two that are level, the one that is known to have all of it.
+        let decision = with([bound(11), stopped(UUID, 11, &[]), stopped(UUID, 9, &[])]);
+        assert_eq!(decision, Ok(Decision::Start { first: 1, level: vec![0] }));
+        let decision = with([bound(12), stopped(UUID, 11, &[]), stopped(UUID, 9, &[])]);
+        assert_eq!(decision, Ok(Decision::Start { first: 0, level: vec![] }));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //!                                          │    timers    what may be shortened, and in which order
 //!                                          ├──> pace    the others talk faster while a member is on its way out
 //!                                          └──> revive  without a majority: the survivor goes on, when all others are proven dead
+//!                                                 prime       who was in the newest Primary view
 //!                                                 bootstrap   which node, or why none
 //!                                                 position    what a stopped node left on its disk
 //! ```
@@ -21,6 +22,7 @@ mod evict;
 pub mod hurry;
 mod pace;
 pub mod position;
+mod prime;
 pub mod question;
 mod relief;
 mod revive;
@@ -87,7 +89,7 @@ struct Member {
     parted: bool,
     parted_until: Now,
     /// What it said last when it was in a Primary component.
-    prime: Option<revive::Prime>,
+    prime: Option<prime::Prime>,
 }
 
 impl Galera {
@@ -120,11 +122,11 @@ impl Galera {
                 self.member_mut(node).listed_once |= status.members.contains(&core.node(node).address);
             }
         }
+        if let Some(prime) = prime::Prime::of(status) {
+            self.note_prime(id, prime);
+        }
         let member = self.member_mut(id);
         member.slow_since = None;
-        if let Some(prime) = revive::Prime::of(status) {
-            member.prime = Some(prime);
-        }
         if !status.gcomm_uuid.is_empty() && status.gcomm_uuid != member.gcomm_uuid {
             member.gcomm_uuid.clone_from(&status.gcomm_uuid);
             member.evict_tries = 0;
@@ -153,7 +155,7 @@ impl Galera {
             Outcome::Hurried { number } => self.hurried(core, number),
             Outcome::HurryEnded { number, end } => self.hurry_ended(core, number, &end),
             Outcome::EvictFailed { victim, why } => self.evict_ended(core, victim, Some(&why)),
-            Outcome::Proofs { number, proofs } => self.proofs(core, number, proofs),
+            Outcome::Proof { number, node, proof } => self.proof(core, number, node, proof),
             Outcome::BootstrapEnded { number, failed } => self.bootstrapped(core, number, failed.as_deref()),
         }
     }

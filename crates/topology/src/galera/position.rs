@@ -110,6 +110,18 @@ pub fn recovered(log: &str) -> Result<Position, String> {
     text.split(',').next().unwrap_or_default().parse()
 }
 
+/// innodb_flush_log_at_trx_commit in the arguments that a server's program would be started with, as its `--print-defaults` writes them. The last
+/// one counts; 1 where none is given, which is the default of every version. `None` where it is no number.
+pub fn flush_at_commit(arguments: &str) -> Option<u8> {
+    const NAME: &str = "innodb_flush_log_at_trx_commit";
+    let values = arguments.split_whitespace().filter_map(|argument| {
+        let (name, value) = argument.strip_prefix("--")?.split_once('=')?;
+        let name = name.replace('-', "_");
+        (name.strip_prefix("loose_").unwrap_or(&name) == NAME).then_some(value)
+    });
+    values.last().map_or(Some(1), |value| value.parse().ok())
+}
+
 /// The gcomm uuids of the members of the last Primary view that the node was in, by `gvwstate.dat`; none when it says nothing.
 pub fn last_primary_view(gvwstate: &str) -> Vec<String> {
     let members = gvwstate.lines().filter_map(|line| line.strip_prefix("member:"));
@@ -125,12 +137,15 @@ pub struct Left {
     pub members: Vec<String>,
     /// Galera lets it be the first of a cluster, as it stands.
     pub safe_to_bootstrap: bool,
+    /// The position is only a lower bound of what the node acknowledged: it crashed, and was not seen to run with
+    /// innodb_flush_log_at_trx_commit = 1, so the last commits may never have reached its disk.
+    pub is_lower_bound: bool,
 }
 
 impl Left {
     /// A position that is known, and nothing else.
     pub fn at(position: Position) -> Self {
-        Self { position, members: Vec::new(), safe_to_bootstrap: false }
+        Self { position, members: Vec::new(), safe_to_bootstrap: false, is_lower_bound: false }
     }
 
     /// As a proof command writes it, and [`Left::read`] reads it.
@@ -139,11 +154,12 @@ impl Left {
         let members = if self.members.is_empty() { NO_VIEW.to_owned() } else { self.members.join(" ") };
         text.push_str(&format!("members {members}\n"));
         text.push_str(&format!("safe_to_bootstrap {}\n", u8::from(self.safe_to_bootstrap)));
+        text.push_str(&format!("lower_bound {}\n", u8::from(self.is_lower_bound)));
         text
     }
 
     /// Reads what a proof command wrote: exactly one line `position UUID:SEQNO`, and `members UUID UUID ...`, or `members none` where no last
-    /// view was left, as after a clean stop. Other lines mean nothing.
+    /// view was left, as after a clean stop; `safe_to_bootstrap 1` and `lower_bound 1` where these are so. Other lines mean nothing.
     ///
     /// # Errors
     /// When the position is missing, is given twice, or is none; when nothing is said of the members, which tell whether the node went on without others.
@@ -166,9 +182,27 @@ impl Left {
             ));
         }
         members.retain(|member| member != NO_VIEW);
-        let safe_to_bootstrap = lines("safe_to_bootstrap").any(|value| value.trim() == "1");
-        Ok(Self { position, members, safe_to_bootstrap })
+        let is_set = |name: &'static str| lines(name).any(|value| value.trim() == "1");
+        let (safe_to_bootstrap, is_lower_bound) = (is_set("safe_to_bootstrap"), is_set("lower_bound"));
+        Ok(Self { position, members, safe_to_bootstrap, is_lower_bound })
     }
+}
+
+/// Reads the members of a last Primary view as a person gives them: gcomm uuids, separated by commas, or `none`.
+///
+/// # Errors
+/// When one of them is no uuid, or nothing is given.
+pub fn members(text: &str) -> Result<Vec<String>, String> {
+    if text.trim() == NO_VIEW {
+        return Ok(Vec::new());
+    }
+    let each = text.split(',').map(|member| member.trim().to_ascii_lowercase());
+    each.map(
+        |member| {
+            if is_uuid(&member) { Ok(member) } else { Err(format!("{member:?} is no uuid of a member")) }
+        },
+    )
+    .collect()
 }
 
 #[cfg(test)]
@@ -222,6 +256,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_server_promises_of_its_disk_is_read() {
+        assert_eq!(
+            flush_at_commit("mariadbd would have been started with the following arguments:\n\n"),
+            Some(1)
+        );
+        let both = "--innodb-flush-log-at-trx-commit=2 --port=1 --loose-innodb_flush_log_at_trx_commit=0 ";
+        assert_eq!(flush_at_commit(both), Some(0));
+        assert_eq!(flush_at_commit("--innodb_flush_log_at_trx_commit=x"), None);
+    }
+
+    #[test]
     fn the_last_primary_view_is_read() {
         let file =
             "my_uuid: a-1\n#vwbeg\nview_id: 3 a-1 5\nbootstrap: 0\nmember: A-1 0\nmember: b-2 0\n#vwend\n";
@@ -230,12 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn members_are_read_as_a_person_writes_them() {
+        assert_eq!(members(&format!("{UUID}, {}", UUID.to_uppercase())), Ok(vec![UUID.to_owned(); 2]));
+        assert_eq!(members("none"), Ok(Vec::new()));
+        for wrong in ["", "a-1", &format!("{UUID},")] {
+            assert!(members(wrong).unwrap_err().contains("is no uuid of a member"), "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_a_proof_writes_is_read_back() {
         let left =
             Left { members: vec!["a".into(), "b".into()], ..Left::at(format!("{UUID}:5").parse().unwrap()) };
         assert_eq!(Left::read(&left.lines()), Ok(left));
         let clean = Left::at(format!("{UUID}:5").parse().unwrap());
-        assert_eq!(Left::read(&clean.lines()), Ok(clean));
+        assert_eq!(Left::read(&clean.lines()), Ok(clean.clone()));
+        let bound = Left { is_lower_bound: true, ..clean };
+        assert_eq!(Left::read(&bound.lines()), Ok(bound));
         assert!(Left::read("").is_err());
         assert!(Left::read(&format!("position {UUID}:5\n")).unwrap_err().contains("members none"));
         assert!(Left::read(&format!("position {UUID}:5\nposition {UUID}:6\n")).is_err(), "which one?");

@@ -2,9 +2,13 @@
 //!
 //! ```text
 //!   some answer, none Primary, all others gone ─(calm)─> Proving ──all proven──> Checking ──decide──> Ordered ──> Primary
-//!        ^                                                 │ one is not            │ refused           │ failed
-//!        └───────────────── after a while ─────────────────┴───────────────────────┴───────────────────┘
+//!        ^                                                │    ^──a proof is old───│                   │
+//!        │                                                │ one is not             │ refused           │ failed
+//!        └───────────────── after a while ────────────────┴────────────────────────┴───────────────────┘
 //! ```
+//!
+//! Each proof has its own age, from when its command ended. When the slowest is there, the others may be old: those are asked for again, and
+//! the order carries the time after which it must not be given any more.
 //!
 //! What is no proof of a death, and is never taken for one: silence, a time that has passed, a refused or reset connection (a firewall
 //! forges both, on any port), and the group's own word (there is none without a majority). The only proof is the operator's: `proof_command`, which
@@ -14,8 +18,9 @@
 //! one that it finds, or waits until *all* members of its last Primary view are there (pc.recovery), and the survivor is one of those.
 //!
 //! Invariants: never while any node is in a Primary component, or is connected to us and does not say that it is not; never without a proof of
-//! every node that the configuration has and that is no survivor; never where a position that was told, or was left on a disk, is higher than the
-//! survivor's; never from a view that this process has not itself seen as the group's newest.
+//! every node that the configuration has and that is no survivor, none of which is older than [`PROOF_AGE_MAX`] when the order is given; never where a
+//! position that was told, or was left on a disk, is higher than the survivor's, or may be; never from a view that this process has not
+//! itself seen as the group's newest ([`super::prime`]).
 
 use std::time::Duration;
 
@@ -38,37 +43,16 @@ const CALM: Duration = Duration::from_secs(1);
 /// whoever starts the node.
 const TRY_GAP: Duration = Duration::from_secs(5);
 const TRY_GAP_MAX: Duration = Duration::from_secs(60);
-/// A proof that is older is asked for again.
+/// A proof is worth nothing any more after this long: somebody may have started the node.
 const PROOF_AGE_MAX: Duration = Duration::from_secs(5);
+/// So much of that is left for the order; a proof that is older is asked for again before.
+const ORDER_MARGIN: Duration = Duration::from_secs(1);
+/// In one try, proofs that have become old are asked for again at most so often.
+const ROUNDS_MAX: u32 = 3;
 /// For the order itself.
 const ORDER_DEADLINE: Duration = Duration::from_secs(10);
 /// The shell keeps the deadlines itself; so much more is for its answer to arrive.
 const ANSWER_SLACK: Duration = Duration::from_secs(1);
-
-/// What a node said last when it was in a Primary component.
-#[derive(Clone, Debug)]
-pub(super) struct Prime {
-    conf_id: u64,
-    cluster_uuid: String,
-    size: u32,
-    members: Vec<String>,
-    gcomm_uuid: String,
-    flush_at_commit: Option<u8>,
-}
-
-impl Prime {
-    /// What is kept of a word; nothing of one that is not of a member of a Primary component.
-    pub fn of(status: &GaleraStatus) -> Option<Self> {
-        (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
-            conf_id: status.conf_id,
-            cluster_uuid: status.cluster_uuid.clone(),
-            size: status.cluster_size,
-            members: status.members.clone(),
-            gcomm_uuid: status.gcomm_uuid.clone(),
-            flush_at_commit: status.flush_at_commit,
-        })
-    }
-}
 
 /// How far it is.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +66,8 @@ pub(super) struct Revival {
     failures: u32,
     /// Numbers what is asked.
     number: u64,
+    /// How often proofs were asked for in this try.
+    rounds: u32,
     /// What was said last of why nothing is done.
     said: Option<String>,
     /// How often it was done.
@@ -94,10 +80,15 @@ enum Phase {
     Idle,
     Proving {
         since: Now,
+        /// Not answered yet.
+        open: Vec<NodeId>,
+        proofs: Vec<Proof>,
+        /// Why one of them proves nothing. The others are waited for all the same: what runs for them is not started a second time beside it.
+        failed: Option<String>,
     },
     Checking {
         since: Now,
-        proofs: Vec<(NodeId, Left)>,
+        proofs: Vec<Proof>,
     },
     Ordered {
         since: Now,
@@ -105,11 +96,19 @@ enum Phase {
     },
 }
 
+/// A node's process did not run then, and its disk had this.
+#[derive(Clone, Debug)]
+struct Proof {
+    node: NodeId,
+    left: Left,
+    at: Now,
+}
+
 /// Who is left, and who is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Standstill {
-    survivors: Vec<NodeId>,
-    gone: Vec<NodeId>,
+pub(super) struct Standstill {
+    pub survivors: Vec<NodeId>,
+    pub gone: Vec<NodeId>,
 }
 
 impl Galera {
@@ -139,7 +138,7 @@ impl Galera {
         }
         match self.revival.phase.clone() {
             Phase::Idle if core.now >= self.revival.after => match self.history(core, &standstill) {
-                Ok(()) => self.ask_for_proofs(core, &standstill),
+                Ok(()) => self.begin_try(core, &standstill),
                 Err(why) => self.leave(core, &why),
             },
             Phase::Checking { since, proofs } if fresh(core, &standstill, since) => {
@@ -172,41 +171,50 @@ impl Galera {
         }
     }
 
-    fn ask_for_proofs(&mut self, core: &mut Core, standstill: &Standstill) {
-        self.revival.number += 1;
-        self.revival.phase = Phase::Proving { since: core.now };
+    fn begin_try(&mut self, core: &mut Core, standstill: &Standstill) {
         let text = format!(
             "{} left without a Primary component: asking for proof that {} not run",
             names(core, &standstill.survivors, ("is", "are")),
             names(core, &standstill.gone, ("does", "do"))
         );
         core.say(Level::Warn, text);
-        let within = core.settings.galera.proof_deadline;
-        let (number, nodes) = (self.revival.number, standstill.gone.clone());
-        core.out.push(Action::Prove { number, nodes, within }.into());
+        self.revival.rounds = 0;
+        self.ask_for_proofs(core, standstill.gone.clone(), Vec::new());
     }
 
-    /// What the proofs came to.
-    pub(super) fn proofs(
-        &mut self,
-        core: &mut Core,
-        number: u64,
-        proofs: Vec<(NodeId, Result<Left, String>)>,
-    ) {
-        if number != self.revival.number || !matches!(self.revival.phase, Phase::Proving { .. }) {
+    /// Asks for those of `nodes`; `proofs` are there already.
+    fn ask_for_proofs(&mut self, core: &mut Core, nodes: Vec<NodeId>, proofs: Vec<Proof>) {
+        self.revival.number += 1;
+        self.revival.rounds += 1;
+        let (number, within) = (self.revival.number, core.settings.galera.proof_deadline);
+        for node in nodes.iter().copied() {
+            core.out.push(Action::Prove { number, node, within }.into());
+        }
+        self.revival.phase = Phase::Proving { since: core.now, open: nodes, proofs, failed: None };
+    }
+
+    /// What a proof came to.
+    pub(super) fn proof(&mut self, core: &mut Core, number: u64, node: NodeId, proof: Result<Left, String>) {
+        let at = core.now;
+        let Phase::Proving { open, proofs, failed, .. } = &mut self.revival.phase else { return };
+        if number != self.revival.number || !open.contains(&node) {
             return;
         }
-        let mut left = Vec::new();
-        for (node, proof) in proofs {
-            match proof {
-                Ok(found) => left.push((node, found)),
-                Err(why) => {
-                    let text = format!("{} is not proven to be dead: {why}", core.name(node));
-                    return self.leave(core, &text);
-                }
+        open.retain(|asked| *asked != node);
+        match proof {
+            Ok(left) => proofs.push(Proof { node, left, at }),
+            Err(why) => {
+                failed.get_or_insert_with(|| format!("{} is not proven to be dead: {why}", core.name(node)));
             }
         }
-        self.revival.phase = Phase::Checking { since: core.now, proofs: left };
+        if !open.is_empty() {
+            return;
+        }
+        if let Some(why) = failed.take() {
+            return self.leave(core, &why);
+        }
+        let proofs = std::mem::take(proofs);
+        self.revival.phase = Phase::Checking { since: core.now, proofs };
         for id in ids(&core.nodes) {
             if core.node(id).linked {
                 core.ask_probe(id);
@@ -215,7 +223,23 @@ impl Galera {
     }
 
     /// All is proven, and each survivor has spoken since.
-    fn check(&mut self, core: &mut Core, standstill: &Standstill, proofs: &[(NodeId, Left)]) {
+    fn check(&mut self, core: &mut Core, standstill: &Standstill, proofs: &[Proof]) {
+        let age = |proof: &Proof| core.now.saturating_sub(proof.at);
+        let is_fresh = |proof: &&Proof| age(proof) + ORDER_MARGIN <= PROOF_AGE_MAX;
+        let (kept, old): (Vec<&Proof>, Vec<&Proof>) = proofs.iter().partition(is_fresh);
+        if !old.is_empty() {
+            let nodes: Vec<NodeId> = old.iter().map(|proof| proof.node).collect();
+            if self.revival.rounds >= ROUNDS_MAX {
+                let text = format!(
+                    "the proof of {} was too old again when the last one was there ({} times): proof_command takes too long",
+                    core.name(nodes[0]),
+                    self.revival.rounds
+                );
+                return self.leave(core, &text);
+            }
+            return self.ask_for_proofs(core, nodes, kept.into_iter().cloned().collect());
+        }
+        let oldest = proofs.iter().map(age).max().unwrap_or(PROOF_AGE_MAX);
         match self.verdict(core, standstill, proofs) {
             Err(why) => self.leave(core, &why),
             Ok(via) => {
@@ -231,9 +255,16 @@ impl Galera {
                     core.name(via)
                 );
                 core.say(Level::Warn, text);
-                let number = self.revival.number;
-                let within = ORDER_DEADLINE;
-                core.out.push(Action::Bootstrap { number, via, gcomm_uuid, size, within }.into());
+                let order = Action::Bootstrap {
+                    number: self.revival.number,
+                    via,
+                    gcomm_uuid,
+                    size,
+                    gone: standstill.gone.clone(),
+                    begin_within: PROOF_AGE_MAX.saturating_sub(oldest),
+                    within: ORDER_DEADLINE,
+                };
+                core.out.push(order.into());
             }
         }
     }
@@ -279,7 +310,7 @@ impl Galera {
     fn give_up_waiting(&mut self, core: &mut Core) {
         let (since, limit) = match self.revival.phase {
             Phase::Idle => return,
-            Phase::Proving { since } => (since, core.settings.galera.proof_deadline),
+            Phase::Proving { since, .. } => (since, core.settings.galera.proof_deadline),
             Phase::Checking { since, .. } => (since, PROOF_AGE_MAX),
             Phase::Ordered { since, .. } => (since, ORDER_DEADLINE),
         };
@@ -288,65 +319,14 @@ impl Galera {
         }
     }
 
-    /// The survivors come from the newest Primary view that anybody told of, and all of its members are known.
-    fn history(&self, core: &Core, standstill: &Standstill) -> Result<(), String> {
-        let newest =
-            self.members.iter().filter_map(|member| member.prime.as_ref()).max_by_key(|prime| prime.conf_id);
-        let Some(newest) = newest else {
-            return Err("no Primary component has been seen since Understudy started".to_owned());
-        };
-        for id in &standstill.survivors {
-            let name = core.name(*id);
-            let Some(prime) = &self.member(*id).prime else {
-                return Err(format!(
-                    "{name} has not been seen in a Primary component since Understudy started"
-                ));
-            };
-            let now = own(core.node(*id)).map_or("", |status| status.gcomm_uuid.as_str());
-            if prime.gcomm_uuid != now {
-                return Err(format!("{name} has been restarted since it was in a Primary component"));
-            }
-            if (prime.conf_id, &prime.cluster_uuid) != (newest.conf_id, &newest.cluster_uuid) {
-                return Err(format!(
-                    "{name} was not in the newest Primary view that was seen: {} against {}",
-                    prime.conf_id, newest.conf_id
-                ));
-            }
-        }
-        let is_known = |address: &String| core.nodes.iter().any(|node| node.address == *address);
-        if newest.members.len() != newest.size as usize || !newest.members.iter().all(is_known) {
-            return Err(format!(
-                "the last Primary view had {} members, and not all of them are nodes of the configuration",
-                newest.size
-            ));
-        }
-        for id in &standstill.gone {
-            let node = core.node(*id);
-            let flush = self.member(*id).prime.as_ref().and_then(|prime| prime.flush_at_commit);
-            if newest.members.contains(&node.address) && flush != Some(1) {
-                return Err(format!(
-                    "{} did not run with innodb_flush_log_at_trx_commit = 1 ({}): its disk may lack what it acknowledged",
-                    node.name,
-                    flush.map_or_else(|| "not known".to_owned(), |flush| flush.to_string())
-                ));
-            }
-        }
-        Ok(())
-    }
-
     /// Whom to tell.
-    fn verdict(
-        &self,
-        core: &Core,
-        standstill: &Standstill,
-        proofs: &[(NodeId, Left)],
-    ) -> Result<NodeId, String> {
+    fn verdict(&self, core: &Core, standstill: &Standstill, proofs: &[Proof]) -> Result<NodeId, String> {
         self.history(core, standstill)?;
         let candidate = |id: NodeId| {
-            let proof = proofs.iter().find(|(node, _)| *node == id);
+            let proof = proofs.iter().find(|proof| proof.node == id);
             let word = match (own(core.node(id)).filter(|_| standstill.survivors.contains(&id)), proof) {
                 (Some(status), _) => Word::Answers(answer(status)),
-                (None, Some((_, left))) => Word::Stopped(Disk::Read(left.clone())),
+                (None, Some(proof)) => Word::Stopped(Disk::Read(proof.left.clone())),
                 (None, None) => Word::Silent("no proof".to_owned()),
             };
             Candidate { name: core.name(id).to_owned(), word }
@@ -364,7 +344,7 @@ impl Galera {
                 let name = core.name(via);
                 return Err(format!("{} has told that it has {told}, and {name} has {has}", core.name(id)));
             }
-            if let Some((_, left)) = proofs.iter().find(|(node, _)| *node == id)
+            if let Some(Proof { left, .. }) = proofs.iter().find(|proof| proof.node == id)
                 && self
                     .member(id)
                     .prime

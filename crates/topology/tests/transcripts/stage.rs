@@ -101,9 +101,8 @@ impl Stage {
                 let names = |nodes: Vec<NodeId>| nodes.into_iter().map(name).collect::<Vec<_>>().join(",");
                 format!("hurry {number}: {} silent in view {view}, tell {}", names(silent), names(members))
             }
-            Action::Galera(galera::Action::Prove { nodes, .. }) => {
-                let names: Vec<String> = nodes.into_iter().map(name).collect();
-                format!("prove that {} have ended", names.join(","))
+            Action::Galera(galera::Action::Prove { node, .. }) => {
+                format!("prove that {} has ended", name(node))
             }
             Action::Galera(galera::Action::Bootstrap { via, .. }) => format!("bootstrap {}", name(via)),
             Action::Galera(galera::Action::Desync { node, on }) => {

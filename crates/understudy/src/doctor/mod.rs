@@ -11,6 +11,7 @@ pub mod asked;
 mod judge;
 pub mod options;
 mod page;
+pub mod proof;
 pub mod read;
 mod replication;
 
@@ -57,7 +58,15 @@ impl Doctor {
                     runtime.block_on(replication::all(&settings, &password, account.as_ref(), &files));
                 replication::report(&settings, &nodes)
             }
-            Kind::Galera => judge::report(&settings, &runtime.block_on(read::all(&settings, &password))),
+            Kind::Galera => {
+                let nodes = runtime.block_on(read::all(&settings, &password));
+                let mut report = judge::report(&settings, &nodes);
+                let answering = nodes.iter().filter(|node| node.said.is_ok());
+                let answering = answering.map(|node| (node.name.clone(), node.address.clone())).collect();
+                let tried = runtime.block_on(proof::all(&settings, answering));
+                report.findings.extend(proof::findings(tried));
+                report
+            }
         };
         if self.json {
             let text = serde_json::to_string_pretty(&report).map_err(|e| Failure::Failed(e.to_string()))?;

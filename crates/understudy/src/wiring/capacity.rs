@@ -1,31 +1,42 @@
 //! What each node could apply, from what happens by itself: the samples of the manager's probes, a day of them in parts of a minute.
 //!
-//! Memory: at most [`MINUTES_MAX`] parts a node, below 150 kB.
+//! Memory: at most [`MINUTES_MAX`] parts a node, below 150 kB. They are kept in the state directory (`store`) every few minutes.
 
+mod store;
+
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use manager::Samples;
 use measure::capacity::passive::{Estimate, Look, Series, Told, Watcher};
 use measure::sample::Sample;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use topology::NodeId;
 
 /// A day of them.
 const MINUTES_MAX: usize = 24 * 60;
 /// One part of the series.
 const MINUTE_US: u64 = 60_000_000;
+/// So often the series are written to disk: no more is lost when `serve` ends.
+const SAVE_EVERY: Duration = Duration::from_secs(300);
 
 /// See the head of this file. Cheap to clone: all clones are the same.
 #[derive(Clone)]
 pub struct Capacities {
     /// In the configuration's order, with their names.
     nodes: Arc<[(String, Mutex<Node>)]>,
+    /// The directory of the file that keeps them.
+    state: Arc<Path>,
 }
 
 struct Node {
     watcher: Watcher,
     series: Series,
+    /// From the samples' clock to microseconds since 1970, fixed at the first one, so that a clock that is set back moves nothing.
+    base_us: Option<u64>,
 }
 
 /// What is known of one node.
@@ -37,28 +48,66 @@ pub struct Known {
 }
 
 impl Capacities {
-    /// Of these nodes nothing is known yet.
-    pub fn new<'a>(names: impl Iterator<Item = &'a str>) -> Self {
-        let node = || Node { watcher: Watcher::default(), series: Series::new(MINUTE_US, MINUTES_MAX) };
-        Self { nodes: names.map(|name| (name.to_owned(), Mutex::new(node()))).collect() }
+    /// Of these nodes that is known which was kept in the state directory. `now_unix_us`: microseconds since 1970.
+    pub fn new<'a>(names: impl Iterator<Item = &'a str>, state: &Path, now_unix_us: u64) -> Self {
+        let kept = store::read(state).unwrap_or_else(|why| {
+            tracing::warn!("what the nodes could apply is not known from before: {why}");
+            Vec::new()
+        });
+        let node = |name: &str| {
+            let mut series = Series::new(MINUTE_US, MINUTES_MAX);
+            let buckets = kept.iter().find(|kept| kept.name == name).map(|kept| kept.buckets.as_slice());
+            series.resume(buckets.unwrap_or_default().iter().copied(), now_unix_us);
+            Node { watcher: Watcher::default(), series, base_us: None }
+        };
+        Self {
+            nodes: names.map(|name| (name.to_owned(), Mutex::new(node(name)))).collect(),
+            state: state.into(),
+        }
     }
 
-    /// Takes in every sample.
+    /// Takes in every sample, and keeps what they come to.
     pub async fn keep(self, samples: Samples) {
         let mut news = samples.news();
+        let mut save = interval_at(Instant::now() + SAVE_EVERY, SAVE_EVERY);
+        save.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            match news.recv().await {
-                Ok((node, sample)) => self.take(node, &sample),
-                // The watcher sees the gap by the time between its looks.
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return,
+            tokio::select! {
+                news = news.recv() => match news {
+                    Ok((node, sample)) => self.take(node, &sample),
+                    // The watcher sees the gap by the time between its looks.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return self.save().await,
+                },
+                _ = save.tick() => self.save().await,
             }
         }
     }
 
+    /// A disk that hangs holds up the next samples, and nobody else.
+    async fn save(&self) {
+        let nodes = self.kept();
+        let state: PathBuf = self.state.to_path_buf();
+        let written = tokio::task::spawn_blocking(move || store::write(&state, nodes)).await;
+        if let Ok(Err(why)) = written {
+            tracing::warn!("what the nodes could apply is forgotten at a restart: {why}");
+        }
+    }
+
+    fn kept(&self) -> Vec<store::Kept> {
+        let kept = |(name, node): &(String, Mutex<Node>)| {
+            let node = node.lock().unwrap_or_else(PoisonError::into_inner);
+            store::Kept { name: name.clone(), buckets: node.series.buckets().copied().collect() }
+        };
+        self.nodes.iter().map(kept).collect()
+    }
+
     fn take(&self, node: NodeId, sample: &Sample) {
-        if let (Some(look), Some(mut kept)) = (Look::of(sample), self.node(node)) {
-            let Node { watcher, series } = &mut *kept;
+        if let (Some(mut look), Some(mut kept)) = (Look::of(sample), self.node(node)) {
+            let Node { watcher, series, base_us } = &mut *kept;
+            let base_us =
+                *base_us.get_or_insert_with(|| (sample.at_unix_ms * 1000).saturating_sub(sample.at_us));
+            look.at_us += base_us;
             watcher.look(look, series);
         }
     }
@@ -99,6 +148,7 @@ impl Capacities {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)] // tests fail by panicking
 mod tests {
     use measure::sample::{Counters, Galera};
 
@@ -106,7 +156,9 @@ mod tests {
 
     #[test]
     fn what_the_samples_show_is_told() {
-        let capacities = Capacities::new(["db1", "db2"].into_iter());
+        let state = tempfile::tempdir().unwrap();
+        let names = || ["db1", "db2"].into_iter();
+        let capacities = Capacities::new(names(), state.path(), 0);
         assert_eq!(capacities.status(), json!([]), "nothing is known yet");
         // 300 come a second; for a minute db2 applies nothing, then 900.
         let (mut arrived, mut applied) = (0_u64, 0_u64);
@@ -136,5 +188,13 @@ mod tests {
                 .starts_with("db2 would fall behind at 3.0 times the peak of the last 24 h, 300 a second"),
             "{sentence}"
         );
+
+        // It is known again after a restart, until it is too old; a file of somebody else's is left out.
+        store::write(state.path(), capacities.kept()).unwrap();
+        let again = |now_unix_us| Capacities::new(names(), state.path(), now_unix_us).status();
+        assert_eq!(again(700_000_000), status);
+        assert_eq!(again(700_000_000 + 24 * 60 * MINUTE_US), json!([]));
+        std::fs::write(state.path().join("capacity.json"), "{}").unwrap();
+        assert_eq!(again(700_000_000), json!([]));
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
+mod careful;
 mod door;
 #[path = "../program/mod.rs"]
 mod program;
@@ -202,7 +203,12 @@ async fn a_galera_node_is_measured_and_left_as_it_was_found() {
     measured(&scene, &serving);
     interrupted(&scene, &serving).await;
     killed(&scene, &serving).await;
+    careful::guard_lost(&scene, &serving).await;
+    careful::ended_while_taken_out(&scene, &serving).await;
+    careful::drained_before(&scene, &serving).await;
     drop(serving);
+    careful::written_to(&scene).await;
+    careful::a_writer_comes(&scene).await;
     cut_off(&scene).await;
     scene.end().await;
 }

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::estimate::Source;
 
 /// A bucket of whose time one part in so many was busy still shows the usual rate.
 const CATCHING_UP_PARTS: u64 = 10;
 
 /// A busy time, and what was applied in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Busy {
     /// Transactions.
     pub applied: u64,
@@ -17,6 +19,10 @@ pub struct Busy {
 }
 
 impl Busy {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
     pub(super) fn add(&mut self, more: Self) {
         self.applied = self.applied.saturating_add(more.applied);
         self.us = self.us.saturating_add(more.us);
@@ -29,7 +35,7 @@ impl Busy {
 }
 
 /// One stretch of the series.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Its number: its beginning by the looks' clock, in bucket lengths.
     pub number: u64,
@@ -38,8 +44,10 @@ pub struct Bucket {
     /// Hardly anything waited at its end: the node kept up with what had come.
     pub kept_up: bool,
     /// Busy, known from the queue.
+    #[serde(default, skip_serializing_if = "Busy::is_none")]
     pub backlog: Busy,
     /// Busy, known from its own flow control.
+    #[serde(default, skip_serializing_if = "Busy::is_none")]
     pub flow_control: Busy,
 }
 
@@ -52,9 +60,22 @@ pub struct Series {
 }
 
 impl Series {
-    /// At most so many buckets of so many microseconds; the oldest go.
+    /// So many buckets of so many microseconds; what is older goes.
     pub fn new(bucket_us: u64, buckets_max: usize) -> Self {
         Self { buckets: VecDeque::new(), bucket_us: bucket_us.max(1), buckets_max: buckets_max.max(1) }
+    }
+
+    /// Takes up a series that was kept: buckets of the same length, by the same clock. Those that are older than the series is long, later than
+    /// `now_us`, or not in order are left out.
+    pub fn resume(&mut self, kept: impl IntoIterator<Item = Bucket>, now_us: u64) {
+        let now = now_us / self.bucket_us;
+        let oldest = (now + 1).saturating_sub(self.buckets_max as u64);
+        for bucket in kept {
+            let follows = self.buckets.back().is_none_or(|last| last.number < bucket.number);
+            if follows && (oldest..=now).contains(&bucket.number) {
+                self.buckets.push_back(bucket);
+            }
+        }
     }
 
     /// Oldest first.
@@ -70,7 +91,9 @@ impl Series {
     fn bucket(&mut self, at_us: u64) -> &mut Bucket {
         let number = at_us / self.bucket_us;
         if self.buckets.back().is_none_or(|last| last.number < number) {
-            if self.buckets.len() == self.buckets_max {
+            // Also where there are gaps: what is older than the series is long says nothing of the present.
+            let oldest = (number + 1).saturating_sub(self.buckets_max as u64);
+            while self.buckets.front().is_some_and(|first| first.number < oldest) {
                 self.buckets.pop_front();
             }
             self.buckets.push_back(Bucket { number, kept_up: true, ..Bucket::default() });

@@ -143,6 +143,31 @@ fn a_writer_a_lock_and_a_restart_are_no_capacity() {
 }
 
 #[test]
+fn a_series_goes_on_after_a_pause_and_forgets_what_is_too_old() {
+    let bucket = |number| Bucket {
+        number,
+        kept_up: true,
+        all: Busy { applied: 600, us: 1_000_000 },
+        ..Bucket::default()
+    };
+    let mut series = Series::new(1_000_000, 10);
+    // Now is second 20: those of seconds 11 to 20 count; one is of the future, one is not in order.
+    series.resume([5, 11, 14, 13, 20, 99].map(bucket), 20_500_000);
+    let numbers = |series: &Series| series.buckets().map(|bucket| bucket.number).collect::<Vec<_>>();
+    assert_eq!(numbers(&series), [11, 14, 20]);
+    assert_eq!(series.peak_per_s(), Some(600.0));
+    let mut watcher = Watcher::default();
+    for s in 23..25 {
+        watcher
+            .look(Look { at_us: s * 1_000_000, applied: s, may_apply: true, ..Look::default() }, &mut series);
+    }
+    assert_eq!(numbers(&series), [20, 24], "a pause counts as time");
+    let text = serde_json::to_string(&bucket(7)).unwrap();
+    assert!(!text.contains("backlog"), "{text}");
+    assert_eq!(serde_json::from_str::<Bucket>(&text).unwrap(), bucket(7));
+}
+
+#[test]
 fn the_series_is_bounded_and_the_sentence_has_the_factor() {
     let mut series = Series::new(60_000_000, 3);
     let (mut model, mut watcher) = (Model::new(), Watcher::default());

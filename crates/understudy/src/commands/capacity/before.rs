@@ -71,6 +71,9 @@ pub async fn look(
     if site.size.is_none() {
         // Nobody will move them away.
         facts.sessions = clients(&sessions, ignored);
+        if site.kind == Kind::Galera {
+            facts.writing = clients(&ask(node, sql::WRITING).await?, ignored);
+        }
     }
     match site.kind {
         Kind::Galera => galera(node, others, facts).await,

@@ -42,9 +42,9 @@ pub async fn drive(
         }
         let (at, event) = match next.take() {
             Some(order) => {
-                let done = carry_out(hands, order, signals, &mut waiting).await;
+                let ended = carry_out(hands, order, signals, &mut waiting).await;
                 heard = Instant::now();
-                (began.elapsed(), done.map_or_else(Event::Failed, |()| Event::Done))
+                (began.elapsed(), ended)
             }
             None if !waiting.is_empty() => {
                 let signal = waiting.pop_front().unwrap_or_default();
@@ -73,16 +73,24 @@ async fn carry_out(
     order: Order,
     signals: &mut Signals,
     waiting: &mut VecDeque<&'static str>,
-) -> Result<(), String> {
+) -> Event {
     let done = hands.obey(order);
     tokio::pin!(done);
     loop {
         tokio::select! {
-            done = &mut done => return done,
+            done = &mut done => return done.map_or_else(Event::Failed, |()| Event::Done),
             signal = signals.next() => {
                 waiting.push_back(signal);
-                if waiting.len() > 1 && matches!(order, Order::TakeOut | Order::PutBack) {
-                    return Err(format!("given up at {signal}"));
+                match order {
+                    Order::TakeOut if waiting.len() > 1 => {
+                        // Not a failure of the order: whoever runs this wants it to end. The order was given, and is undone.
+                        waiting.clear();
+                        return Event::Interrupted(signal.to_owned());
+                    }
+                    Order::PutBack if waiting.len() > 1 => {
+                        return Event::Failed(format!("given up at {signal}"));
+                    }
+                    _ => {}
                 }
                 eprintln!("{signal}: it ends when {order} has ended");
             }
@@ -92,7 +100,7 @@ async fn carry_out(
 
 /// What is seen now; nothing when a reading is missing and may still come.
 async fn look(
-    hands: &Hands,
+    hands: &mut Hands,
     watch: &mut Watch,
     procedure: &Procedure,
     began: Instant,
@@ -105,6 +113,7 @@ async fn look(
         (Some(_), None) => *unguarded_since = Some(Instant::now()),
         (Some(_), Some(_)) => {}
     }
+    watch.is_held = procedure.phase() == Phase::Held;
     match watch.read(began).await {
         Ok(reading) => {
             *heard = Instant::now();
@@ -119,7 +128,12 @@ async fn look(
                 _ => false,
             } && procedure.failure().is_none();
             Some(match lost.filter(|_| must_be_guarded) {
-                Some(why) => (began.elapsed(), Event::GuardLost(why.to_owned())),
+                Some(why) => {
+                    if procedure.phase() == Phase::CatchingUp {
+                        hands.guard_anew().await;
+                    }
+                    (began.elapsed(), Event::GuardLost(why.to_owned()))
+                }
                 None => (reading.at, Event::Read(reading)),
             })
         }

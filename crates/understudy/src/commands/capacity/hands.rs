@@ -1,8 +1,9 @@
 //! Carries the procedure's orders out on the node, and has the node's own server undo them should this process be lost.
 //!
-//! Three sessions on the node:
+//! Four sessions on the node:
 //! - *orders*: short statements, made anew when it breaks;
 //! - *lock*: holds FLUSH TABLES WITH READ LOCK. Its end is the lock's end, and `wait_timeout` ends it when its client is silent;
+//! - *desync*: gives the one order that may hang, and whose effect must not come after its undoing. Its number is kept until its answer is there;
 //! - *guard*: a block of statements that the server runs by itself ([`sql::galera_guard`]): after the time that the lock may last it ends the
 //!   lock's session, and has the node synchronised again when its queue is short. It runs since before the first order. Should this process be
 //!   killed, the server ends its SLEEP within 5 s, and it does its work at once; should the way to the node be lost, it does so when its time is up.
@@ -56,6 +57,8 @@ pub struct Hands {
     /// Without a guard.
     pub is_unguarded: bool,
     lock: Option<(Link, u64)>,
+    /// The session that was told to desynchronise the node and has not answered: it may still do so.
+    hangs: Option<u64>,
     guard: Option<Guard>,
 }
 
@@ -78,6 +81,7 @@ impl Hands {
             may_be_in_use: false,
             is_unguarded: false,
             lock: None,
+            hangs: None,
             guard: None,
         }
     }
@@ -94,11 +98,7 @@ impl Hands {
             }
             (Order::PutBack, _) => self.traffic.put_back().await,
             (Order::Desync, _) => self.desync().await,
-            (Order::Resync, _) => {
-                self.order(&topology::galera::sql::desync(false)).await?;
-                self.end_guard().await;
-                Ok(())
-            }
+            (Order::Resync, _) => self.resync().await,
             (Order::Stop, Kind::Galera) => self.lock().await,
             (Order::Resume, Kind::Galera) => self.unlock().await,
             (Order::Stop, Kind::Replication) => {
@@ -157,12 +157,58 @@ impl Hands {
         let prepare = sql::prepare(true, LOCK_WAIT, self.lock_max());
         let (lock, session) = self.orders.session(&prepare).await?;
         self.lock = Some((lock, session));
-        let guard = sql::galera_guard(session, self.lock_max(), self.plan.queue_short, GUARD_WAITS_MAX);
+        let (mut order, ordering) = self.orders.session(&sql::prepare_order(ORDER_MAX)).await?;
+        let sessions = (session, ordering);
+        let guard = sql::galera_guard(sessions, self.lock_max(), self.plan.queue_short, GUARD_WAITS_MAX);
         self.start_guard(&guard).await?;
-        self.order(&topology::galera::sql::desync(true)).await
+        self.hangs = Some(ordering);
+        order.query(&topology::galera::sql::desync(true), ORDER_MAX).await.map_err(|e| e.to_string())?;
+        self.hangs = None;
+        order.quit();
+        Ok(())
     }
 
+    /// When this fails, the guard stays: it waits for the end of an order that hangs, too.
+    async fn resync(&mut self) -> Result<(), String> {
+        if let Some(session) = self.hangs {
+            self.kill(session)
+                .await
+                .map_err(|why| format!("the order to desynchronise it hangs in session {session}: {why}"))?;
+            self.hangs = None;
+        }
+        self.order(&topology::galera::sql::desync(false)).await?;
+        let rows = self.orders.ask(sql::DESYNC, ORDER_MAX).await?;
+        if rows.text(0, 0) != Some("0") {
+            return Err("somebody has desynchronised it again".to_owned());
+        }
+        self.end_guard().await;
+        Ok(())
+    }
+
+    /// Another guard in place of one that has ended before its time, while the node still is desynchronised and nothing is locked any more.
+    pub async fn guard_anew(&mut self) {
+        if self.kind != Kind::Galera || self.guard_lost().is_none() {
+            return;
+        }
+        self.guard = None;
+        let nobody = self.hangs.unwrap_or(0);
+        let guard =
+            sql::galera_guard((nobody, nobody), Duration::ZERO, self.plan.queue_short, GUARD_WAITS_MAX);
+        match self.start_guard(&guard).await {
+            Ok(()) => eprintln!("another session on the node's server would undo the rest"),
+            Err(why) => eprintln!(
+                "nothing on the node's server would undo the rest ({why}): let this command end by itself"
+            ),
+        }
+    }
+
+    /// Not while a client has written something that it has not committed: it would wait with its locks.
     async fn lock(&mut self) -> Result<(), String> {
+        let rows = self.orders.ask(sql::WRITING, ORDER_MAX).await?;
+        let writing = before::clients(&rows, &self.ignored);
+        if !writing.is_empty() {
+            return Err(format!("clients have open transactions there that write: {}", writing.join("; ")));
+        }
         let (lock, _) = self.lock.as_mut().ok_or("the session for the lock is gone")?;
         lock.query(sql::LOCK, ORDER_MAX).await.map(|_| ()).map_err(|e| {
             format!("{e}: nobody may write there meanwhile, and a statement that runs longer than {} s is not waited for",
@@ -175,10 +221,12 @@ impl Hands {
         let Some((mut lock, session)) = self.lock.take() else { return Ok(()) };
         if lock.query(sql::UNLOCK, UNDO_MAX).await.is_ok() {
             lock.quit();
-            return Ok(());
+        } else {
+            drop(lock);
+            self.kill(session).await?;
         }
-        drop(lock);
-        self.kill(session).await
+        self.guard_anew().await;
+        Ok(())
     }
 
     /// Ends a session, and sees that it has ended.

@@ -251,7 +251,9 @@ impl Capacity {
                 Ok(ExitCode::from(INTERRUPTED))
             }
             // It was taken out of traffic and given back, and nothing else.
-            Why::NoRoom { .. } | Why::NoWrites | Why::Order(Order::TakeOut, _) => Err(Failure::Usage(text)),
+            Why::NoRoom { .. } | Why::NoWrites | Why::Written { .. } | Why::Order(Order::TakeOut, _) => {
+                Err(Failure::Usage(text))
+            }
             _ => Err(Failure::Failed(text)),
         }
     }

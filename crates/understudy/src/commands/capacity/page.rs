@@ -68,6 +68,7 @@ impl Measured<'_> {
             Some(HoldEnd::Backlog) => ", ended early: the queue was as long as it may be",
             Some(HoldEnd::FlowControl) => ", ended early: flow control was seen",
             Some(HoldEnd::OtherLost) => ", ended early: another server did not answer any more",
+            Some(HoldEnd::WriterWaits) => ", ended early: a client of the node waited to write",
             Some(HoldEnd::Time) | None => "",
         };
         let peak = record
@@ -110,6 +111,7 @@ impl Measured<'_> {
             HoldEnd::Backlog => "backlog",
             HoldEnd::FlowControl => "flow_control",
             HoldEnd::OtherLost => "other_lost",
+            HoldEnd::WriterWaits => "writer_waits",
         });
         let marks = &record.marks;
         let at = |index: Option<usize>| {
@@ -175,6 +177,12 @@ pub fn failure(site: &Site, why: &Why) -> String {
         Why::NoWrites => {
             format!("nothing was written to the cluster, so {name} would have nothing to catch up with")
         }
+        Why::Written { transactions } => format!(
+            "clients write on {name} itself ({} transactions while the usual rate was looked at), and would wait while it is held: measure a node that \
+             is not written to",
+            thousands(*transactions as f64)
+        ),
+        Why::Burden(what) => format!("{name} gave no figure: {what}"),
         Why::TooSlow { queue } => format!(
             "{name} had not caught up when the time for that was over (--catch-up-max-s): {} transactions were left in its queue",
             thousands(*queue as f64)

@@ -8,7 +8,7 @@ use measure::capacity::reading::{Node, Other};
 /// Rows of name and value: what a reading of a Galera node needs, and what the checks before need.
 pub const GALERA_STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_last_committed','wsrep_local_recv_queue','wsrep_local_state',\
     'wsrep_local_state_comment','wsrep_cluster_status','wsrep_cluster_size','wsrep_incoming_addresses','wsrep_flow_control_sent',\
-    'wsrep_flow_control_paused_ns','wsrep_replicated_bytes','wsrep_connected')";
+    'wsrep_flow_control_paused_ns','wsrep_replicated','wsrep_replicated_bytes','wsrep_connected')";
 
 /// The same for many looks: all of a node's wsrep variables, which is less to do for it than picking some out of all.
 pub const GALERA_ALL: &str = "SHOW GLOBAL STATUS LIKE 'wsrep%'";
@@ -20,6 +20,18 @@ pub const GALERA_SETTINGS: &str =
 /// Who is connected, and what they do.
 pub const SESSIONS: &str = "SELECT ID, USER, HOST, COMMAND, TIME, IFNULL(LEFT(INFO, 60), '') \
      FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()";
+
+/// The same columns, of sessions with an open transaction that has written or locked rows.
+pub const WRITING: &str = "SELECT DISTINCT p.ID, p.USER, p.HOST, p.COMMAND, p.TIME, '' \
+     FROM information_schema.INNODB_TRX t JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id \
+     WHERE p.ID <> CONNECTION_ID() AND t.trx_rows_modified + t.trx_rows_locked > 0";
+
+/// One row: how many sessions of clients wait for [`LOCK`] to end, since they write. The appliers (`system user`) wait for it, too.
+pub const WAITING: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER <> 'system user' \
+     AND STATE IN ('Waiting for backup lock', 'Waiting for global read lock', 'Waiting for commit lock')";
+
+/// One row: whether the node is desynchronised by order.
+pub const DESYNC: &str = "SELECT @@GLOBAL.wsrep_desync";
 
 /// Which state a replica is in; one row for each of its sources.
 pub const REPLICA: &str = "SHOW ALL SLAVES STATUS";
@@ -57,21 +69,33 @@ pub const BACKUP_BEGIN: &str = "BACKUP STAGE START";
 /// Its end.
 pub const BACKUP_END: &str = "BACKUP STAGE END";
 
-/// What the server does by itself, should nobody say otherwise: after `lock_max` it ends the session that holds the lock, and when at most
-/// `queue_short` transactions wait, it is synchronised again. With more it is not: its flow control would stop the whole cluster; so it goes on
+/// What a session is told first that gives one order: what hangs is ended by the server after `order_max`, where the server can.
+pub fn prepare_order(order_max: Duration) -> String {
+    format!("SET SESSION max_statement_time = {}, wsrep_sync_wait = 0", order_max.as_secs().max(1))
+}
+
+/// What the server does by itself, should nobody say otherwise: after `lock_max` it ends the session that holds the lock and the one that was to
+/// desynchronise the node, should that order hang still; and when that has ended and at most `queue_short` transactions wait, it is synchronised again. With more it is not: its flow control would stop the whole cluster; so it goes on
 /// waiting for `wait_max`, and is left desynchronised after that. SLEEP ends early when the client of its session is gone (looked at every
 /// 5 s), so that a client that was killed is noticed sooner; `LOCK_SESSION` and what has ended already do no harm.
-pub fn galera_guard(lock_session: u64, lock_max: Duration, queue_short: u64, wait_max: Duration) -> String {
+pub fn galera_guard(
+    (lock_session, order_session): (u64, u64),
+    lock_max: Duration,
+    queue_short: u64,
+    wait_max: Duration,
+) -> String {
     format!(
         "BEGIN NOT ATOMIC \
            DECLARE waited, behind INT DEFAULT 1; \
            DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END; \
            DO SLEEP({}); \
            KILL CONNECTION {lock_session}; \
+           KILL CONNECTION {order_session}; \
            DO SLEEP(0.2); \
            WHILE behind AND waited <= {} DO \
              SET behind = (SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS \
-                            WHERE VARIABLE_NAME = 'WSREP_LOCAL_RECV_QUEUE') > {queue_short}; \
+                            WHERE VARIABLE_NAME = 'WSREP_LOCAL_RECV_QUEUE') > {queue_short} \
+                          OR EXISTS (SELECT * FROM information_schema.PROCESSLIST WHERE ID = {order_session}); \
              IF behind THEN DO SLEEP(1); SET waited = waited + 1; END IF; \
            END WHILE; \
            IF NOT behind THEN SET GLOBAL wsrep_desync = OFF; END IF; \
@@ -120,6 +144,8 @@ pub fn galera_node(rows: &Rows) -> Option<Node> {
         is_in_step: state == 4 && is_primary,
         is_desynced: state == 2 && is_primary,
         flow_control_sent: number(rows, "wsrep_flow_control_sent"),
+        written: number(rows, "wsrep_replicated"),
+        writers_waiting: 0,
     })
 }
 

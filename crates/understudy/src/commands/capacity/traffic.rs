@@ -17,6 +17,8 @@ use crate::exit::{Failure, Outcome};
 
 /// The hidden option of the process that stays behind.
 pub const SUCCESSOR_FLAG: &str = "--put-back-when-gone";
+/// How `serve` answers the order to drain a node that was drained.
+const DRAINED_BEFORE: &str = "already is drained";
 /// What we tell it when there is nothing left for it to do.
 const DONE: u8 = b'.';
 /// It tries for so long.
@@ -74,7 +76,15 @@ impl Traffic {
             return Ok(());
         }
         served.successor = Some(successor().map_err(|e| format!("cannot start a process of our own: {e}"))?);
-        served.order("drain").await.map(|_| ())
+        let answer = served.order("drain").await?;
+        if answer.message.contains(DRAINED_BEFORE) {
+            // Somebody has drained it since it was looked at: that is not ours to undo.
+            served.was_drained = true;
+            if let Some(successor) = served.successor.take() {
+                let _ = tokio::task::spawn_blocking(move || dismiss(successor)).await;
+            }
+        }
+        Ok(())
     }
 
     /// It gets work again, once it is in step.
@@ -88,19 +98,24 @@ impl Traffic {
         }
         let ordered = served.order("undrain").await;
         if let Some(mut successor) = served.successor.take() {
-            if ordered.is_ok()
-                && let Some(stdin) = &mut successor.stdin
-            {
-                // It may be gone; then it does nothing either.
-                let _ = stdin.write_all(&[DONE]);
-            }
-            drop(successor.stdin.take());
             if ordered.is_ok() {
-                let _ = tokio::task::spawn_blocking(move || successor.wait()).await;
+                let _ = tokio::task::spawn_blocking(move || dismiss(successor)).await;
+            } else {
+                drop(successor.stdin.take());
             }
         }
         ordered.map(|_| ())
     }
+}
+
+/// There is nothing left to do for it.
+fn dismiss(mut successor: Child) {
+    if let Some(stdin) = &mut successor.stdin {
+        // It may be gone; then it does nothing either.
+        let _ = stdin.write_all(&[DONE]);
+    }
+    drop(successor.stdin.take());
+    let _ = successor.wait();
 }
 
 /// The same command line, with the hidden option; in a process group of its own, so that what ends us does not end it.

@@ -22,6 +22,8 @@ pub struct Watch {
     others: Vec<Watched>,
     asked: Option<Instant>,
     arrived_bytes: u64,
+    /// The node is held: clients that wait to write there are looked for.
+    pub is_held: bool,
 }
 
 struct Watched {
@@ -44,6 +46,7 @@ impl Watch {
             others: others.iter().map(watched).collect(),
             asked: None,
             arrived_bytes: 0,
+            is_held: false,
         }
     }
 
@@ -71,8 +74,13 @@ impl Watch {
 
     async fn galera(&mut self) -> Result<Node, String> {
         let rows = self.node.ask(sql::GALERA_STATUS, ANSWER_MAX).await?;
-        sql::galera_node(&rows)
-            .ok_or_else(|| format!("{} is no member of the group any more", self.node.name))
+        let mut node = sql::galera_node(&rows)
+            .ok_or_else(|| format!("{} is no member of the group any more", self.node.name))?;
+        if self.is_held {
+            let rows = self.node.ask(sql::WAITING, ANSWER_MAX).await?;
+            node.writers_waiting = rows.text(0, 0).and_then(|count| count.parse().ok()).unwrap_or(0);
+        }
+        Ok(node)
     }
 
     /// What was applied is asked last: it can only be more than what was fetched then.
@@ -89,7 +97,7 @@ impl Watch {
             queue: replica.fetched.saturating_sub(applied),
             is_in_step: replica.fetches && replica.applies,
             is_desynced: false,
-            flow_control_sent: 0,
+            ..Node::default()
         })
     }
 

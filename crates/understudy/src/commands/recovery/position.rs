@@ -31,6 +31,8 @@ use crate::exit::{Failure, Outcome};
 const HELD: [&str; 4] = ["ibdata1", "aria_log_control", "grastate.dat", "galera.cache"];
 /// How often it is looked whether another of these commands has ended.
 const TURN_GAP: Duration = Duration::from_millis(50);
+/// The program prints its options so soon.
+const OPTIONS_WITHIN: Duration = Duration::from_secs(10);
 /// Of a recovery that failed, so many of its last lines are shown.
 const SHOWN_LINES: usize = 3;
 /// Where servers are, when PATH does not lead there.
@@ -68,6 +70,13 @@ pub struct Means {
     /// How long --wsrep-recover may take
     #[arg(long, value_name = "S", default_value_t = 3600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     recover_s: u64,
+}
+
+impl Means {
+    /// The server's program: the one that was named, or one that is installed.
+    pub fn program(&self) -> Option<PathBuf> {
+        self.mariadbd.clone().or_else(installed)
+    }
 }
 
 impl Where {
@@ -116,8 +125,8 @@ pub async fn inspect(datadir: &Path, means: &Means) -> Result<Left, Unknown> {
         let why = "it has no data of any cluster, or is in the middle of a full copy (SST)";
         return Err(Unknown::Untold(format!("{shown}: {why}: what it has is worth nothing")));
     }
-    let position = match grastate.position {
-        Ok(position) => position,
+    let (position, is_lower_bound) = match grastate.position {
+        Ok(position) => (position, false),
         Err(_) => recover(datadir, means).await?,
     };
     let members = match read("gvwstate.dat") {
@@ -127,7 +136,7 @@ pub async fn inspect(datadir: &Path, means: &Means) -> Result<Left, Unknown> {
     };
     // Somebody may have started it meanwhile.
     unused(datadir)?;
-    Ok(Left { position, members, safe_to_bootstrap: grastate.safe_to_bootstrap })
+    Ok(Left { position, members, safe_to_bootstrap: grastate.safe_to_bootstrap, is_lower_bound })
 }
 
 /// One at a time: a server that is started only to tell its position would be taken for one that runs. The lock is on the directory, which no
@@ -148,8 +157,11 @@ async fn turn(datadir: &Path, limit: Duration) -> Result<File, Unknown> {
     }
 }
 
-/// No process holds a lock on its files, or has one open.
-fn unused(datadir: &Path) -> Result<(), Unknown> {
+/// No process holds a lock on its files, or has one open. Quick, and changes nothing.
+///
+/// # Errors
+/// Who uses it, or why that cannot be told.
+pub fn unused(datadir: &Path) -> Result<(), Unknown> {
     let mut files = BTreeSet::new();
     for name in HELD {
         let path = datadir.join(name);
@@ -213,16 +225,14 @@ fn looked_at(pid: u32, files: &BTreeSet<(u64, u64)>, datadir: &Path) -> Result<(
     Ok(())
 }
 
-/// Asks InnoDB, by the server's own program. While it runs it holds InnoDB's lock, so that no server can start on the same data.
-async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Unknown> {
+/// Asks InnoDB, by the server's own program. While it runs it holds InnoDB's lock, so that no server can start on the same data. And whether
+/// that is only a lower bound of what the server acknowledged.
+async fn recover(datadir: &Path, means: &Means) -> Result<(position::Position, bool), Unknown> {
     let untold = |why: String| Unknown::Untold(format!("{}: {why}", datadir.display()));
-    let program = means.mariadbd.clone().or_else(installed).ok_or_else(|| {
+    let program = means.program().ok_or_else(|| {
         untold("the server crashed, and neither mariadbd nor mysqld was found for --wsrep-recover: name it with --mariadbd".to_owned())
     })?;
-    let mut command = tokio::process::Command::new(&program);
-    if let Some(file) = &means.defaults_file {
-        command.arg(format!("--defaults-file={}", file.display()));
-    }
+    let mut command = with_options(&program, means);
     command.arg(format!("--datadir={}", datadir.display())).args([
         "--wsrep-recover",
         "--skip-networking",
@@ -254,7 +264,7 @@ async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Un
         let last = lines[lines.len().saturating_sub(SHOWN_LINES)..].join(" / ");
         return Err(untold(format!("--wsrep-recover failed ({}), and said: {last}", output.status)));
     }
-    position::recovered(&log).map_err(|why| {
+    let position = position::recovered(&log).map_err(|why| {
         let is_off = log.contains("WSREP: disabled");
         let hint = if is_off {
             "; its option file does not load Galera: name the server's own with --defaults-file"
@@ -262,7 +272,27 @@ async fn recover(datadir: &Path, means: &Means) -> Result<position::Position, Un
             ""
         };
         untold(format!("{why}{hint}"))
-    })
+    })?;
+    Ok((position, flush_at_commit(&program, means).await != Some(1)))
+}
+
+/// The server's program with its option file.
+fn with_options(program: &Path, means: &Means) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(program);
+    if let Some(file) = &means.defaults_file {
+        command.arg(format!("--defaults-file={}", file.display()));
+    }
+    command
+}
+
+/// innodb_flush_log_at_trx_commit by the server's option files; `None` where they do not tell. What somebody set while the server ran is gone
+/// with it.
+async fn flush_at_commit(program: &Path, means: &Means) -> Option<u8> {
+    let mut command = with_options(program, means);
+    command.arg("--print-defaults").stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(OPTIONS_WITHIN, command.output()).await.ok()?.ok()?;
+    let arguments = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| position::flush_at_commit(&arguments)).flatten()
 }
 
 fn installed() -> Option<PathBuf> {
@@ -313,6 +343,30 @@ mod tests {
         holder.wait().unwrap();
         assert!(matches!(&why, Err(Unknown::Runs(why)) if why.contains("ibdata1 open")), "{why:?}");
         assert!(inspect(dir.path(), &means()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_recovered_position_is_a_lower_bound_unless_each_commit_was_written_at_once() {
+        use std::os::unix::fs::PermissionsExt as _;
+        for (options, is_lower_bound) in [
+            ("echo --port=1", false),
+            ("echo --innodb-flush-log-at-trx-commit=1", false),
+            ("echo --innodb_flush_log_at_trx_commit=2", true),
+            ("exit 1", true),
+        ] {
+            let dir = directory(UUID, -1);
+            let program = dir.path().join("server");
+            let script = format!(
+                "#!/bin/sh\ncase \"$*\" in *--print-defaults*) {options};; *) echo 'WSREP: Recovered position: {UUID}:9';; esac\n"
+            );
+            fs::write(&program, script).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            let means = Means { mariadbd: Some(program), ..means() };
+            let left = inspect(dir.path(), &means).await.unwrap();
+            assert_eq!((left.position.seqno, left.is_lower_bound), (9, is_lower_bound), "{options}");
+        }
+        // A clean stop has written everything.
+        assert!(!inspect(directory(UUID, 7).path(), &means()).await.unwrap().is_lower_bound);
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use topology::kind::Kind;
 
 use super::{first_start, ports, servers, warm};
+use crate::doctor::proof;
 use crate::doctor::read::{self, Lack};
 use crate::exit::Outcome;
 use crate::settings::{Settings, table as t};
@@ -86,7 +87,19 @@ fn files(settings: &Settings, tried: &mut Tried) {
 }
 
 fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), crate::exit::Failure> {
-    let facts = crate::runtime::start()?.block_on(read::all(settings, password));
+    let runtime = crate::runtime::start()?;
+    let facts = runtime.block_on(read::all(settings, password));
+    let answering = facts.iter().filter(|node| node.said.is_ok());
+    let answering = answering.map(|node| (node.name.clone(), node.address.clone())).collect();
+    for tried_on in runtime.block_on(proof::all(settings, answering)) {
+        match tried_on.verdict {
+            Ok(well) => ok(&well),
+            Err(why) => {
+                let problem = settings.problem(&t::CLUSTER_PROOF_COMMAND, why);
+                tried.wrong_world(&problem.to_string());
+            }
+        }
+    }
     for (node, facts) in settings.nodes.iter().zip(facts) {
         let place =
             format!("{}:{}: node {} ({})", settings.file.display(), node.line, node.name, node.address);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use link::{Link, LinkError, Login, Secret};
 use tokio::time::{Instant, sleep};
+use topology::flavor::Flavor;
 use topology::galera::bootstrap::{Answer, Word};
 use topology::galera::sql;
 
@@ -22,18 +23,26 @@ pub(super) fn login(settings: &Settings, password: &str) -> Login {
     Login::new(settings.monitor.user.clone(), Secret::Password(password.to_owned()))
 }
 
+/// What asking a node came to.
+pub(super) struct Said {
+    pub(super) word: Word,
+    /// Whose server it is, when it answers.
+    pub(super) flavor: Option<Flavor>,
+}
+
 /// Asks every node, at the same time. Only reads.
-pub(super) async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts<Word>> {
+pub(super) async fn all(settings: &Settings, password: &str) -> Vec<NodeFacts<Said>> {
     let login = login(settings, password);
     let (kind, user) = (settings.kind, settings.monitor.user.clone());
     asked::each(settings, |address| {
         let (login, user) = (login.clone(), user.clone());
         async move {
             Ok(match answer(&address, &login).await {
-                Ok(answer) => Word::Answers(answer),
+                Ok((answer, flavor)) => Said { word: Word::Answers(answer), flavor: Some(flavor) },
                 Err(error) => {
                     let how = explain(&error, kind, &user);
-                    if is_silence(&error) { Word::Silent(how) } else { Word::Alive(how) }
+                    let word = if is_silence(&error) { Word::Silent(how) } else { Word::Alive(how) };
+                    Said { word, flavor: None }
                 }
             })
         }
@@ -54,9 +63,10 @@ fn is_silence(error: &LinkError) -> bool {
     )
 }
 
-async fn answer(address: &str, login: &Login) -> Result<Answer, LinkError> {
+async fn answer(address: &str, login: &Login) -> Result<(Answer, Flavor), LinkError> {
     let mut link = Link::connect(address, login, DEADLINE).await?;
     let rows = link.query(sql::STATUS, DEADLINE).await?;
+    let flavor = Flavor::of(&link.greeting.version);
     link.quit();
     let text = |name: &str| rows.value_of(name).unwrap_or_default().to_owned();
     let number = |name: &str| {
@@ -64,14 +74,15 @@ async fn answer(address: &str, login: &Login) -> Result<Answer, LinkError> {
             LinkError::Protocol(format!("it does not tell {name}: is it a Galera node, and is wsrep_on set?"))
         })
     };
-    Ok(Answer {
+    let answer = Answer {
         cluster_status: text("wsrep_cluster_status"),
         uuid: text("wsrep_cluster_state_uuid"),
         last_committed: number("wsrep_last_committed")?,
         recv_queue: number("wsrep_local_recv_queue")?,
         size: u32::try_from(number("wsrep_cluster_size")?).unwrap_or(u32::MAX),
         gcomm_uuid: text("wsrep_gcomm_uuid"),
-    })
+    };
+    Ok((answer, flavor))
 }
 
 /// Makes the component of the node Primary, unless it is no longer what was decided about; returns when it is.

@@ -3,24 +3,26 @@
 //! ```text
 //!   settings ── ask every node ─┐
 //!   --datadir (this host's disk) ├─ candidates ── topology::galera::bootstrap::decide ── page ──(--yes)── pc.bootstrap
-//!   --position, --dead, --lost ──┘
+//!   --report, --dead, ... (told) ┘
 //! ```
 //!
 //! Invariant: without --yes nothing is changed; with it, one statement on one node, and only when every other node is vouched for.
 
 mod ask;
 mod page;
+mod told;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use topology::galera::bootstrap::{Candidate, Decision, Disk, Word, decide};
-use topology::galera::position::{Left, Position};
+use topology::flavor::Flavor;
+use topology::galera::bootstrap::{Candidate, Decision, Disk, Refusal, Way, Word, decide};
 use topology::kind::Kind;
 
 use self::page::Page;
+use self::told::{Options, Told};
 use super::position::{self, Means, Unknown};
 use crate::exit::{Failure, Outcome};
 use crate::settings::{self, Settings};
@@ -29,8 +31,9 @@ use crate::settings::{self, Settings};
 const MORE: &str = "\
 Where nodes are left that answer, their component is made Primary (pc.bootstrap), with --yes. Where all are down, it prints what to run on each host.
 
-What a stopped node has is read from its data directory on this host (--datadir), or is told (--position): run `understudy recovery position --datadir DIR` \
-on its host. A node that is silent is not dead: look whether its process runs on its host, then say so with --dead.
+What a stopped node has is read from its data directory on this host (--datadir), or is told: run `understudy recovery position --datadir DIR > FILE` \
+on its host and give the file with --report, or give --position and --members. A node that is silent is not dead: look whether its process runs on its host, \
+then say so with --dead.
 
 Exit codes: 0 it is clear what to do, or it is done; 1 refused, with the reason and what lifts it; 2 wrong usage or configuration.";
 
@@ -41,18 +44,8 @@ pub struct Bootstrap {
     /// The configuration [default: ./understudy.toml, then /etc/understudy/understudy.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The data directory of a stopped node, on this host
-    #[arg(long, value_name = "NODE=DIR")]
-    datadir: Vec<String>,
-    /// Where a stopped node stands, as `understudy recovery position` or mariadbd --wsrep-recover says on its host
-    #[arg(long, value_name = "NODE=UUID:SEQNO")]
-    position: Vec<String>,
-    /// You have seen on its host that this node's server does not run, and nobody starts it meanwhile
-    #[arg(long, value_name = "NODE")]
-    dead: Vec<String>,
-    /// This node's server does not run, and its data is gone or of no use: what only it had is given up
-    #[arg(long, value_name = "NODE")]
-    lost: Vec<String>,
+    #[command(flatten)]
+    told: Options,
     #[command(flatten)]
     means: Means,
     /// Do it; without this nothing is changed
@@ -72,16 +65,17 @@ impl Bootstrap {
             let text = "recovery bootstrap is for Galera, and cluster.kind is \"replication\"";
             return Err(Failure::usage(settings.problem(&settings::table::CLUSTER_KIND, text)));
         }
-        let told = self.told(&settings)?;
+        let told = self.told.read(&settings)?;
         let password = settings.password().map_err(Failure::usage)?;
         let runtime = crate::runtime::start()?;
         runtime.block_on(self.work(&settings, &told, &password))
     }
 
     async fn work(&self, settings: &Settings, told: &Told, password: &str) -> Outcome {
-        let nodes: Vec<Candidate> = self.look(settings, told, password).await;
-        let decision = decide(&nodes);
-        let page = Page { nodes: &nodes, decision: &decision, datadirs: &told.datadirs };
+        let mut disks = BTreeMap::new();
+        let (nodes, flavor) = self.look(settings, told, password, &mut disks).await;
+        let decision = judged(&nodes, told);
+        let page = Page { nodes: &nodes, decision: &decision, datadirs: &told.datadirs, flavor };
         if self.json {
             println!("{:#}", page.json());
         } else {
@@ -96,12 +90,9 @@ impl Bootstrap {
             eprintln!("nothing was changed: --yes orders it");
             return Ok(ExitCode::SUCCESS);
         }
-        // Once more, right before the order: somebody may have started a node while the first look was read.
-        let again = self.look(settings, told, password).await;
-        if decide(&again) != (Ok(Decision::Survivor { via, survivors: survivors(&again) })) {
-            return Err(Failure::Failed(
-                "a node has changed meanwhile, and nothing was ordered: ask again".to_owned(),
-            ));
+        let again = self.look_again(settings, told, password, &disks).await?;
+        if judged(&again, told) != (Ok(Decision::Survivor { via, survivors: survivors(&again) })) {
+            return Err(changed("the nodes do not say, or have not left, what they did"));
         }
         let (Some(node), Some(Candidate { name, word: Word::Answers(answer) })) =
             (settings.nodes.get(via), again.get(via))
@@ -116,86 +107,91 @@ impl Bootstrap {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What is known of each node, in the configuration's order.
-    async fn look(&self, settings: &Settings, told: &Told, password: &str) -> Vec<Candidate> {
+    /// What is known of each node, in the configuration's order, and whose servers they are. What `disks` has is not looked for again.
+    async fn look(
+        &self,
+        settings: &Settings,
+        told: &Told,
+        password: &str,
+        disks: &mut BTreeMap<String, Word>,
+    ) -> (Vec<Candidate>, Option<Flavor>) {
+        let said = ask::all(settings, password).await;
+        let flavor = said.iter().find_map(|facts| facts.said.as_ref().ok()?.flavor);
         let mut nodes = Vec::new();
-        for facts in ask::all(settings, password).await {
-            let said = facts.said.unwrap_or_else(Word::Silent);
-            let word = match said {
+        for facts in said {
+            let word = facts.said.map_or_else(Word::Silent, |said| said.word);
+            let word = match word {
                 // Nobody's word counts against a sign of life.
-                Word::Silent(how) => self.silent(told, &facts.name, how).await,
+                Word::Silent(how) => {
+                    if let Some(datadir) = told.datadirs.get(&facts.name)
+                        && !disks.contains_key(&facts.name)
+                    {
+                        disks.insert(facts.name.clone(), self.inspect(datadir).await);
+                    }
+                    told.of_silent(&facts.name, how, disks.get(&facts.name))
+                }
                 said => said,
             };
             nodes.push(Candidate { name: facts.name, word });
         }
-        nodes
+        (nodes, flavor.or_else(|| self.flavor_here(told)))
     }
 
-    /// What others say of a node that says nothing itself.
-    async fn silent(&self, told: &Told, name: &str, how: String) -> Word {
-        if let Some(datadir) = told.datadirs.get(name) {
-            return match position::inspect(datadir, &self.means).await {
-                Err(Unknown::Runs(why)) => Word::Alive(why),
-                Ok(_) | Err(Unknown::Untold(_)) if told.lost.iter().any(|lost| lost == name) => {
-                    Word::Stopped(Disk::GivenUp)
-                }
-                Ok(left) => Word::Stopped(Disk::Read(left)),
-                Err(Unknown::Untold(why)) => Word::Stopped(Disk::Unread(why)),
-            };
-        }
-        let has = |names: &[String]| names.iter().any(|known| known == name);
-        if has(&told.lost) {
-            return Word::Stopped(Disk::GivenUp);
-        }
-        match (told.positions.get(name), has(&told.dead)) {
-            (Some(position), true) => Word::Stopped(Disk::Read(Left::at(position.clone()))),
-            (None, true) => Word::Stopped(Disk::Unread("its position was not told".to_owned())),
-            (_, false) => Word::Silent(how),
+    /// What a data directory on this host shows.
+    async fn inspect(&self, datadir: &Path) -> Word {
+        match position::inspect(datadir, &self.means).await {
+            Ok(left) => Word::Stopped(Disk::Read(left)),
+            Err(Unknown::Runs(why)) => Word::Alive(why),
+            Err(Unknown::Untold(why)) => Word::Stopped(Disk::Unread(why)),
         }
     }
 
-    /// The command line's words about nodes.
-    fn told(&self, settings: &Settings) -> Result<Told, Failure> {
-        let known = |flag: &str, said: &str, node: &str| {
-            let file = settings.file.display();
-            let is_known = settings.nodes.iter().any(|known| known.name == node);
-            is_known
-                .then_some(())
-                .ok_or_else(|| Failure::usage(format!("{flag} {said}: {file} has no node {node}")))
-        };
-        let mut told = Told { dead: self.dead.clone(), lost: self.lost.clone(), ..Told::default() };
-        for said in &self.datadir {
-            let Some((node, dir)) = said.split_once('=') else {
-                return Err(Failure::usage(format!("--datadir {said}: write NODE=DIR")));
-            };
-            known("--datadir", said, node)?;
-            told.datadirs.insert(node.to_owned(), PathBuf::from(dir));
-        }
-        for said in &self.position {
-            let Some((node, position)) = said.split_once('=') else {
-                return Err(Failure::usage(format!("--position {said}: write NODE=UUID:SEQNO")));
-            };
-            known("--position", said, node)?;
-            let position: Position =
-                position.parse().map_err(|why| Failure::usage(format!("--position {said}: {why}")))?;
-            told.positions.insert(node.to_owned(), position);
-        }
-        for (flag, names) in [("--dead", &told.dead), ("--lost", &told.lost)] {
-            for name in names {
-                known(flag, name, name)?;
+    /// Where no node answers: by the server's program on this host, when a node's data is here. `mysqld` is everybody's name.
+    fn flavor_here(&self, told: &Told) -> Option<Flavor> {
+        let program = self.means.program().filter(|_| !told.datadirs.is_empty())?;
+        (program.file_name()? == "mariadbd").then_some(Flavor::MariaDb)
+    }
+
+    /// Once more, right before the order: somebody may have started a node while the first look was read. Data directories come first, since
+    /// InnoDB's recovery may take long; then the nodes are asked; then it is seen that no process has come to use the data.
+    async fn look_again(
+        &self,
+        settings: &Settings,
+        told: &Told,
+        password: &str,
+        before: &BTreeMap<String, Word>,
+    ) -> Result<Vec<Candidate>, Failure> {
+        let mut disks = BTreeMap::new();
+        for name in before.keys() {
+            if let Some(datadir) = told.datadirs.get(name) {
+                disks.insert(name.clone(), self.inspect(datadir).await);
             }
         }
-        Ok(told)
+        let known = disks.len();
+        let (nodes, _) = self.look(settings, told, password, &mut disks).await;
+        if disks.len() > known {
+            return Err(changed("a node does not answer any more"));
+        }
+        for (name, word) in &disks {
+            if let (Word::Stopped(_), Some(datadir)) = (word, told.datadirs.get(name)) {
+                position::unused(datadir).map_err(|why| changed(&format!("{name}: {why}")))?;
+            }
+        }
+        Ok(nodes)
     }
 }
 
-/// What the operator says of nodes, by name.
-#[derive(Default)]
-struct Told {
-    datadirs: BTreeMap<String, PathBuf>,
-    positions: BTreeMap<String, Position>,
-    dead: Vec<String>,
-    lost: Vec<String>,
+/// What is to be done, unless what was told of a node is shown to be wrong by it.
+fn judged(nodes: &[Candidate], told: &Told) -> Result<Decision, Refusal> {
+    match (decide(nodes), told.contradicted(nodes)) {
+        (Err(needless), _) if needless.way_out == Way::Needless => Err(needless),
+        (_, Some(contradicted)) => Err(contradicted),
+        (decision, None) => decision,
+    }
+}
+
+fn changed(what: &str) -> Failure {
+    Failure::Failed(format!("{what}. It was otherwise a moment ago, so nothing was ordered: ask again"))
 }
 
 fn survivors(nodes: &[Candidate]) -> Vec<usize> {

@@ -1,0 +1,128 @@
+//! What each node said last when it was in a Primary component, and whether the nodes that are left come from the newest of these views.
+//!
+//! Views are numbered within one history (wsrep_cluster_conf_id within wsrep_cluster_state_uuid), and even there the numbers begin anew when the
+//! whole cluster was down and is begun again. So numbers of different histories are never compared; and when a node tells a lower number
+//! than before, all views that were told before that count as older.
+
+use super::Galera;
+use super::revive::Standstill;
+use super::status::GaleraStatus;
+use super::view::own;
+use crate::NodeId;
+use crate::core::Core;
+use crate::election::ids;
+
+/// What a node said last when it was in a Primary component.
+#[derive(Clone, Debug)]
+pub(super) struct Prime {
+    /// How often the numbers had begun anew by then, as far as it was seen.
+    numbering: u64,
+    conf_id: u64,
+    pub cluster_uuid: String,
+    size: u32,
+    members: Vec<String>,
+    gcomm_uuid: String,
+    flush_at_commit: Option<u8>,
+}
+
+impl Prime {
+    /// What is kept of a word; nothing of one that is not of a member of a Primary component.
+    pub fn of(status: &GaleraStatus) -> Option<Self> {
+        (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
+            numbering: 0,
+            conf_id: status.conf_id,
+            cluster_uuid: status.cluster_uuid.clone(),
+            size: status.cluster_size,
+            members: status.members.clone(),
+            gcomm_uuid: status.gcomm_uuid.clone(),
+            flush_at_commit: status.flush_at_commit,
+        })
+    }
+
+    fn place(&self) -> (u64, u64) {
+        (self.numbering, self.conf_id)
+    }
+}
+
+impl Galera {
+    /// The node is in this view now. What is told now is of the newest numbering: where a cluster begins anew, all of its processes were
+    /// down, and nobody tells of an older one any more.
+    pub(super) fn note_prime(&mut self, id: NodeId, mut prime: Prime) {
+        let same = |member: &&Prime| member.cluster_uuid == prime.cluster_uuid;
+        let known = self.members.iter().filter_map(|member| member.prime.as_ref()).filter(same);
+        let newest = known.map(|known| known.numbering).max().unwrap_or(0);
+        let before = self.member(id).prime.as_ref().filter(same);
+        let begins_anew =
+            before.is_some_and(|before| before.numbering == newest && prime.conf_id < before.conf_id);
+        prime.numbering = newest + u64::from(begins_anew);
+        self.member_mut(id).prime = Some(prime);
+    }
+
+    /// The survivors come from the newest Primary view that anybody told of, and all of its members are known.
+    ///
+    /// # Errors
+    /// What is not so, as a sentence.
+    pub(super) fn history(&self, core: &Core, standstill: &Standstill) -> Result<(), String> {
+        let newest = self.newest_prime(core)?;
+        for id in &standstill.survivors {
+            let name = core.name(*id);
+            let Some(prime) = &self.member(*id).prime else {
+                return Err(format!(
+                    "{name} has not been seen in a Primary component since Understudy started"
+                ));
+            };
+            let now = own(core.node(*id)).map_or("", |status| status.gcomm_uuid.as_str());
+            if prime.gcomm_uuid != now {
+                return Err(format!("{name} has been restarted since it was in a Primary component"));
+            }
+            if prime.numbering != newest.numbering {
+                return Err(format!(
+                    "{name} was last seen in a Primary component before the cluster was begun anew"
+                ));
+            }
+            if prime.conf_id != newest.conf_id {
+                return Err(format!(
+                    "{name} was not in the newest Primary view that was seen: it was in number {}, and the newest is number {}",
+                    prime.conf_id, newest.conf_id
+                ));
+            }
+        }
+        let is_known = |address: &String| core.nodes.iter().any(|node| node.address == *address);
+        if newest.members.len() != newest.size as usize || !newest.members.iter().all(is_known) {
+            return Err(format!(
+                "the last Primary view had {} members, and not all of them are nodes of the configuration",
+                newest.size
+            ));
+        }
+        for id in &standstill.gone {
+            let node = core.node(*id);
+            let flush = self.member(*id).prime.as_ref().and_then(|prime| prime.flush_at_commit);
+            if newest.members.contains(&node.address) && flush != Some(1) {
+                return Err(format!(
+                    "{} did not run with innodb_flush_log_at_trx_commit = 1 ({}): its disk may lack what it acknowledged",
+                    node.name,
+                    flush.map_or_else(|| "not known".to_owned(), |flush| flush.to_string())
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest view that was told of. Which of two histories is the cluster's, nothing here can tell.
+    fn newest_prime(&self, core: &Core) -> Result<&Prime, String> {
+        let known = ids(&core.nodes)
+            .filter_map(|id| self.member(id).prime.as_ref().map(|prime| (core.name(id), prime)));
+        let known: Vec<(&str, &Prime)> = known.collect();
+        let Some((_, newest)) = known.iter().max_by_key(|(_, prime)| prime.place()) else {
+            return Err("no Primary component has been seen since Understudy started".to_owned());
+        };
+        if known.iter().any(|(_, prime)| prime.cluster_uuid != newest.cluster_uuid) {
+            let each = known.iter().map(|(name, prime)| format!("{name} in {}", prime.cluster_uuid));
+            return Err(format!(
+                "the nodes were last seen in Primary components of different histories, and which of them is the cluster's cannot be told: {}",
+                each.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        Ok(*newest)
+    }
+}
