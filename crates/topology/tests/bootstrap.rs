@@ -344,7 +344,7 @@ impl World {
                 begin_within,
                 ..
             }) => {
-                let is_late = self.now - asked > begin_within;
+                let is_late = self.now.saturating_sub(asked) > begin_within;
                 let is_back = gone.iter().any(|node| {
                     let node = usize::from(node.0);
                     self.nodes[node].alive && self.reach[node]
@@ -353,7 +353,7 @@ impl World {
                     Some("too late".into())
                 } else {
                     for node in gone {
-                        let age = self.now - self.proven[usize::from(node.0)];
+                        let age = self.now.saturating_sub(self.proven[usize::from(node.0)]);
                         assert!(age <= PROOF_AGE_MAX, "ordered with a proof that is {age:?} old");
                     }
                     self.bootstrap(usize::from(via.0), &gcomm_uuid, size)

@@ -114,12 +114,12 @@ pub fn recovered(log: &str) -> Result<Position, String> {
 /// one counts; 1 where none is given, which is the default of every version. `None` where it is no number.
 pub fn flush_at_commit(arguments: &str) -> Option<u8> {
     const NAME: &str = "innodb_flush_log_at_trx_commit";
-    let values = arguments.split_whitespace().filter_map(|argument| {
+    let mut values = arguments.split_whitespace().filter_map(|argument| {
         let (name, value) = argument.strip_prefix("--")?.split_once('=')?;
         let name = name.replace('-', "_");
         (name.strip_prefix("loose_").unwrap_or(&name) == NAME).then_some(value)
     });
-    values.last().map_or(Some(1), |value| value.parse().ok())
+    values.next_back().map_or(Some(1), |value| value.parse().ok())
 }
 
 /// The gcomm uuids of the members of the last Primary view that the node was in, by `gvwstate.dat`; none when it says nothing.

@@ -111,7 +111,7 @@ pub async fn ended_while_taken_out(scene: &Scene, serving: &Serving) {
 }
 
 /// An operator's drain stays as it was.
-pub async fn drained_before(scene: &Scene, serving: &Serving) {
+pub fn drained_before(scene: &Scene, serving: &Serving) {
     serving.ask(&["drain", "db3"]).with(0);
     let mut running = scene.begin(&["db3", "--baseline-s", "1", "--hold-s", "2"]);
     assert_eq!(running.ended().code(), Some(0), "{}", running.said());

@@ -205,7 +205,7 @@ async fn a_galera_node_is_measured_and_left_as_it_was_found() {
     killed(&scene, &serving).await;
     careful::guard_lost(&scene, &serving).await;
     careful::ended_while_taken_out(&scene, &serving).await;
-    careful::drained_before(&scene, &serving).await;
+    careful::drained_before(&scene, &serving);
     drop(serving);
     careful::written_to(&scene).await;
     careful::a_writer_comes(&scene).await;

@@ -300,13 +300,13 @@ impl Meter {
         let sampled = self.probe.counters().await?.reads.saturating_sub(before);
         let own_reads = last.disk_reads.saturating_sub(first.disk_reads);
         let others_per_s = if has_ended { 0.0 } else { own_reads as f64 / window.as_secs_f64().max(0.001) };
-        let run = Run {
+        let how = Run {
             sessions: self.settings.sessions,
             time_max: self.settings.window.min(COMPLETE_MAX),
             window,
             others_per_s,
         };
-        let completed = complete(&mut self.probe, rest, run).await?;
+        let completed = complete(&mut self.probe, rest, how).await?;
         let measured = Measured {
             own_reads_first: half.saturating_sub(first.disk_reads),
             own_reads_second: last.disk_reads.saturating_sub(half),
