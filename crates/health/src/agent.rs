@@ -20,7 +20,7 @@ pub fn line(source: &dyn Source, name: &str, rules: Rules) -> String {
             let reason: String =
                 answer.reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             match answer.kind {
-                Kind::Good => "ready up\n".into(),
+                Kind::Good | Kind::TakesClients => "ready up\n".into(),
                 // An operator wants it empty, not dead: what runs may end.
                 Kind::Disabled => format!("drain # {reason}\n"),
                 // Nothing new until it is known; sessions are not cut for what may be a false alarm.

@@ -11,6 +11,8 @@ use topology::health::Finding;
 pub enum Kind {
     /// It may take traffic.
     Good,
+    /// The question was about an Understudy, and that takes clients: which says nothing of any node.
+    TakesClients,
     /// It said something that speaks against it.
     NotSynced,
     /// It is read only, and the asker does not want that.
@@ -54,7 +56,7 @@ impl Answer {
 
     /// Whether the node may take traffic.
     pub fn is_good(&self) -> bool {
-        self.kind == Kind::Good
+        matches!(self.kind, Kind::Good | Kind::TakesClients)
     }
 }
 

@@ -34,6 +34,8 @@ impl Style {
     /// The body, with what the style puts behind it.
     pub fn body(self, kind: Kind) -> &'static str {
         match (self, kind) {
+            // No tool that is replaced here speaks of anything but a node.
+            (_, Kind::TakesClients) => "Understudy takes clients.\r\n",
             (Self::Clustercheck | Self::Pxc, Kind::Good) => "Percona XtraDB Cluster Node is synced.\r\n",
             (Self::Clustercheck, Kind::NotSynced | Kind::Unknown | Kind::Unasked | Kind::Doubted) => {
                 "Percona XtraDB Cluster Node is not synced.\r\n"

@@ -157,6 +157,18 @@ impl Door {
         self.board.borrow().clone()
     }
 
+    /// Whether a statement would find a lane that takes it now; an `Err` says why not.
+    pub fn flows(&self) -> Result<(), String> {
+        let board = self.board.borrow();
+        if board.pick(None).is_some() {
+            return Ok(());
+        }
+        let because = board.hold_because.as_deref();
+        Err(because
+            .unwrap_or("every node that takes statements has as many sessions as it may have")
+            .to_owned())
+    }
+
     /// A receiver of its own, to wait for changes.
     pub fn watch(&self) -> watch::Receiver<Arc<Board>> {
         self.board.clone()

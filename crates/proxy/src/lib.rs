@@ -280,6 +280,11 @@ impl StatsReader {
         self.0.tap.clone()
     }
 
+    /// Whether a statement would find a node that takes it now, without waiting; an `Err` says why not.
+    pub fn flows(&self) -> Result<(), String> {
+        self.0.door.flows()
+    }
+
     /// The sessions that cannot move, all of them.
     pub fn tied(&self) -> Vec<Tied> {
         self.0.registry.tied()

@@ -83,6 +83,11 @@ impl Server {
     /// Makes ready to speak; nothing is sent yet.
     pub fn client(&self) -> Result<Client, Failure> {
         if let Some(url) = &self.api {
+            if !url.starts_with("http://") && !url.starts_with("https://") {
+                let message =
+                    format!("--api {url}: it must begin with http:// or https://, such as http://{url}");
+                return Err(Failure::usage(message));
+            }
             let key_file =
                 self.key_file.as_deref().ok_or_else(|| Failure::usage("--api needs --key-file"))?;
             let base = format!("{}/api/cluster/{}", url.trim_end_matches('/'), self.cluster);

@@ -14,7 +14,7 @@ use lab::stage::account::{APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{Serving, house, run, until};
+use program::{Serving, house, run, understudy, until};
 
 const STATEMENTS: u64 = 40;
 
@@ -116,7 +116,19 @@ async fn what_is_measured_is_true_of_living_and_dead_nodes() {
     assert_eq!(value(&after, "understudy_switchovers_total", &["result=\"done\""]), Some(1.0), "{after}");
     conn.query_drop("SELECT 1").await.unwrap();
     promtool_check(&after);
+    manners(&serving);
     stage.down().await.unwrap();
+}
+
+/// A state as an exit code, and a signal that is not the end.
+fn manners(serving: &Serving) {
+    serving.ask(&["status", "--exit-code"]).with(4);
+    run(Command::new("kill").args(["-HUP", &serving.pid().to_string()])).with(0);
+    until("SIGHUP is told of", || serving.log().contains("SIGHUP: nothing is read anew").then_some(()));
+    assert!(serving.ask(&["status"]).with(0).contains("gate    open"));
+    let key = serving.state("api.key");
+    let wrong = understudy(&["status", "--api", &serving.http, "--key-file", key.to_str().unwrap()]);
+    assert!(wrong.with(2).contains("it must begin with http:// or https://"));
 }
 
 #[test]

@@ -30,6 +30,7 @@ const STAYS: Duration = Duration::from_secs(2);
 /// An answer comes from memory; this is for a busy machine.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const SYNCED: &str = "Percona XtraDB Cluster Node is synced.\r\n";
+const TAKES_CLIENTS: &str = "Understudy takes clients.\r\n";
 const NOT_SYNCED: &str = "Percona XtraDB Cluster Node is not synced.\r\n";
 const READ_ONLY: &str = "Percona XtraDB Cluster Node is read-only.\r\n";
 const DISABLED: &str = "Percona XtraDB Cluster Node is manually disabled.\r\n";
@@ -278,8 +279,11 @@ fn all_well(scene: &Scene) {
     let text =
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 40\r\n\r\n";
     assert_eq!(String::from_utf8(say(scene.health, head)).unwrap(), text);
-    // Whoever does not speak HTTP gets clustercheck's answer, about this Understudy.
-    assert_eq!(String::from_utf8(say(scene.health, b"\r\n")).unwrap(), format!("{text}{SYNCED}"));
+    // Whoever does not speak HTTP gets an answer about this Understudy, in clustercheck's form.
+    let text = text.replace("40", "27");
+    assert_eq!(String::from_utf8(say(scene.health, b"\r\n")).unwrap(), format!("{text}{TAKES_CLIENTS}"));
+    assert_eq!(scene.health("/"), (200, TAKES_CLIENTS.to_owned()), "it is no node that is synced");
+    assert_eq!(get(scene.http, "/readyz"), (200, "statements flow\n".to_owned()));
     // Half a question might have been about any node.
     let mut half = TcpStream::connect(scene.health).unwrap();
     half.write_all(b"GET /health/db1").unwrap();

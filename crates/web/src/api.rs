@@ -52,6 +52,7 @@ pub fn router<C: Control>(control: Arc<C>, key: ApiKey, budget: Duration) -> Rou
         .route("/v1/live", get(live::<C>))
         .route("/metrics", get(metrics::<C>))
         .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz::<C>))
         .route("/health", any(health::<C>))
         .route("/health/{*rest}", any(health::<C>))
         .fallback(no_such_path)
@@ -97,6 +98,14 @@ async fn metrics<C: Control>(State(api): Shared<C>) -> Response {
 
 async fn healthz() -> Reply {
     Reply::done("serving", json!({}))
+}
+
+/// 200 while a statement would flow, 503 with the reason while it would wait.
+async fn readyz<C: Control>(State(api): Shared<C>) -> (StatusCode, String) {
+    match api.control.ready() {
+        Ok(()) => (StatusCode::OK, "statements flow\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("statements wait: {why}\n")),
+    }
 }
 
 /// As at the health endpoint's own door: any method, no key, the same status and body.
@@ -174,7 +183,7 @@ async fn once<C: Control>(api: Arc<Api<C>>, wish: MoveWish) -> Reply {
 // ---- what is nobody's
 
 async fn no_such_path() -> Reply {
-    let message = "no such path; the API is under /api/cluster/ID/, and there are /v1/samples, /v1/live, /slow, /metrics, /healthz and /health/NODE";
+    let message = "no such path; the API is under /api/cluster/ID/, and there are /v1/samples, /v1/live, /slow, /metrics, /healthz, /readyz and /health/NODE";
     Reply::refused(StatusCode::NOT_FOUND, "no_such_path", message)
 }
 

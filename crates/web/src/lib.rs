@@ -9,7 +9,7 @@
 //!   (plain, TLS)            401                400, 404, 413                  409 or 200
 //! ```
 //!
-//! Invariant: nothing but `/metrics`, `/healthz` and `/health` is answered without the key, and a key is never logged.
+//! Invariant: nothing but `/metrics`, `/healthz`, `/readyz` and `/health` is answered without the key, and a key is never logged.
 
 pub mod bearer;
 pub mod certificate;
@@ -91,6 +91,8 @@ pub trait Control: Send + Sync + 'static {
     fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static;
     /// Samples and states, as they come from now on; `None` when there will be none any more.
     fn live(&self) -> Option<broadcast::Receiver<Event>>;
+    /// Whether a statement of a client would flow now; an `Err` says why not. From memory.
+    fn ready(&self) -> Result<(), String>;
     /// The figures in Prometheus' text format.
     fn metrics(&self) -> impl Future<Output = String> + Send;
     /// The reads of clients as a slow log, from now on and until whoever reads it leaves; an `Err` is a sentence for the caller.

@@ -74,6 +74,12 @@ impl Control for Fake {
     fn live(&self) -> Option<broadcast::Receiver<Event>> {
         Some(self.live.subscribe())
     }
+    fn ready(&self) -> Result<(), String> {
+        match self.refuse.lock().unwrap().as_ref() {
+            Some(refused) => Err(refused.sentence.clone()),
+            None => Ok(()),
+        }
+    }
     async fn metrics(&self) -> String {
         "understudy_term 8\n".into()
     }
@@ -230,6 +236,12 @@ async fn the_key_may_come_as_a_header() {
         assert_eq!(status, 200);
     }
     assert_eq!(stand.get("/healthz", "").await.0, 200);
+    assert_eq!(stand.ask("GET", "/readyz", "", "").await, (200, "statements flow\n".to_owned()));
+    let held = OrderRefused { code: "held", sentence: "no node can write".into() };
+    *stand.fake.refuse.lock().unwrap() = Some(held);
+    let waits = "statements wait: no node can write\n".to_owned();
+    assert_eq!(stand.ask("GET", "/readyz", "", "").await, (503, waits));
+    *stand.fake.refuse.lock().unwrap() = None;
     assert_eq!(stand.ask("GET", "/metrics", "", "").await, (200, "understudy_term 8\n".to_owned()));
     for (target, status) in [("/health", 200), ("/health/db1?donor=1", 200), ("/health/db2/writer", 503)] {
         for method in ["GET", "OPTIONS", "POST"] {

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::Failure;
 
@@ -13,6 +14,8 @@ pub struct Signals {
     interrupt: Signal,
     /// The terminal's end, and its quit key.
     hang_up: Option<Signal>,
+    /// SIGHUP to a service, which does not end it.
+    reload: Option<Signal>,
     quit: Option<Signal>,
 }
 
@@ -25,8 +28,16 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hang_up: None,
+            reload: None,
             quit: None,
         })
+    }
+
+    /// The same, of a service: SIGHUP, which service managers and log rotation send to have settings or files read anew, does not end it.
+    pub fn of_service() -> Result<Self, Failure> {
+        let hang_up = signal(SignalKind::hangup());
+        let hang_up = hang_up.map_err(|e| Failure::Failed(format!("cannot listen for signals: {e}")))?;
+        Ok(Self { reload: Some(hang_up), ..Self::new()? })
     }
 
     /// The same, and those that a terminal sends as it goes: for a command that has something to undo before it ends.
@@ -42,11 +53,16 @@ impl Signals {
 
     /// The name of the next one.
     pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            () = of(&mut self.hang_up) => "SIGHUP",
-            () = of(&mut self.quit) => "SIGQUIT",
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                () = of(&mut self.hang_up) => return "SIGHUP",
+                () = of(&mut self.quit) => return "SIGQUIT",
+                () = of(&mut self.reload) => tracing::warn!(
+                    "SIGHUP: nothing is read anew, settings are taken up at a start only; restart to change them"
+                ),
+            }
         }
     }
 }
@@ -61,13 +77,49 @@ async fn of(signal: &mut Option<Signal>) {
     }
 }
 
-/// Begins to log. The level is UNDERSTUDY_LOG's.
+/// The variable with the level of the log.
+const LEVEL: &str = "UNDERSTUDY_LOG";
+
+/// Begins to log. The level is UNDERSTUDY_LOG's; where that means nothing it is `info`, and that is the first line.
 pub fn log() {
-    let filter = EnvFilter::try_from_env("UNDERSTUDY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = std::env::var(LEVEL).unwrap_or_default();
+    let is_understood = is_filter(&wanted);
+    let filter =
+        if is_understood && !wanted.is_empty() { EnvFilter::new(&wanted) } else { EnvFilter::new("info") };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+    if !is_understood {
+        tracing::warn!(
+            "{LEVEL}={wanted:?} is not understood, the level is info: it must be off, error, warn, info, debug or trace"
+        );
+    }
+}
+
+/// Levels, also of single modules (`info,proxy=debug`). A word that is no level would be taken for a module by the filter, and nothing else be logged.
+fn is_filter(wanted: &str) -> bool {
+    let is_level = |word: &str| !word.trim().is_empty() && word.trim().parse::<LevelFilter>().is_ok();
+    let is_part = |part: &str| match part.split_once('=') {
+        Some((module, level)) => !module.trim().is_empty() && is_level(level),
+        None => is_level(part),
+    };
+    wanted.is_empty() || (wanted.split(',').all(is_part) && EnvFilter::try_new(wanted).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_one_and_a_slip_is_none() {
+        for good in ["", "info", "WARN", "off", "info,proxy=debug", "manager=trace"] {
+            assert!(is_filter(good), "{good}");
+        }
+        for bad in ["inof", "info;debug", "proxy", "proxy=loud", "=info", "info,"] {
+            assert!(!is_filter(bad), "{bad}");
+        }
+    }
 }

@@ -126,7 +126,7 @@ pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) 
         return Err(Failure::usage(sentence));
     }
     crate::runtime::start()?.block_on(async {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::of_service()?;
         let mut router = stream::router(settings).map_err(|e| Failure::Failed(e.to_string()))?;
         if let Some(server) = door.pool {
             router = router.merge(pool::router(server));

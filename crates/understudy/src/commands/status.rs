@@ -29,9 +29,17 @@ pub struct Status {
     /// With --json: once a second, each on one line, until it is ended; while the server does not answer, that is said once
     #[arg(long, requires = "json")]
     watch: bool,
+    /// Exit with 4 while a node is not well, and with 5 while statements are held
+    #[arg(long, conflicts_with = "watch")]
+    exit_code: bool,
     #[command(flatten)]
     server: Server,
 }
+
+/// With --exit-code: statements flow, and a node is not as it should be.
+const NODE_NOT_WELL: u8 = 4;
+/// With --exit-code: statements are held.
+const HELD: u8 = 5;
 
 impl Status {
     /// Prints it.
@@ -45,8 +53,18 @@ impl Status {
         } else {
             print!("{}", screen(&answer.data));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if self.exit_code { ExitCode::from(exit_code(&answer.data)) } else { ExitCode::SUCCESS })
     }
+}
+
+/// The exit code that tells the state.
+fn exit_code(status: &Value) -> u8 {
+    if text(&status["gate"]) != "open" {
+        return HELD;
+    }
+    let is_well =
+        |node: &Value| node["problem"].is_null() && node["others"].is_null() && node["doubt"].is_null();
+    if list(&status["nodes"]).iter().all(is_well) { 0 } else { NODE_NOT_WELL }
 }
 
 /// One status a second, a line each. It ends when nobody reads on, or with the first answer that is an error.
@@ -99,7 +117,9 @@ fn head(screen: &mut String, status: &Value) {
     };
     let (name, id, term) = (text(&status["cluster"]), number(&status["id"]), number(&status["term"]));
     let _ = writeln!(screen, "cluster {name} ({id}), {kind}, term {term}, up {up}");
-    if let Some(writer) = status["writer"].as_str() {
+    // Where all nodes write there is no one writer to name.
+    let writer = status["writer"].as_str().or((text(&status["writers"]) == "one").then_some("none"));
+    if let Some(writer) = writer {
         let name = if replicates(status) { "primary" } else { "writer " };
         let _ = writeln!(screen, "{name} {writer}");
     }

@@ -237,6 +237,10 @@ impl Control for Desk {
         status
     }
 
+    fn ready(&self) -> Result<(), String> {
+        self.proxy.flows()
+    }
+
     fn samples(&self, since_unix_ms: u64) -> impl Iterator<Item = Bytes> + Send + 'static {
         live::Parts::new(&self.cluster, &self.samples, since_unix_ms)
     }

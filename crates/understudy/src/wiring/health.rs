@@ -82,6 +82,9 @@ impl Outlook {
             .filter(|_| found.is_ok())
             .map(|lag| format!("replicates, at most {:.3} s behind", lag.as_secs_f64()));
         let mut answer = answer(found, is_good.as_deref().unwrap_or(good(node, question)), age);
+        if node.is_none() && matches!(question, Question::Member(_)) && answer.kind == Kind::Good {
+            answer.kind = Kind::TakesClients;
+        }
         answer.lag = lag;
         Some(answer)
     }
@@ -379,7 +382,7 @@ mod tests {
         assert_eq!(kind(&outlook, Some("db2"), MEMBER), Some(Kind::Disabled));
         assert_eq!(kind(&outlook, Some("db3"), MEMBER), Some(Kind::Unasked));
         assert_eq!(kind(&outlook, Some("db4"), MEMBER), None);
-        assert_eq!(kind(&outlook, None, MEMBER), Some(Kind::Good));
+        assert_eq!(kind(&outlook, None, MEMBER), Some(Kind::TakesClients));
         assert_eq!(kind(&outlook, None, Question::Writer), Some(Kind::NotSynced), "nobody was chosen yet");
         let replica = Question::Replica { lag_max: None };
         assert_eq!(kind(&outlook, Some("db1"), replica), Some(Kind::Unasked));

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::Warmth;
 use super::forecast::{EXECUTED_SHARE_MIN, Measured, forecast};
-use super::probe::{Probe, Run, complete};
+use super::probe::{Probe, complete};
 use super::score::{Probed, STATEMENTS_MIN, Sample, Score};
 use super::server::Means;
 use super::tap::{Replayed, Tap, next};
@@ -300,13 +300,9 @@ impl Meter {
         let sampled = self.probe.counters().await?.reads.saturating_sub(before);
         let own_reads = last.disk_reads.saturating_sub(first.disk_reads);
         let others_per_s = if has_ended { 0.0 } else { own_reads as f64 / window.as_secs_f64().max(0.001) };
-        let how = Run {
-            sessions: self.settings.sessions,
-            time_max: self.settings.window.min(COMPLETE_MAX),
-            window,
-            others_per_s,
-        };
-        let completed = complete(&mut self.probe, rest, how).await?;
+        let time_max = self.settings.window.min(COMPLETE_MAX);
+        let sessions = self.settings.sessions;
+        let completed = complete(&mut self.probe, rest, sessions, time_max, others_per_s).await?;
         let measured = Measured {
             own_reads_first: half.saturating_sub(first.disk_reads),
             own_reads_second: last.disk_reads.saturating_sub(half),

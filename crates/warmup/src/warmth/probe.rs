@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::analyze::{self, Pages};
 use super::server::{self, Counters, Means};
@@ -74,12 +74,6 @@ impl Probe {
     /// How pages are learned from this server.
     pub async fn means(&mut self) -> Result<Means, LinkError> {
         Ok(self.open().await?.means)
-    }
-
-    /// See [`server::old_blocks_time`].
-    async fn old_blocks_time(&mut self) -> Result<Duration, LinkError> {
-        let answer = server::old_blocks_time(&mut self.open().await?.link).await;
-        self.keep(answer)
     }
 
     /// The server's counters.
@@ -168,16 +162,10 @@ pub struct Completed {
 
 /// It is run in so many parts of equal size; the time is looked at between them.
 const PARTS: usize = 50;
-/// A statement is not run again before so large a part of the buffer pool was read from disk since: what it read is still in memory, and as young as it would
-/// be. With a quarter it came too seldom to keep the pages that are asked for most.
+/// A statement is not run again before so large a part of the buffer pool was read from disk since: what it read is still in memory, and still young. With a
+/// quarter, statements came again too seldom to keep the pages that are asked for most. InnoDB puts a page that is read at 3/8 of its list
+/// (`innodb_old_blocks_pct`).
 const POOL_SHARE: f64 = 0.1;
-/// InnoDB puts a page that is read at 3/8 of its list (`innodb_old_blocks_pct`), so this part of the pool can push it out at the earliest.
-const OLD_SHARE: f64 = 0.375;
-/// InnoDB keeps a page that is asked for again at least `innodb_old_blocks_time` after it was read. Statements that are run faster than the active node ran them come
-/// again sooner. That does not matter where a page stays for so many times that time before it is pushed out; in a smaller pool too few pages would be kept.
-const OLD_TIMES: f64 = 10.0;
-/// Where it matters, running the rest of a window takes this part of the window: nearly the pace of the active node, and it ends before the next window does.
-const PACED_SHARE: f64 = 0.8;
 /// In [`Shared::run_at`]: not run yet.
 const NEVER: u64 = u64::MAX;
 
@@ -195,50 +183,24 @@ struct Shared {
     failed: AtomicU64,
 }
 
-/// When statements are due that must hardly be run faster than the active node ran them.
-#[derive(Clone, Copy)]
-struct Pace {
-    /// The first of the part.
-    from: usize,
-    /// When that is due.
-    begin: Instant,
-    /// From one to the next.
-    apart: Duration,
-}
-
-/// How [`complete`] runs a window's rest.
-#[derive(Clone, Copy, Debug)]
-pub struct Run {
-    /// With so many sessions.
-    pub sessions: usize,
-    /// For so long at most.
-    pub time_max: Duration,
-    /// How long the window was.
-    pub window: Duration,
-    /// Disk reads a second that are not ours, of the replay and of the writes that the standby applies.
-    pub others_per_s: f64,
-}
-
-/// Runs what the standby did not run, in its order, until all was run or the time is over: as fast as it goes, or at nearly the active node's pace where the
-/// buffer pool is so small that the pace decides which pages it keeps.
+/// Runs what the standby did not run, in its order, with so many sessions, until all was run or the time is over. `others_per_s`: disk reads a second
+/// that are not ours, of the replay and of the writes that the standby applies.
 ///
 /// Disk reads are those of the server's counter: ANALYZE does not tell the pages that the optimizer reads to estimate ranges (MariaDB 10.11.19), which
 /// on a cold standby were four of ten.
 pub async fn complete(
     probe: &mut Probe,
     rest: NotRun,
-    Run { sessions, time_max, window, others_per_s }: Run,
+    sessions: usize,
+    time_max: Duration,
+    others_per_s: f64,
 ) -> Result<Completed, LinkError> {
     if rest.order.is_empty() {
         return Ok(Completed::default());
     }
     let at_begin = probe.counters().await?;
-    let kept_after_s = probe.old_blocks_time().await?.as_secs_f64() * OLD_TIMES;
-    let pushed_out_by = at_begin.pool_pages as f64 * OLD_SHARE;
-    let apart = window.mul_f64(PACED_SHARE / (rest.statements.max(1)) as f64);
     let begin = Instant::now();
     let statements = rest.order.len();
-    let mut is_paced = false;
     let shared = Arc::new(Shared {
         run_at: rest.texts.iter().map(|_| AtomicU64::new(NEVER)).collect(),
         rest,
@@ -256,14 +218,12 @@ pub async fn complete(
         if begin.elapsed() > time_max {
             break;
         }
-        let (from, to) = (statements * (part - 1) / PARTS, statements * part / PARTS);
-        let part_begin = Instant::now();
-        let pace = is_paced.then_some(Pace { from, begin: part_begin, apart });
+        let to = statements * part / PARTS;
         let mut running = JoinSet::new();
         for mut worker in workers.drain(..) {
             let shared = Arc::clone(&shared);
             let work = async move {
-                shared.work(&mut worker, to, pace).await;
+                shared.work(&mut worker, to).await;
                 worker
             };
             running.spawn(figures.running.counted(work));
@@ -276,10 +236,6 @@ pub async fn complete(
         let others = others_per_s * begin.elapsed().as_secs_f64();
         let ours = counted.saturating_sub(others as u64).max(read.last().copied().unwrap_or(0));
         shared.read.store(ours, Relaxed);
-        // What was read until now may still have found free pages: once it is paced, it stays so.
-        let per_s =
-            (ours - read.last().copied().unwrap_or(0)) as f64 / part_begin.elapsed().as_secs_f64().max(0.001);
-        is_paced |= per_s * kept_after_s > pushed_out_by;
         read.push(ours);
     }
     workers.iter_mut().for_each(Probe::close);
@@ -300,14 +256,11 @@ pub async fn complete(
 
 impl Shared {
     /// One session's part: takes the next statement that has to be run, up to the end of this part.
-    async fn work(&self, probe: &mut Probe, to: usize, pace: Option<Pace>) {
+    async fn work(&self, probe: &mut Probe, to: usize) {
         loop {
             let at = self.next.fetch_add(1, Relaxed);
             if at >= to {
                 return;
-            }
-            if let Some(Pace { from, begin, apart }) = pace {
-                sleep_until(begin + apart.mul_f64((at - from) as f64)).await;
             }
             let number = self.rest.order[at] as usize;
             let now = self.read.load(Relaxed);

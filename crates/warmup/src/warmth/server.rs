@@ -31,14 +31,6 @@ pub struct Counters {
     pub uptime_s: u64,
 }
 
-/// For how long a page that was read has to be in the buffer pool before another access makes it one of those that are kept (`innodb_old_blocks_time`).
-pub async fn old_blocks_time(link: &mut Link) -> Result<Duration, LinkError> {
-    let rows = link.query("SELECT @@GLOBAL.innodb_old_blocks_time", ASK_MAX).await?;
-    let ms = rows.text(0, 0).and_then(|text| text.parse().ok());
-    let ms = ms.ok_or_else(|| LinkError::Protocol("innodb_old_blocks_time is no number".into()))?;
-    Ok(Duration::from_millis(ms))
-}
-
 /// By which means a server of this version tells.
 pub async fn means(link: &mut Link) -> Result<Means, LinkError> {
     let version = link.query("SELECT VERSION()", ASK_MAX).await?;

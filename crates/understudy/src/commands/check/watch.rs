@@ -56,7 +56,7 @@ impl Watch {
     }
 
     async fn watch(self, sockets: Sockets, connections_max: u64) -> Outcome {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::of_service()?;
         let mut state = self.refresher()?;
         // The first answer is one, and not "not asked yet". It comes within the deadline, good or bad.
         let first = async {

@@ -64,7 +64,7 @@ fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
 }
 
 fn serve(house: House) -> Outcome {
-    let mut signals = house.wait(async { Signals::new() })?;
+    let mut signals = house.wait(async { Signals::of_service() })?;
     tracing::info!("{}", house.sentence());
     notify::ready();
     let _watchdog = notify::watchdog(house.pulse());

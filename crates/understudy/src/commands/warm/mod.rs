@@ -137,7 +137,7 @@ impl Warm {
 
 /// Warms until a signal comes. What the replays still run on the standbys is ended before this returns.
 async fn until_signal(warmer: Warmer, mut roles: watch::Receiver<Roles>) -> Outcome {
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::of_service()?;
     let (sender, receiver) = watch::channel(roles.borrow_and_update().clone());
     let mut warming = tokio::spawn(warmer.run(receiver));
     let ended = loop {
