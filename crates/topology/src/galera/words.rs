@@ -125,7 +125,7 @@ const TABLE: &[Rule] = &[
         serves: Serves::Stays,
         forgiven: Forgiven::ByDonor,
         matches: |s| s.local_state == Some(2),
-        // Its status is the same in all of these cases (seen on MariaDB 10.11); alone in its group, it can feed nobody.
+        // A node under a lock is desynced like a donor (wsrep_local_state 2); only one that is alone in its group can feed nobody.
         sentence: |s| {
             match s.cluster_size {
             1 => "is desynced: its tables are locked (FLUSH TABLES WITH READ LOCK, or a backup)".into(),
