@@ -1,4 +1,5 @@
-//! What traffic saw on one lane, numbered, until the node's own later word answers it.
+//! Alarms: what client traffic met on one lane (a connection that broke, an error about the node), numbered by the proxy. The node's status
+//! that was asked for later answers an alarm; sessions wait for that answer.
 
 use std::collections::VecDeque;
 
@@ -10,16 +11,16 @@ const ALARMS_MAX: usize = 64;
 /// The alarms of one lane in its present epoch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alarms {
-    /// Those that the node has not been asked about since, and when each was heard.
+    /// Those without an answer yet, and when each came in.
     open: VecDeque<(u64, Now)>,
-    /// The highest after which it said that it is well.
+    /// The highest alarm to which the node has answered that it serves: the session may go on there.
     pub looked: u64,
-    /// The highest after which it said that it does not serve.
+    /// The highest alarm to which the node has answered that it does not serve: the session's statement has to wait.
     pub refused: u64,
 }
 
 impl Alarms {
-    /// Number `alarm` was raised: the node's own word is to be asked for.
+    /// Alarm number `alarm` came in at `now`.
     pub fn raised(&mut self, alarm: u64, now: Now) {
         let newest = self.open.back().map_or(self.looked.max(self.refused), |(newest, _)| *newest);
         if alarm <= newest {
@@ -31,7 +32,7 @@ impl Alarms {
         self.open.push_back((alarm, now));
     }
 
-    /// The node said whether it serves, asked at `asked`: that answers every alarm heard before.
+    /// The node has answered a status query that was sent at `asked`, and `serves` or not: that answers every alarm that came in before.
     pub fn answered(&mut self, asked: Now, serves: bool) {
         while let Some((alarm, heard)) = self.open.front().copied()
             && heard < asked
@@ -41,7 +42,7 @@ impl Alarms {
         }
     }
 
-    /// One is open.
+    /// At least one has no answer yet.
     pub fn is_open(&self) -> bool {
         !self.open.is_empty()
     }

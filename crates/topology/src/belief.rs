@@ -11,21 +11,22 @@ use crate::lost::LostStatements;
 use crate::routes::{Cut, LaneState, ServerGreeting};
 use crate::status::Status;
 
-/// The verdict on a node.
+/// What a node is held to be: the result of [`crate::judgement::judge_all`], made anew after each fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub state: NodeState,
     pub serves: Serves,
     pub problem: &'static str,
     pub reason: String,
-    /// It is not only its word, which may be over in a moment: it is dead, silent, or the others have gone on without it.
+    /// The node is dead or silent, or the others have gone on without it. Not set if it only said itself that it does not serve: that may be
+    /// over in a moment.
     pub gone: bool,
-    /// What speaks against it beside its own words, also when a graver word of its own is the verdict.
+    /// What was found against it other than by its own status; kept also if its own status is worse and therefore decides.
     pub others: Option<Finding>,
 }
 
 impl Verdict {
-    /// Of a node that nobody has asked yet.
+    /// For a node that has not been asked yet.
     fn unchecked() -> Self {
         let finding = Finding {
             problem: "unchecked",
@@ -44,58 +45,59 @@ impl Verdict {
     }
 }
 
-/// Something happened that may mean the node's end; it is asked, and until it answers nothing new is sent there.
+/// Something happened that may mean that the node is lost (its connection ended, traffic failed there). The node is asked, and gets no new
+/// transactions until it has answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Doubt {
     pub why: String,
-    /// Only a fresh connection clears it: the link it was known by is gone.
+    /// Only a new connection ends the doubt, since the one that the probe had is gone.
     pub wants_link: bool,
-    /// And an answer to a question that was asked then or later: what is on its way already tells of before.
+    /// Only the answer to a query that was sent then or later ends the doubt: one that was sent before says nothing about the event.
     pub asked_from: Now,
 }
 
-/// All about one node.
+/// All that is known of one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Belief {
     pub name: String,
     pub address: String,
     pub priority: u32,
-    /// So many of the others are ahead of it: they have what it has not.
+    /// How many of the other nodes have transactions that this one has not.
     pub behind: u32,
     pub sessions_max: Option<u32>,
     /// The limit before it was drained: undraining gives it back. Not kept over a restart.
     pub sessions_max_before: Option<u32>,
 
-    /// The kept-open link stands.
+    /// The probe's connection to it stands.
     pub linked: bool,
-    /// It stood at least once since this process started: only then a refusal is a loss, and proof.
+    /// It stood at least once since this process started. Only such a node can be lost, and be evicted.
     pub linked_once: bool,
     pub greeting: Option<ServerGreeting>,
     /// The server lets nobody in, or not us; errno 0 when it does not speak the protocol.
     pub rejected: Option<(u16, String)>,
     pub status: Option<Status>,
-    /// When its last word came, and when that had been asked for: the word is true of some moment between the two.
+    /// When its last status came, and when the query for that was sent: the status is true for some moment between the two.
     pub answered_at: Option<Now>,
     pub asked_at: Option<Now>,
     pub counts: Counts,
     /// New connections that failed in a row while the kept link stood, and how the last one did.
     pub shut_out: u32,
     pub shut_out_why: String,
-    /// When the present trouble began.
+    /// When it was first seen not to answer, or to be lost; `None` while it is well.
     pub lost_at: Option<Now>,
-    /// It said itself that it stops: nobody has to help it leave.
+    /// Since when it is stopping in good order, by its own word (error 1053, or a status that says that it left the Primary component).
     pub leaving_since: Option<Now>,
     pub doubt: Option<Doubt>,
     pub doubt_cleared: Option<Now>,
-    /// One question of each kind in flight.
+    /// When a new connection was ordered that has not been answered yet; at most one is under way.
     pub confirm_asked: Option<Now>,
-    /// While new connections fail, the next is tried then.
+    /// While new connections fail, the next one is not tried before.
     pub confirm_after: Now,
     pub probe_asked: Option<Now>,
-    /// An operator took the traffic off it: until then it is not surprising that it stops.
+    /// An operator drained it or moved the writer away from it: until then its stop is expected.
     pub stop_expected_until: Now,
 
-    /// Whether it commits.
+    /// Whether it still commits, by heartbeats and clients' commits.
     pub pulse: Pulse,
 
     pub verdict: Verdict,
@@ -104,15 +106,15 @@ pub(crate) struct Belief {
     pub lane: LaneState,
     pub epoch: u64,
     pub cut: Cut,
-    /// No new session may come, whatever its limit: those that cannot leave may stay.
+    /// No new session may come, whatever the limit. Sessions that cannot be moved may stay.
     pub turned_away: bool,
-    /// Of the present epoch.
+    /// Alarms of the traffic on the lane's present epoch.
     pub alarms: Alarms,
     /// The last epoch that ended since the node was gone.
     pub lost_epoch: Option<u64>,
     /// Every link of an epoch below this one is certainly gone.
     pub cut_below: u64,
-    /// What ran there when links broke, since it was last well.
+    /// Statements that ran there when connections broke, since it was last well.
     pub lost: LostStatements,
 }
 
@@ -157,19 +159,19 @@ impl Belief {
         }
     }
 
-    /// The door says that every link of that epoch, and of those before it, is gone.
+    /// The proxy reports that every connection of that epoch and of older ones is gone.
     pub fn links_cut(&mut self, epoch: u64) {
         if epoch < self.epoch {
             self.cut_below = self.cut_below.max(epoch + 1);
         }
     }
 
-    /// No link of an earlier epoch stands any more.
+    /// No connection of an older epoch stands any more.
     pub fn links_gone(&self) -> bool {
         self.cut_below >= self.epoch
     }
 
-    /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node's own word is to be asked for.
+    /// Traffic raised alarm number `alarm` on the lane of `epoch`: the node is to be asked for its status.
     pub fn alarmed(&mut self, epoch: u64, alarm: u64, now: Now) {
         if epoch == self.epoch {
             self.alarms.raised(alarm, now);
@@ -188,22 +190,22 @@ impl Belief {
         self.sessions_max == Some(0)
     }
 
-    /// It works, and nothing speaks against it at this moment.
+    /// It serves, and is not doubted.
     pub fn sound(&self) -> bool {
         self.verdict.serves != Serves::No && self.doubt.is_none()
     }
 
-    /// May be chosen as writer, and its word is fresh.
+    /// May be chosen as the writer: it is well, linked, and has missed no probe.
     pub fn electable(&self) -> bool {
         self.verdict.serves == Serves::Well && self.present()
     }
 
-    /// It works and its word is fresh, whatever else there is to say.
+    /// It serves, is linked and has missed no probe, though it may be a donor, or drained.
     pub fn present(&self) -> bool {
         self.verdict.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
     }
 
-    /// Its last word tells of a time after `moment`.
+    /// Its last status is the answer to a query that was sent after `moment`.
     pub fn answered_since(&self, moment: Now) -> bool {
         self.asked_at.is_some_and(|at| at > moment)
     }

@@ -1,4 +1,5 @@
-//! What both plans (one writer, all write) stand on: beliefs, lanes, the disk, the running order, and the basket of actions.
+//! The state that both plans (one writer, all nodes write) share: what is known of each node, the lanes, the term, what is on disk, the
+//! running order, and the list of actions that the present fact has led to.
 //!
 //! Invariant: a lane's state is changed only by [`Core::set_lane`], which counts the epoch; the term only by [`Core::adopt`],
 //! which refuses one that is not on disk.
@@ -21,9 +22,9 @@ use crate::settings::Settings;
 use crate::view::{Counts, Decision};
 use crate::{NodeId, Term};
 
-/// So long after an operator took the traffic off a node, its stop is expected.
+/// For this long after an operator drained a node or moved the writer away from it, its stop is expected.
 const STOP_EXPECTED: Duration = Duration::from_secs(600);
-/// Nodes that are slow, but not silent, fall silent together now and then: said once in this time.
+/// On a starved host all nodes may miss probes together again and again: that this is left out is said once in this time.
 const EXCUSED_SAID_GAP: Duration = Duration::from_secs(10);
 /// Decisions kept for the view.
 const DECISIONS_MAX: usize = 50;
@@ -86,7 +87,7 @@ pub(crate) struct Core {
     pub decisions: VecDeque<Decision>,
     /// When any node last gave a sign of life.
     pub last_sign: Now,
-    /// When it was last said that a common silence is left out.
+    /// When it was last said that a silence of all nodes does not count.
     excused_said: Option<Now>,
     /// Sentences that stay true for a while are said once.
     said_once: Option<String>,
@@ -134,8 +135,9 @@ impl Core {
         }
     }
 
-    /// A node gave a sign of life. When it is the first after a time in which nobody did, that silence was rather ours (our network, or
-    /// our host's), and is left out of that of those who may speak a moment later; once, until each has spoken.
+    /// A node gave a sign of life. If none had for a while, the cause was rather our own network or host than all nodes at once. The other
+    /// nodes' missed probes of that time are then forgotten: they may answer a moment later. Only once for each node until it answers, so that
+    /// a frozen node beside slow ones becomes silent all the same.
     pub fn alive(&mut self) {
         let silence = self.now.saturating_sub(self.last_sign);
         self.last_sign = self.now;
@@ -204,7 +206,7 @@ impl Core {
         }
     }
 
-    /// The situation is over: the next one may be said again.
+    /// What [`Self::hold`] or [`Self::note`] said last is over: if it comes again, it is said again.
     pub fn settled(&mut self) {
         self.said_once = None;
     }
@@ -227,7 +229,7 @@ impl Core {
         }
     }
 
-    /// What still runs on a draining lane may be broken off. `true` when that is more than before.
+    /// Allows the proxy to break off what still runs on a draining lane. `true` if it may now break off more than before.
     pub fn set_cut(&mut self, id: NodeId, cut: Cut) -> bool {
         let node = self.node_mut(id);
         let more = node.lane == LaneState::Draining && cut > node.cut;
@@ -277,7 +279,7 @@ impl Core {
         self.out.push(Action::Barrier { node, term, lost, within });
     }
 
-    // ---- questions, one of each kind in flight
+    // ---- questions: at most one connect and one status query under way for each node
 
     pub fn ask_confirm(&mut self, id: NodeId) {
         let (now, patience) = (self.now, self.patience());
@@ -298,18 +300,19 @@ impl Core {
         }
     }
 
-    /// A question without any answer is forgotten after this long.
+    /// A question that got neither an answer nor an error in this time is taken for lost, and may be asked again.
     fn patience(&self) -> Duration {
         self.settings.probe_interval * (self.settings.misses_max + 1)
     }
 
-    /// Something may have happened to the node. Held (if it is open) until it answers what it is asked from now on.
+    /// Something may have happened to the node: it takes no new transactions until it has answered a query that is sent from now on, and
+    /// with `wants_link` until a new connection stands, too.
     pub fn doubt(&mut self, id: NodeId, why: String, wants_link: bool) {
         let asked_from = self.now;
         self.hold_until_heard(id, Doubt { why, wants_link, asked_from });
     }
 
-    /// The node does not answer. Held (if it is open) until it does, be it late.
+    /// The node does not answer its probes: it takes no new transactions until it answers one of them, however late.
     pub fn doubt_silent(&mut self, id: NodeId, why: String) {
         self.hold_until_heard(id, Doubt { why, wants_link: false, asked_from: Duration::ZERO });
     }
@@ -321,7 +324,7 @@ impl Core {
         match &mut node.doubt {
             Some(doubt) => {
                 doubt.wants_link |= new.wants_link;
-                // Later ones do not put the end off: a node that is doubted all the time would never be let go.
+                // A later doubt does not ask for a later answer: with one doubt after the other the node would never be opened again.
                 if doubt.asked_from == Duration::ZERO {
                     doubt.asked_from = new.asked_from;
                 }
@@ -330,9 +333,9 @@ impl Core {
         }
     }
 
-    // ---- who is heard
+    // ---- is it the node or we that cannot be heard
 
-    /// Somebody other than `id` gave a sign of life after `moment`: then the silence is the node's, not ours.
+    /// Another node than `id` answered or refused a connect after `moment`: so our own network works, and the silence is the node's.
     pub fn another_answered_since(&self, id: NodeId, moment: Now) -> bool {
         ids(&self.nodes).any(|other| {
             let node = self.node(other);
@@ -342,20 +345,20 @@ impl Core {
         })
     }
 
-    /// `id` is silent, and so is everybody else: it is our own network, or our own stall.
+    /// `id` is silent, and no other node has been heard since: it is rather our own network that fails.
     pub fn silent_alone(&self, id: NodeId) -> bool {
         let node = self.node(id);
         node.verdict.state == NodeState::Silent
             && node.counts.missed_since.is_some_and(|since| !self.another_answered_since(id, since))
     }
 
-    /// Its link stands again, and its first word is on the way: that it says nothing yet is no proof against it.
+    /// The node was just connected to again, and its first status is not there yet. Nothing can be held against it for that.
     pub fn first_word_awaited(&self, id: NodeId) -> bool {
         let node = self.node(id);
         node.linked && node.verdict.problem == UNCHECKED
     }
 
-    // ---- expectations
+    // ---- stops that an operator has announced by draining
 
     /// An operator took the traffic off the node.
     pub fn stop_expected(&mut self, id: NodeId) {

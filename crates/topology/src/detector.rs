@@ -6,11 +6,12 @@
 //!   any answer ────> both 0
 //! ```
 //!
-//! Silence is an age: that of the first question since the node was last heard. With the defaults a node is silent after 3 x 0.2 s; with
+//! How long a node is silent is the age of the first query, since it was last heard, that has no answer. With the defaults a node is silent after 3 x 0.2 s; with
 //! the seed's 3 x 1 s after 3 s.
 //!
-//! Invariants: time in which this process did not run is no part of that age. Time in which no node at all was heard, which is rather our
-//! own silence, is left out of it once, and not again before the node has been heard: a frozen node beside slow ones becomes silent.
+//! Invariants: time in which this process did not run is no part of that age. Time in which no node at all was heard is left out of it, since
+//! our own network is then the likelier cause; but only once until the node is heard again, so that a frozen node among slow ones does
+//! become silent.
 
 use std::time::Duration;
 
@@ -23,24 +24,24 @@ pub(crate) const STALL: Duration = Duration::from_millis(200);
 /// The counts of one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
-    /// Whole intervals that the first question since it was last heard has been without an answer.
+    /// For how many whole probe intervals the oldest unanswered query has waited.
     pub misses: u32,
-    /// When that question was sent.
+    /// When that query was sent.
     pub missed_since: Option<Now>,
-    /// It was heard then; later by the time that is left out of its silence.
+    /// When it was last heard; moved later by the time that does not count.
     heard: Now,
-    /// A common silence has been left out since it was heard.
+    /// A silence of all nodes has been left out since it was last heard.
     excused: bool,
     pub refusals: u32,
     pub refused_since: Option<Now>,
     pub refused_last: Option<Now>,
-    /// When there were enough of them.
+    /// When there were `refusals_max` of them in a row.
     pub proven_at: Option<Now>,
 }
 
 impl Counts {
-    /// A question that was sent at `asked` is without an answer. Several kinds of question may be out at once, and be told late: only
-    /// the age of the silence counts.
+    /// A query that was sent at `asked` has no answer. Several queries may be under way and be reported late, so they are not counted: the age
+    /// of the oldest decides.
     pub fn miss(&mut self, now: Now, asked: Now, interval: Duration) {
         let since = *self.missed_since.get_or_insert(asked.max(self.heard).min(now));
         self.misses = intervals(now.saturating_sub(since), interval);
@@ -61,7 +62,7 @@ impl Counts {
         *self = Self { heard: now, ..Self::default() };
     }
 
-    /// Nobody was heard for a while, now somebody is: the node's clock begins anew, once.
+    /// No node was heard for a while, and now one is: this node's silence begins anew, once.
     pub fn excuse(&mut self, now: Now) {
         if !self.excused {
             self.excused = true;
@@ -78,13 +79,13 @@ impl Counts {
     }
 }
 
-/// How many intervals fit into `age`. Timers are told a little early or late: an eighth of an interval makes no difference.
+/// How many intervals fit into `age`. Timers fire a little early or late, so an eighth of an interval makes no difference.
 fn intervals(age: Duration, interval: Duration) -> u32 {
     let whole = (age + interval / 8).as_nanos() / interval.as_nanos().max(1);
     u32::try_from(whole).unwrap_or(u32::MAX)
 }
 
-/// Notices that this process did not run.
+/// Notices when this process was suspended or starved.
 #[derive(Clone, Debug)]
 pub(crate) struct Stall {
     last: Now,

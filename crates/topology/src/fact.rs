@@ -1,4 +1,9 @@
-//! What is told to the brain: things seen, never opinions.
+//! The input of the brain ([`crate::brain::Brain::on`]): one [`Fact`] for each thing that was observed, was ordered by an operator, or came
+//! of an action. A fact says what was seen; what it means is decided in the brain alone.
+//!
+//! Three parties send facts. The manager's probes keep one connection open to each node. The proxy reports what client traffic met. The
+//! manager's cycle reports what came of the brain's actions, and passes on operators' orders and the passing of time.
+//! All of them arrive through channels: in order from one sender, in any order between senders.
 
 use std::time::Duration;
 
@@ -16,116 +21,147 @@ use crate::{NodeId, Term};
 pub type Now = Duration;
 
 /// Something seen.
-#[allow(missing_docs)] // the fields say what they are by their names and types
+#[allow(missing_docs)] // the fields common to all: `node` is the node it is about, `asked` the time at which the question was sent
 #[derive(Clone, Debug)]
 pub enum Fact {
-    // ---- the manager's kept-open link to each node
-    /// A link stands: the node accepted a login. Carries what the node announced.
+    // ---- from the probes: the connection that the manager keeps open to each node
+    /// The probe has connected and logged in. Carries what the node announced in its greeting. Sent after each connect, also after one
+    /// that [`crate::action::Action::Confirm`] asked for. The node counts as alive; whether it serves is known with its next `Status`.
     LinkUp { node: NodeId, greeting: ServerGreeting },
-    /// The link that stood has ended.
+    /// The probe's connection has ended. Unless `how` is [`LinkEnd::Silent`], the node takes no new transaction from here on, and a new
+    /// connect is ordered at once: its result decides.
     LinkEnded { node: NodeId, how: LinkEnd },
-    /// A try to connect (the confirming one included) failed.
+    /// The probe could not connect or log in. Refusals and resets are counted: `refusals_max` in a row make the node dead.
+    /// While the kept connection still stands, they are counted apart and prove nothing (the problem `shut_out`).
     ConnectFailed { node: NodeId, how: ConnectFailure },
-    // ---- the status query
-    /// The node answered the question that was sent at `asked`.
+    // ---- from the probes: the status query
+    /// The node answered the status query that was sent at `asked`. Sent every probe interval, and after each
+    /// [`crate::action::Action::Probe`]. Ends a doubt and answers the alarms that were raised before `asked`.
     Status { node: NodeId, status: Status, asked: Now },
-    /// The node did not answer within the deadline of a probe, which was sent at `asked`.
+    /// The status query that was sent at `asked` has passed its deadline without an answer. The age of the oldest such question decides
+    /// when the node counts as silent.
     ProbeMissed { node: NodeId, asked: Now },
-    /// The node is late with its answer to a question that was sent at `asked`: it takes several times as long as usual, but has not
-    /// missed the deadline. Said once of a question.
+    /// The answer to a query that was sent at `asked` takes several times as long as usual, and its deadline has not passed yet. Sent at most
+    /// once for each query. The other members are then asked, too; it is no miss.
     ProbeSlow { node: NodeId, asked: Now },
-    /// What came of a heartbeat there, or is known of one that is out.
+    // ---- from the manager's other questions to a node
+    /// What the manager's heartbeat on `node` found: a heartbeat is a row that is committed every second. Decides whether the node, which
+    /// may well answer its probes, still commits.
     Beat { node: NodeId, beat: Beat },
-    /// The account table, read from `node`.
+    /// All accounts of the database, read from `node`; answers [`crate::action::Action::ReadAccounts`]. Published to the proxy when they
+    /// differ from those it has.
     Accounts { node: NodeId, rows: Vec<Account> },
-    /// Names that mean more than a statement's text shows, read from `node`.
+    /// The names whose writes cannot be rolled back, and the names of which a read may write, read from `node`; answers
+    /// [`crate::action::Action::ReadTables`]. Published as above.
     Catalogue { node: NodeId, catalogue: Catalogue },
-    // ---- seen by the proxy in real traffic (may be dropped when too many)
-    /// A link to the node broke in the middle of something, or could not be made. `alarm` numbers the alarms of one lane (node and
-    /// epoch) from 1 on, and is answered by [`crate::routes::Lane::looked`]; 0 when no answer is waited for.
+    // ---- from the proxy: what client traffic met. Their channel is bounded; facts that do not fit are dropped, except where noted
+    /// A session's connection to the node broke, or could not be made. `epoch` is that of the session's lane; from an older epoch it is
+    /// old news, and no reason to hold traffic. `alarm` numbers the alarms of one lane (node and epoch) from 1 on: the session waits until
+    /// [`crate::routes::Lane::looked`] or [`crate::routes::Lane::refused`] has reached its number, or the lane is shut. It is 0 when no
+    /// session waits. The node takes no new transaction until it has answered a new connect.
     TrafficLost { node: NodeId, epoch: u64, how: ConnectFailure, alarm: u64 },
-    /// Commits of clients that the node has not answered yet, the oldest first: the number of each connection there, and how long ago it was
-    /// sent. Said twice a second while there are any, and once when there are none any more.
+    /// The COMMITs of clients that the node has not answered yet, the oldest first: the connection's number on that node (its
+    /// `CONNECTION_ID()`), and how long ago the COMMIT was sent. Sent twice a second while there are any, and once, empty, when there are
+    /// none any more. Used like [`Fact::Beat`] where no heartbeat may be written.
     CommitsWait { node: NodeId, commits: Vec<(u32, Duration)> },
-    /// The node answered a statement with an error that speaks of the node, not of the statement (1047, 1053, 1290, ...). `alarm` as
-    /// above.
+    /// The node answered a client's statement with an error that is about the node and not about the statement (1047, 1053, 1290, ...).
+    /// `epoch` and `alarm` as in `TrafficLost`. Since a client can raise any error number by SIGNAL, it only makes the brain ask the node.
     TrafficRefused { node: NodeId, epoch: u64, errno: u16, alarm: u64 },
-    /// A statement was running on the node when its link broke. `digest` in hex, `text` normalised, without literals, at most 200
-    /// bytes.
+    /// A statement was running on the node when its connection broke. `digest` is that of the normalised statement in hex, `text` the
+    /// normalised statement without literals, at most 200 bytes. Named in the journal if the node turns out to be dead.
     StatementLost { node: NodeId, epoch: u64, digest: String, text: String },
-    /// A statement ran that may have made, changed or dropped a table of an engine without transactions.
+    /// A client's statement may have created, altered or dropped a table without transactions. The catalogue is read again soon.
     TablesChanged,
-    /// No transaction runs any more on a lane that was told to drain. Never dropped. `version` is that of the routes the proxy
-    /// had taken up when it saw the lane quiet ([`crate::routes::Routes::version`]): routes of a later version that drain the
-    /// same lane have not been looked at yet. Said anew for each routes taken up, so a repetition means nothing.
+    /// No transaction runs any more on a lane that drains. Never dropped, since a switchover waits for it. `version` is that of the routes
+    /// which the proxy had taken up when it saw this ([`crate::routes::Routes::version`]). It says nothing about a draining that later
+    /// routes began on the same lane. Sent again for each version of the routes, so a repetition has no meaning.
     Quiesced { node: NodeId, epoch: u64, term: Term, version: u64 },
-    /// Every link of a lane that was shut, and of those of the node before it, is certainly gone: its socket is shut down, and its
-    /// session has let go of it. `epoch` is that of the links, which is below that of the routes that shut it. Said once of each lane
-    /// that was shut. Never dropped.
+    /// Every connection to the node of epoch `epoch` and of older ones is certainly gone: its socket is shut down and its session has let go
+    /// of it. Sent once after each lane that was shut; `epoch` is the last one before that. Never dropped, since with a primary and
+    /// replicas nothing is promoted before it.
     Cut { node: NodeId, epoch: u64 },
-    /// A client could not be let in: perhaps its account is new, or has a new password.
+    /// The proxy did not let a client in: its account is unknown, or the password did not match. The account may be newer than what was read
+    /// last, so the accounts are read again, at most once in `accounts_gap_min`.
     UnknownAccount { user: String },
-    // ---- the port for reads
-    /// What its traffic saw. Epochs and alarms are those of its own lanes.
+    // ---- from the proxy's second port, which takes reads
+    /// One of the facts above, seen by the traffic of that port. Epochs and alarms in it are those of its own lanes.
     Reads(Box<Fact>),
-    /// A session that leaves a replica waits for the primary's word on where it is.
+    /// A session has left its replica, and must not read older rows on the next one than it may have seen: it waits for a position of the
+    /// primary that is not older than its leaving. The primary is asked for its status at once; the position goes out as
+    /// [`crate::action::Action::Reached`].
     PositionWanted,
-    // ---- what came of an action
-    /// See [`Outcome`].
+    // ---- from the manager's cycle
+    /// What came of an action that the brain asked for.
     Outcome(Outcome),
-    /// An operator wants something.
+    /// An operator's order, from the command line or the HTTP API. Each gets exactly one [`crate::action::Action::Answer`] with its `id`,
+    /// at once or when it has been carried out.
     Order { id: OrderId, order: Order },
-    /// Time passed; sent often enough that deadlines inside the brain are met to about 20 ms.
+    /// Nothing but the passing of time. Sent every 20 ms when there is nothing else, so that deadlines inside the brain are met to about that.
     Tick,
 }
 
-/// How a standing link ended.
-#[allow(missing_docs)] // an error number is an error number
+/// How the probe's connection ended ([`Fact::LinkEnded`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEnd {
-    /// The peer closed or reset it without a word: a killed process looks like this.
+    /// The node closed or reset it without an error packet. A killed process ends like this, a firewall may forge it. A new connect
+    /// tells: if that is refused, too, the node is dead.
     Closed,
-    /// The server said goodbye first (1053 shutdown, 1927 killed, ...): an orderly stop, or an operator's KILL.
-    Goodbye { errno: u16 },
-    /// We gave it up: no answer within the deadline.
+    /// The server sent an error first (1053 shutdown, 1927 killed, ...). Other than 1927, which is an operator's KILL of this
+    /// connection, it means an orderly stop: the node is given time to leave the group by itself, and is not evicted meanwhile.
+    Goodbye {
+        /// The error's number.
+        errno: u16,
+    },
+    /// The probe closed it itself, since its query was not answered within the deadline. Counts as a missed probe.
     Silent,
 }
 
-/// Why a connection could not be made, or broke.
-#[allow(missing_docs)] // as above
+/// Why a connection could not be made, or how a session's connection broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {
-    /// The host answered, nobody listens: the process is not there.
+    /// ECONNREFUSED: the host answers, and nobody listens on the port. Counts towards the proof that the process has ended.
     Refused,
-    /// The peer reset the connection.
+    /// The peer reset the connection. Counts like `Refused`.
     Reset,
-    /// The peer closed it in good order.
+    /// The peer closed it in good order. Counts as a missed probe.
     Closed,
-    /// No answer within the deadline.
+    /// No answer within the deadline. Counts as a missed probe.
     TimedOut,
-    /// No way to the host.
+    /// No route to the host, or to its network. Counts as a missed probe.
     Unreachable,
-    /// The server is there and does not let us in (1040, 1045, 1129, ...). The message is the server's own.
-    Rejected { errno: u16, message: String },
-    /// What came back was not the MySQL protocol.
-    Protocol { what: String },
+    /// The server runs and answered the login with an error (1040 too many connections, 1045 access denied, 1129 host blocked, ...).
+    Rejected {
+        /// The error's number.
+        errno: u16,
+        /// The server's own message.
+        message: String,
+    },
+    /// Something answered that does not speak the MySQL protocol.
+    Protocol {
+        /// What was wrong with it.
+        what: String,
+    },
 }
 
-/// What came of an action the brain asked for.
-#[allow(missing_docs)] // as above
+/// What came of an action that the brain asked for. Sent by the manager once the action has ended; meanwhile other facts are taken in as
+/// ever, and an action whose outcome does not come in time counts as failed.
+#[allow(missing_docs)]
+// `number` is the action's own, `term` that of the decision to which the action belongs, `why` an error's text
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The term, the writer and the limits of the write of that number are on disk.
+    /// [`crate::action::Action::Persist`] of that number is on disk: term, writer and the limits of sessions. Only now may its term be
+    /// published to the proxy.
     Persisted { number: u64 },
-    /// They could not be written.
+    /// They could not be written. A change of the writer that waits for them does not come into force.
     PersistFailed { number: u64, why: String },
-    /// Of what was to be done to a Galera cluster.
+    /// Of an action that only Galera has.
     Galera(galera::Outcome),
-    /// Of what was to be done to a server of a primary-replica setup.
+    /// Of an action that only a primary with replicas has.
     Replication(replication::Outcome),
-    /// The node has applied all that the group had when asked, and is writable, in its own words.
+    /// [`crate::action::Action::Barrier`]: by its own word the node is writable and has applied everything that the cluster had when it was
+    /// asked. Its lane may be opened, as soon as `term` is on disk, too.
     BarrierPassed { node: NodeId, term: Term },
-    /// It has not, or would not say so in time.
+    /// It is not, or did not say so within the deadline. The next candidate is tried, or the switchover is undone.
     BarrierFailed { node: NodeId, term: Term, why: String },
 }
 

@@ -1,4 +1,4 @@
-//! What may be found against a node, how gravely, and what the asker forgives.
+//! A finding: what is wrong with a node and how grave that is; and which findings a caller tolerates ([`Rules`]).
 
 /// What a node may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -12,7 +12,7 @@ pub enum NodeState {
     Donor,
     /// It is catching up.
     Joining,
-    /// It works, and is to be left: drained by an operator, or in maintenance by its own word.
+    /// It works, and its traffic is to go elsewhere: drained by an operator, or in maintenance by its own status.
     Draining,
     /// It does not answer.
     Silent,
@@ -80,7 +80,7 @@ pub struct Finding {
 /// The name of the finding that an operator drained a node.
 pub const DRAINED: &str = "drained";
 
-/// Of what others say against a node and what it says itself, what counts: the graver one, and others before the node.
+/// Which of two findings counts, one by the other nodes and one by the node's own status: the graver one; if equal, that of the others.
 pub fn graver(others: Option<Finding>, own: Option<Finding>) -> Option<Finding> {
     match (others, own) {
         (Some(others), Some(own)) if own.serves == Serves::No && others.serves != Serves::No => Some(own),
@@ -88,25 +88,25 @@ pub fn graver(others: Option<Finding>, own: Option<Finding>) -> Option<Finding> 
     }
 }
 
-/// Something that makes a node, or whoever is asked about, unfit.
+/// A finding that makes a node unusable.
 pub fn refused(problem: &'static str, sentence: String) -> Finding {
     Finding { problem, state: NodeState::Refused, serves: Serves::No, sentence }
 }
 
-/// What the asker allows.
+/// Which findings the caller tolerates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// A node that feeds another, or was desynchronised, is good (clustercheck's third argument).
     pub donor: bool,
     /// A node with read_only set is good (clustercheck's fifth argument).
     pub read_only: bool,
-    /// A node that an operator drained is good: for an HTTP check beside an agent check, which says `drain`. A balancer that hears a no
-    /// from the one would cut what the other spares.
+    /// A node that an operator drained is good: for an HTTP check beside an agent check, which says `drain`. A load balancer that gets a
+    /// "down" from the HTTP check would cut the connections that "drain" keeps.
     pub drained: bool,
 }
 
 impl Rules {
-    /// Nothing is forgiven.
+    /// Tolerates nothing.
     pub const STRICT: Self = Self { donor: false, read_only: false, drained: false };
 }
 

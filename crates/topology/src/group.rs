@@ -1,8 +1,8 @@
-//! The seam between the brain and what is peculiar to one kind of cluster.
+//! The interface between the brain and what is particular to one kind of cluster (Galera, or a primary with replicas).
 //!
-//! The brain knows nodes, lanes, terms, doubts and orders. What a node's word means, what the nodes of a cluster know of each other, and
-//! what may be asked of them beside taking statements, is the kind's. A second kind is a second arm in each `match` here, and a module
-//! beside [`crate::galera`].
+//! The brain knows nodes, lanes, terms, doubts and orders. How to read a node's status, what the nodes know of each other, and what can be done
+//! to them (evicting a member, promoting a replica) differs by kind, and is reached through the methods of [`Group`] alone: each is a
+//! `match` with one arm for [`crate::galera`] and one for [`crate::replication`].
 //!
 //! ```text
 //!   brain:  take in ──> judge ───────────────────────────────> plan ──────────> act ──> ask ──> publish
@@ -21,7 +21,7 @@ use crate::replication::{self, FailoverPolicy, Replication};
 use crate::status::Status;
 use crate::{NodeId, Term};
 
-/// What the nodes of the cluster are to each other.
+/// The state that only this kind of cluster has.
 #[derive(Clone, Debug)]
 pub(crate) enum Group {
     Galera(Galera),
@@ -123,7 +123,7 @@ impl Group {
         }
     }
 
-    /// What is said of a node against which nothing speaks.
+    /// The sentence about a node with which nothing is wrong.
     pub fn well(&self, core: &Core, id: NodeId) -> String {
         match self {
             Self::Galera(_) => "synced and writable".to_owned(),
@@ -131,7 +131,7 @@ impl Group {
         }
     }
 
-    /// What a state is called among nodes of this kind: a server is in no group that it could be in step with.
+    /// The word for a state, as people see it: a replicated server is "running" where a Galera node is "synced".
     pub fn word(&self, state: NodeState) -> &'static str {
         match (self, state) {
             (Self::Replication(_), NodeState::Synced) => "running",
@@ -139,7 +139,7 @@ impl Group {
         }
     }
 
-    /// The node is late with its answer to a question that was sent at `asked`.
+    /// The node's answer to a query that was sent at `asked` is late ([`crate::fact::Fact::ProbeSlow`]).
     pub fn slow(&mut self, core: &Core, id: NodeId, asked: Now) {
         match self {
             Self::Galera(group) => group.slow(id, asked),
@@ -147,7 +147,7 @@ impl Group {
         }
     }
 
-    /// Before the nodes are judged.
+    /// Called before the nodes are judged: works out what the nodes say of each other.
     pub fn look_around(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.look_around(core),
@@ -155,7 +155,7 @@ impl Group {
         }
     }
 
-    /// What somebody should put right about a node, though it may be used all the same.
+    /// What an operator should put right about a node, though it may be used meanwhile.
     pub fn advice(&self, core: &Core, id: NodeId) -> Vec<String> {
         match self {
             Self::Galera(group) => group.not_revived(core, id).into_iter().collect(),
@@ -171,7 +171,7 @@ impl Group {
         }
     }
 
-    /// What the others say against a node that answers.
+    /// What the other nodes' status says against a node that itself answers (it is not in their view, for one).
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         match self {
             Self::Galera(group) => group.against(core, id),
@@ -179,7 +179,7 @@ impl Group {
         }
     }
 
-    /// The others have certainly gone on without a node that must not be used: it has nothing to say any more that could count.
+    /// The group has certainly gone on without this node, which must not be used. Its own view of things does not count any more.
     pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
         match self {
             Self::Galera(group) => group.is_out(core, id),
@@ -187,7 +187,7 @@ impl Group {
         }
     }
 
-    /// After the nodes were judged.
+    /// Called after the nodes were judged.
     pub fn judged(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.note_departures(core),
@@ -195,8 +195,8 @@ impl Group {
         }
     }
 
-    /// The plan gives `lost` up: whatever spares the others the wait for it, if it is allowed at this moment. Gives its part of the
-    /// sentence.
+    /// The plan has given `lost` up: with Galera, orders its eviction if that is allowed at this moment, so that the others do not wait for its
+    /// suspect timeout. Returns the clause for the journal's sentence, or nothing.
     pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
         match self {
             Self::Galera(group) => group.strike(core, lost),
@@ -213,7 +213,7 @@ impl Group {
         }
     }
 
-    /// After the plan has done its part.
+    /// Called after the plan's step: orders what the plan does not order itself.
     pub fn act(&mut self, core: &mut Core) {
         match self {
             Self::Galera(group) => group.act(core),
@@ -221,7 +221,7 @@ impl Group {
         }
     }
 
-    /// Something waits for what the nodes have to say: they are asked until it is clear.
+    /// A decision waits for newer status of the nodes: the brain probes all of them until it is made.
     pub fn is_unclear(&self, core: &Core) -> bool {
         match self {
             Self::Galera(group) => group.is_unclear(core),

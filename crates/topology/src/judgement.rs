@@ -1,4 +1,4 @@
-//! Judges every node anew, and says what changed.
+//! Decides for every node what it is (synced, donor, silent, dead, ...), and writes a journal entry for each change.
 
 use crate::action::Level;
 use crate::core::Core;
@@ -7,7 +7,7 @@ use crate::finding::{NodeState, Serves};
 use crate::group::Group;
 use crate::problem::{NOT_COMMITTING, judge};
 
-/// After this each verdict is in line with what is believed.
+/// Brings every node's state in line with what is known of it now.
 pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
@@ -16,7 +16,7 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
         verdict.gone |= verdict.serves == Serves::No && group.is_out(core, id);
         let now = core.now;
         let node = core.node_mut(id);
-        // A definite verdict ends the doubt: it was confirmed.
+        // What was doubted is certain now: the node does not serve.
         if verdict.serves == Serves::No && verdict.problem != "unchecked" {
             node.doubt = None;
         }
@@ -45,7 +45,7 @@ pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     name_lost_statements(core);
 }
 
-/// What ran on a node when it died is in the journal, too.
+/// Writes into the journal which statements ran on a node when it died.
 fn name_lost_statements(core: &mut Core) {
     for id in ids(&core.nodes) {
         let now = core.now;

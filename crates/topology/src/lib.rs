@@ -1,15 +1,15 @@
 //! What Understudy believes about a cluster, and what it decides.
 //!
 //! A core: no sockets, no clock, no files. Facts go in with the time they were learned, decisions come out, and the
-//! same facts always give the same decisions. The only door is [`brain::Brain`].
+//! same facts always give the same decisions. Everything goes through [`brain::Brain`].
 //!
 //! ```text
-//!   Fact ──> belief (what we hold true of each node)
+//!   Fact ──> belief (what is known of each node)
 //!              └──> problem (a table of what can be wrong) ──> election ──> plan ──> Action, Routes, a sentence
 //! ```
 //!
-//! Two types leave this house for others to use: [`routes::Routes`] is the only thing the control plane ever tells the
-//! data plane, and [`fact::Fact`] is the only thing anybody tells the control plane.
+//! Two types connect the control plane (manager and this crate) with the data plane (the proxy): [`routes::Routes`] is all that the
+//! proxy is ever told, and [`fact::Fact`] is all that the brain is ever told, by the proxy and by the manager.
 
 #[macro_use]
 mod counted;

@@ -8,19 +8,22 @@ use crate::{NodeId, Term};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId(pub u64);
 
-/// An operator's wish.
-#[allow(missing_docs)] // the fields say what they are by their names and types
+/// An operator's order. Comes in as [`crate::fact::Fact::Order`] from the command line or the HTTP API, is carried out one at a time (a second one
+/// is refused with `busy`), and is answered exactly once by an [`OrderReply`].
+#[allow(missing_docs)] // `budget` is the longest time to wait for running transactions, `force`: cut them when it is over
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Move the writer gracefully: hold new transactions, let running ones end within `budget`, wait until the new writer has
     /// applied everything, release. Over budget, everything is undone; with `force`, what still runs then is cut instead. `to: None`
     /// lets the election choose.
     Switchover { to: Option<NodeId>, budget: Duration, force: bool },
-    /// Take the node out: its sessions move at their next boundary. Moves the writer first when it is the writer. `force` as above.
+    /// Take the node out of traffic: its sessions move to another node when their running transaction or statement has ended. If it is the
+    /// writer, a switchover comes first. Over `budget` the order is undone, or with `force` what still runs is cut. Stays until `Undrain`, also
+    /// over a restart.
     Drain { node: NodeId, budget: Duration, force: bool },
-    /// Let the node take sessions again.
+    /// Let the node take sessions again, with the limit that it had before the drain (none, if this program was restarted since).
     Undrain { node: NodeId },
-    /// At most this many sessions on the node; `None` lifts the limit. 0 is a drain.
+    /// Allow at most this many sessions on the node at once; `None` lifts the limit. 0 is a `Drain` with the default budget.
     SetSessionsMax { node: NodeId, sessions_max: Option<u32> },
 }
 

@@ -1,11 +1,12 @@
-//! What can be wrong with a node beside its own words and those of its cluster ([`crate::kind`]): each row has a name, what it makes of
-//! the node, how it is recognised and the sentence that says so. The first row that matches speaks; no row means the node is well.
+//! The table of what can be wrong with a node, other than what its own status or the other nodes say (those rules differ by kind of cluster,
+//! see group.rs). Each row has a name, the state that follows, the condition, and the sentence. The first row that matches decides; if none
+//! does, the node is well.
 //!
 //! ```text
-//!   gone (dead, silent, ...) > what the cluster says > waning (drained, ...)     a graver word of its own beats a lesser one of these
+//!   gone (dead, silent, ...) > what the cluster says > waning (drained, ...)     if its own status is worse than these, that decides
 //! ```
 //!
-//! Enters: a node's belief and what its cluster says against it. Leaves: a verdict.
+//! Enters: what is known of a node, and what its cluster says against it. Leaves: its state, whether it serves, and why.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(crate) fn seconds(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-/// What makes a node useless, whatever it said last.
+/// What makes a node unusable, whatever its last status.
 const GONE: &[Problem] = &[
     Problem {
         name: "dead",
@@ -86,7 +87,7 @@ const GONE: &[Problem] = &[
     },
 ];
 
-/// The name of the problem that a node has not said anything yet since it was linked.
+/// The name of the problem that a node has not answered a status query yet since it was connected to.
 pub(crate) const UNCHECKED: &str = "unchecked";
 
 /// The name of the problem that a node answers and takes no new connections.
@@ -95,7 +96,7 @@ pub(crate) const SHUT_OUT: &str = "shut_out";
 /// The name of the problem that a node answers and does not commit.
 pub(crate) const NOT_COMMITTING: &str = "not_committing";
 
-/// What is said of a node that works, before its own lesser words.
+/// What is wrong with a node that works; comes before the lesser rules about its own status.
 const WANING: &[Problem] = &[
     Problem {
         name: NOT_COMMITTING,

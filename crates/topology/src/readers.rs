@@ -1,14 +1,14 @@
-//! Who takes reads on the port for reads: one lane for each node, beside the lanes of the writer.
+//! Which nodes take statements on the port for reads: a second set of lanes, one for each node, apart from those for writes.
 //!
 //! ```text
-//!   a node's word ──> ages (how old is what it has?) ─┐
+//!   a node's status ─> ages (how old is its data?) ───┐
 //!   verdict, doubt, alarms of this port ──────────────┴─> fit or not ──> lanes, with epochs of their own ──> routes of the port for reads
 //! ```
 //!
-//! A lane that is open drains when its node is not fit any more: what runs there ends, what comes next goes elsewhere. It is shut, and its
-//! links are cut, only when the node is gone. The primary's lane is open while no other is, if that is wanted.
+//! When a node is not fit any more, its open lane drains: running statements end, new ones go to other nodes. The lane is shut, and its
+//! connections are cut, only when the node is gone. The primary's lane is open while no replica's is, if the settings allow it.
 //!
-//! Nothing here has a say in who is written: no epoch, lease or term of the writer is touched.
+//! Nothing here affects the writer: none of its epochs, leases or terms is touched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +30,9 @@ use crate::routes::{Cut, Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::Writers;
 use crate::status::Status;
 
-/// So long after the start the primary is not taken for want of another: the others may not have been asked yet.
+/// For this long after the start the primary does not take reads for want of a replica: they may not have been asked yet.
 const FIRST_WORDS: Duration = Duration::from_secs(2);
-/// From so many missed probes in a row on a node takes nothing new.
+/// After this many missed probes in a row a node gets no new statements.
 const MISSES_HELD: u32 = 2;
 
 /// A node's lane for reads.
@@ -50,7 +50,7 @@ struct Reader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Unfit {
     sentence: String,
-    /// It is over in a moment, or was said elsewhere; otherwise it is behind.
+    /// Soon over, or in the journal for another reason. Otherwise the replica is behind.
     is_brief: bool,
 }
 
@@ -110,9 +110,9 @@ impl Readers {
         &mut self.lanes[usize::from(id.0)]
     }
 
-    // ---- what is seen
+    // ---- facts
 
-    /// The node said this; its belief still has what it said before.
+    /// Takes in a node's status. Called before `Belief` has it, which still holds the one before.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &Status, asked: Now) {
         if let Some(status) = status.replication() {
             self.ages.heard(core.writer == Some(id), id, status, asked, self.settings.lag_max);
@@ -124,7 +124,7 @@ impl Readers {
         self.lane_mut(id).alarms.answered(asked, serves);
     }
 
-    /// Traffic of the port for reads raised an alarm: the node's own word is to be asked for.
+    /// Traffic of the port for reads raised an alarm: the node is to be asked for its status.
     pub fn alarmed(&mut self, id: NodeId, epoch: u64, alarm: u64, now: Now) {
         let lane = self.lane_mut(id);
         if lane.epoch == epoch {
@@ -143,7 +143,7 @@ impl Readers {
         epoch + 1 >= self.lane(id).epoch
     }
 
-    // ---- what comes of it
+    // ---- the decision
 
     /// Brings the lanes in line with what is believed, and publishes them.
     pub fn step(&mut self, core: &mut Core, group: &Group, common: &Common) {
@@ -188,7 +188,7 @@ impl Readers {
             Reads::Current => return None,
             Reads::ByAge => {}
         }
-        // One that fell behind comes back when it has caught up, not with each step that it makes.
+        // A replica that fell behind takes reads again when it has caught up, not each time that it is below the limit for a moment.
         let was_behind = self.lane(id).why.as_ref().is_some_and(|why| !why.is_brief);
         let lag_max = if was_behind { self.settings.lag_max / 2 } else { self.settings.lag_max };
         match self.ages.lag(id) {
@@ -256,7 +256,7 @@ impl Readers {
         }
     }
 
-    /// Up to where the primary was by its last word.
+    /// The primary's position by its last status.
     fn tell_reached(&mut self, core: &mut Core, primary: Option<NodeId>) {
         let writable = core.nodes.iter().map(|node| {
             let status = node.status.as_ref().and_then(Status::replication);

@@ -1,8 +1,18 @@
-//! The only door: facts go in, with the time they were learned; actions come out.
+//! The decision maker of one cluster. Facts go in, with the time at which they were learned; actions come out.
 //!
 //! ```text
-//!   on(now, fact): fact ─> beliefs ─> judgement ─> plan step ─> the kind's own ─> questions ─> routes (if they changed)
+//!   on(now, fact):
+//!     take_in        the fact changes what is known of a node (`Belief`), or goes to the plan, the disk, an order
+//!     judge_all      what is known is turned into a state for each node (synced, donor, silent, dead, ...)
+//!     plan.step      opens, drains and shuts lanes; begins, continues and ends switchovers and failovers
+//!     group.act      what only this kind of cluster has: for Galera evictions and shorter timers, for replicas CHANGE MASTER
+//!     ask            as long as something is unclear, the nodes that may know are asked at once
+//!     publish        new routes for the proxy, if they differ from the last
 //! ```
+//!
+//! `Belief` (belief.rs) holds what is known of one node, `Core` (core.rs) all nodes and what both plans share, `Group` (group.rs) what is
+//! particular to the kind of cluster, `Plan` the setting `writers`. Each fact runs through all steps, since each step looks only at what is
+//! known now and not at the fact: facts may come late, twice or in any order.
 //!
 //! Invariants: the same facts at the same times give the same actions; at most one `Publish` for each fact, and it comes first;
 //! every order gets exactly one answer.
@@ -35,8 +45,8 @@ use crate::routes::{Lane, LaneState, Routes, ServerGreeting};
 use crate::settings::{Settings, Writers};
 use crate::{NodeId, Term};
 
-/// So long after the loss of a node that took statements it is asked what becomes of it, and who follows, instead of waiting for the next
-/// round of probes.
+/// For this long after a node that took statements was lost, all nodes are asked without a pause, instead of with the next round of probes:
+/// the survivors tell whether the group has gone on without it, and which of them can take over.
 const JUST_LOST: Duration = Duration::from_secs(1);
 
 /// What was on disk when the program started.
@@ -66,11 +76,11 @@ pub struct Brain {
     published: Option<Arc<Routes>>,
 }
 
-/// Something that is read from a node now and then.
+/// When a table that is read from a node from time to time (the accounts, the catalogue) was last asked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     asked: Option<Now>,
-    /// Sooner than the next time: something new may be there.
+    /// Something new may be in it: it is read before the interval is over, but not before `accounts_gap_min`.
     wanted: bool,
 }
 
@@ -115,10 +125,10 @@ impl Brain {
         }
     }
 
-    /// Takes in one fact; gives back what is to be done about it, in order. Facts about nodes that the configuration does not have
-    /// are ignored. Never fails, whatever it is told.
+    /// Takes in one fact and gives back the actions that follow, in order. Facts about nodes that the configuration does not have are
+    /// ignored. Never fails and never panics, whatever the fact.
     pub fn on(&mut self, now: Now, fact: Fact) -> Vec<Action> {
-        // A clock that steps back would undo waits: time only grows.
+        // Senders read the clock before they send, so an older time may come later. Time in here never goes back.
         self.core.now = self.core.now.max(now);
         self.notice_stall();
         self.take_in(fact);
@@ -137,6 +147,7 @@ impl Brain {
         std::mem::take(&mut self.core.out)
     }
 
+    /// If this process was suspended or starved, that time counts against no node: nobody could have heard an answer.
     fn notice_stall(&mut self) {
         let core = &mut self.core;
         let Some(gap) = core.stall.woke(core.now) else { return };
@@ -194,7 +205,7 @@ impl Brain {
             Fact::StatementLost { node, epoch, digest, text } => {
                 let now = self.core.now;
                 let node = self.core.node_mut(node);
-                // Its lane may have been shut already.
+                // The lane is often shut (one epoch more) by the time when its sessions report their losses.
                 if epoch + 1 >= node.epoch {
                     node.lost.add(now, digest, text);
                 }
@@ -254,17 +265,17 @@ impl Brain {
         self.group.tick(&mut self.core);
     }
 
-    /// What is to be learned of each node's commits at this moment, in the configuration's order. A server that is about to become read only gets
-    /// no heartbeat.
+    /// For each node, in the configuration's order: whether heartbeats are to be written there now, and which of the clients' commits are to
+    /// be looked at. During a move of the writer nothing is written, since the server may become read only at any moment.
     pub fn wishes(&self) -> Vec<Wish> {
         let core = &self.core;
-        // Where another program moves the writer nothing is written there.
+        // Where another program moves the writer (cluster.manager = "external"), nothing of ours is written.
         let may = !core.settings.heartbeat.interval.is_zero()
             && !core.settings.replication.dry_run
             && !self.group.follows(core);
         let writes = |id: NodeId| match &self.plan {
             Plan::One(plan) => plan.is_settled() && core.writer == Some(id),
-            // One that was given up is asked until it commits again.
+            // Also on a node that was given up because it did not commit: that is how it is seen to commit again.
             Plan::All(_) => core.node(id).lane != LaneState::Shut || core.node(id).pulse.is_given_up(),
         };
         let late = core.nodes.iter().any(|node| node.pulse.waits(core.now).is_some());
@@ -291,7 +302,7 @@ impl Brain {
             .collect()
     }
 
-    /// The order or move that runs now.
+    /// The switchover, failover or start that runs now, as a clause for sentences.
     fn doing(&self) -> Option<String> {
         match &self.plan {
             Plan::One(plan) => plan.doing(&self.core),
@@ -301,8 +312,9 @@ impl Brain {
 
     // ---- after the plan
 
-    /// While anything is unclear, everybody who may know is asked, one question in flight for each: the survivors' view tells
-    /// sooner than the lost node itself whether it has left.
+    /// While a node is doubted, the group has an open question, or a node was just lost, every node that may know something is probed
+    /// again as soon as it has answered the probe before. All of them, because after a loss the survivors' view tells sooner than the lost
+    /// node whether it has left the group.
     fn ask(&mut self) {
         let core = &mut self.core;
         for id in ids(&core.nodes) {
@@ -331,7 +343,7 @@ impl Brain {
         }
     }
 
-    /// What traffic saw is answered by the node's own word, given later.
+    /// Probes the nodes on whose lanes an alarm of the traffic is open: a session waits for what the node says.
     fn ask_alarmed(&mut self) {
         let core = &mut self.core;
         let alarmed: Vec<NodeId> =
@@ -407,7 +419,8 @@ impl Brain {
     }
 }
 
-/// What is left of a fact when only missed probes count.
+/// With `cluster.monitor.detect = "checks"` only missed probes count, as with other load balancers (for comparisons): what traffic saw is dropped, and a
+/// refused connect is taken for one that timed out.
 fn without_events(fact: Fact) -> Fact {
     match fact {
         Fact::ConnectFailed { node, how: ConnectFailure::Refused | ConnectFailure::Reset } => {

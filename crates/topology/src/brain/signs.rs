@@ -1,4 +1,4 @@
-//! Signs of life and death: what each thing seen of a node changes in what is believed of it.
+//! How each fact about a node changes what is known of it: connects, status, missed probes, and what traffic met there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,15 @@ use crate::finding::Serves;
 use crate::routes::{LaneState, ServerGreeting};
 use crate::status::Status;
 
-/// After traffic raised a false alarm, its next one within this time asks the node but holds nobody: statements that broke with the
-/// first alarm report late.
+/// After a doubt was cleared, an alarm of the traffic within this time makes the node be asked, but holds no traffic: sessions whose
+/// connections broke together report one after the other.
 const ALARM_GAP: Duration = Duration::from_millis(100);
 
 /// While a node's new connections fail, the next one is tried after this long.
 const SHUT_OUT_GAP: Duration = Duration::from_secs(1);
 
-/// From this many missed probes in a row on, an open node takes nothing new: what is sent to a frozen node hangs.
+/// After this many missed probes in a row a node gets no new transactions, though it is not silent yet: statements sent to a frozen node
+/// hang.
 const MISSES_HELD: u32 = 2;
 
 /// Errors by which a server refuses a login because of what it is about to do or to be: WSREP has not yet prepared node, shutdown in
@@ -33,7 +34,7 @@ impl Brain {
         let now = self.core.now;
         let node = self.core.node_mut(id);
         if node.verdict.serves == Serves::No {
-            // What it said in its former life says nothing about this one.
+            // The server may have been restarted: its status of before says nothing about it now.
             node.status = None;
         }
         node.linked = true;
@@ -62,14 +63,14 @@ impl Brain {
         let why = match how {
             LinkEnd::Closed => "its link was closed without a word".to_owned(),
             LinkEnd::Goodbye { errno } => {
-                // 1927 is an operator's KILL of our own connection, nothing else.
+                // 1927: an operator killed this connection, which says nothing about the server.
                 if *errno != 1927 {
                     node.leaving_since.get_or_insert(now);
                 }
                 format!("it ended the link with error {errno}")
             }
             LinkEnd::Silent => {
-                // Given up because it did not answer: a miss like any other, and no news.
+                // The probe gave it up for want of an answer: a missed probe, and not more.
                 self.miss(id, now);
                 return;
             }
@@ -92,7 +93,7 @@ impl Brain {
         let is_answer =
             !matches!(how, ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable);
         if is_answer {
-            // The host answers, so our network works, or works again.
+            // Something on the host answers, so our own network works.
             self.core.alive();
         }
         let node = self.core.node_mut(id);
@@ -113,20 +114,20 @@ impl Brain {
                 node.rejected = Some((0, what));
             }
             ConnectFailure::Closed | ConnectFailure::TimedOut | ConnectFailure::Unreachable => {
-                // Some deadline has passed, at the least the one of a probe.
+                // The connect had at least a probe's deadline: the query counts as sent that long ago.
                 self.miss(id, now.saturating_sub(self.core.settings.probe_interval));
             }
         }
     }
 
-    /// A new connection failed while the kept link stands. That is no sign of death, whatever it is (a filter for new connections, a full
-    /// queue of them, a name server that hangs): the link's own answers tell whether the node lives.
+    /// A new connection failed while the probe's connection stands. That is no proof of a death: a firewall, a full accept queue or a hanging name
+    /// server does the same. Whether the node lives is seen by its answers on the connection that stands.
     fn shut_out(&mut self, id: NodeId, how: &ConnectFailure) {
         let (now, enough) = (self.core.now, self.core.settings.refusals_max);
         let node = self.core.node_mut(id);
         node.confirm_after = now + SHUT_OUT_GAP;
         if let ConnectFailure::Rejected { .. } = how {
-            // The server speaks: it lives, and it is full, or does not want us.
+            // An error packet: the server lives, and is full or does not accept our account.
             if let Some(doubt) = &mut node.doubt {
                 doubt.wants_link = false;
             }
@@ -137,7 +138,7 @@ impl Brain {
         if node.shut_out >= enough
             && let Some(doubt) = &mut node.doubt
         {
-            // No more new ones are waited for: the kept link's next answer ends the doubt.
+            // No new connection is waited for any more: the next status on the standing one ends the doubt.
             doubt.wants_link = false;
         }
     }
@@ -158,7 +159,7 @@ impl Brain {
         }
         let open = node.lane == LaneState::Open;
         let since = node.counts.missed_since.unwrap_or_default();
-        // When nobody answers, it is rather us: nothing is held for that.
+        // If no other node answers either, the cause is rather our own network, and traffic is not held for that.
         if open && misses >= held && core.another_answered_since(id, since) {
             core.doubt_silent(id, format!("it did not answer {misses} probes"));
         }
@@ -180,7 +181,7 @@ impl Brain {
             node.lost_at = None;
             node.leaving_since = None;
         } else if was_whole {
-            // It told us itself before it went: an orderly stop looks like this (or a node cut off from the majority).
+            // It said itself that it is no full member any more: an orderly stop, or a node that is cut off from the majority.
             node.leaving_since.get_or_insert(now);
         }
         node.alarms.answered(asked, status.serves());
@@ -201,36 +202,37 @@ impl Brain {
     pub(super) fn traffic_lost(&mut self, id: NodeId, is_of_now: bool, how: &ConnectFailure) {
         let why = format!("traffic lost its connection, {}", failure(how));
         match how {
-            // An error message is a sign of life. Most say no more than that this client may not come in, or none may.
+            // An error packet shows that the server lives. Most of them only say that this client, or no further one, is let in.
             ConnectFailure::Rejected { errno, .. } if !OF_ITSELF.contains(errno) => self.core.ask_probe(id),
             ConnectFailure::Rejected { .. } => self.alarm(id, is_of_now, why, false),
             _ => self.alarm(id, is_of_now, why, true),
         }
     }
 
-    /// The node answered a statement with an error that speaks of itself. Any client can make a node say any error (SIGNAL): that it
-    /// leaves is believed of its own status and link only.
+    /// The node answered a statement with an error about itself (1047, 1053, ...). A client can make a server raise any error (SIGNAL), so the node
+    /// is only asked: whether it is leaving is decided by its status and by the probe's connection.
     pub(super) fn traffic_refused(&mut self, id: NodeId, is_of_now: bool, errno: u16) {
         self.alarm(id, is_of_now, format!("traffic was refused with error {errno}"), false);
     }
 
-    /// What traffic of that epoch saw is about the writers' lane as it is now.
+    /// A fact of that epoch is about the lane as it is now, and not about connections that were cut before.
     pub(super) fn is_of_now(&self, id: NodeId, epoch: u64) -> bool {
         let node = self.core.node(id);
         node.lane != LaneState::Shut && node.epoch == epoch
     }
 
-    /// Traffic saw something: the node is asked at once, and held until it answers; but a burst asks once.
+    /// Traffic met something that may mean the node's end: it is asked at once, and gets no new transactions until it has answered. Of a burst of
+    /// alarms only the first does that.
     fn alarm(&mut self, id: NodeId, is_of_now: bool, why: String, wants_link: bool) {
         let core = &mut self.core;
         let node = core.node(id);
         if node.verdict.serves == Serves::No {
             return;
         }
-        // Known already: that new connections fail is no news, and no reason to hold again.
+        // That new connections fail is known already, and no reason to hold traffic again.
         let known = wants_link && node.shut_out >= core.settings.refusals_max;
         let late = known || node.doubt_cleared.is_some_and(|at| core.now.saturating_sub(at) < ALARM_GAP);
-        // A link of an older epoch was cut, or tells of before.
+        // The alarm is about an older epoch, or belongs to a doubt that was cleared just now: the node is asked, and traffic goes on.
         if !is_of_now || late {
             core.ask_probe(id);
             return;
@@ -243,7 +245,7 @@ impl Brain {
         }
     }
 
-    /// An alarm is answered by the node's own word, also when alarms raise no doubt.
+    /// Notes each alarm, so that the node's next status answers it, whether or not it leads to a doubt.
     pub(super) fn note_alarm(&mut self, fact: &Fact) {
         let (fact, of_reads) = match fact {
             Fact::Reads(fact) => (&**fact, true),
@@ -275,7 +277,7 @@ fn failure(how: &ConnectFailure) -> String {
     }
 }
 
-/// What all nodes seen can do, under the name of the first.
+/// The greeting for clients: the first node's, with only the capabilities that all nodes have which were seen so far.
 fn narrow<'a>(mut greetings: impl Iterator<Item = &'a ServerGreeting>) -> Option<Arc<ServerGreeting>> {
     let mut all = greetings.next()?.clone();
     for other in greetings {

@@ -8,55 +8,57 @@ use crate::NodeId;
 /// What the brain asks the shell to do to a group.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Strike `victim` from the group, unless it still acknowledges what the group sends ([`super::question`]); answered by `Evicted` when
-    /// `via` is in a new view, by `Spared` or by `EvictFailed`.
+    /// Evict `victim` from the group (`evs.evict`), unless it still acknowledges what the group sends ([`super::question`]); answered by
+    /// `Evicted` when `via` is in a new view, by `Spared` or by `EvictFailed`.
     Evict {
-        /// Who.
+        /// The node to evict.
         victim: NodeId,
-        /// Its name in the group, as it was when it was last heard of.
+        /// Its gcomm UUID in its last answer. It has another one after a restart, so a node that is back is never hit.
         gcomm_uuid: String,
-        /// The survivor that is to do it.
+        /// The survivor whose server is given the order.
         via: NodeId,
-        /// The number of the view in which `via` last named the victim. In another one nothing is ordered: it may have left by itself.
+        /// `wsrep_cluster_conf_id` of the view in which `via` last listed the victim. If `via` is in another view by now, nothing is ordered: the
+        /// victim may have left by itself.
         view: u64,
         /// Give up after this long.
         within: Duration,
     },
-    /// Have the node repeat its part of the talk about the next view every 0.1 s, or at its own pace again; answered by nothing, and
-    /// the newest wish for a node counts. See [`super::sql::BRISK`].
+    /// Set `evs.join_retrans_period` on the node to 0.1 s, so that it sends its join messages for the next view again that often; or give it
+    /// its own value back. Has no outcome; the newest action for a node counts. See [`super::sql::BRISK`] and `pace.rs`.
     Pace {
         /// Which node.
         node: NodeId,
-        /// Every 0.1 s; else its own pace.
+        /// 0.1 s; otherwise the node's own value.
         brisk: bool,
     },
-    /// Shorten the timers of `members`, all or none, if the group waits for somebody ([`super::question`]); then, as soon as the group has
-    /// another view than number `view`, or by [`Action::Ease`], or when that takes too long, give every member its own back. Answered by
-    /// `Hurried` when all are set, and always by `HurryEnded`. See [`super::hurry`] and [`super::timers`].
+    /// Shorten the evs timers (suspect timeout and its like) of all `members`, or of none, if the group waits for a member that does not
+    /// acknowledge ([`super::question`]). Give all members their own values back as soon as the group has a view other than `view`, on
+    /// [`Action::Ease`], or when that takes too long. Answered by `Hurried` when all are set, and in every case by `HurryEnded`. See
+    /// [`super::hurry`] and [`super::timers`].
     Hurry {
         /// Ties the answers to it.
         number: u64,
-        /// Who is silent; for what is said.
+        /// The silent nodes; used in sentences only.
         silent: Vec<NodeId>,
-        /// Everybody else in the view.
+        /// All other members of the view.
         members: Vec<NodeId>,
-        /// The view's number.
+        /// The view's `wsrep_cluster_conf_id`.
         view: u64,
     },
-    /// Give the members of that hurry their own timers back, now.
+    /// End the hurry of that number: give its members their own timers back now. Answered by its `HurryEnded`.
     Ease {
-        /// Which.
+        /// The number of its [`Action::Hurry`].
         number: u64,
     },
-    /// Have the group not wait for a node that does not apply (wsrep_desync), or wait for it again; answered by nothing.
+    /// Set `wsrep_desync` on a node that does not apply, so that flow control does not stop the group for it, or take that back. Has no outcome.
     Desync {
         /// Which node.
         node: NodeId,
-        /// It is not waited for.
+        /// Desynchronised: the group does not wait for it.
         on: bool,
     },
-    /// Ask for proof that the process of this node has ended, and for what it left on its disk; answered by `Proof` as soon as it is known, since a
-    /// proof is as old as its answer.
+    /// Ask the node's host for proof that the server's process has ended, and for the position that it left on its disk. Answered by `Proof` at
+    /// once when it is known, since a proof grows old.
     Prove {
         /// Ties the answer to it.
         number: u64,
@@ -82,26 +84,26 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
-    /// Clear the node's list of evicted members; answered by nothing. See [`super::sql::FORGET_EVICTED`].
+    /// Clear the node's list of evicted members, without which each later change of the view costs 5 s more. Has no outcome. See [`super::sql::FORGET_EVICTED`].
     Forget {
         /// Which node.
         node: NodeId,
     },
 }
 
-/// What came of an [`Action`].
-#[allow(missing_docs)] // the fields say what they are by their names and types
+/// What came of an [`Action`]: sent by the manager as a fact when the action has ended. `number` is the action's own.
+#[allow(missing_docs)] // the fields are those of the action; `why` and `failed` are an error's text
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// `evs.evict` was accepted by `via`.
+    /// `via` took `evs.evict` and is in a new view. The victim has to be restarted if it lives.
     Evicted { victim: NodeId, via: NodeId },
-    /// It was not ordered: asked through `via`, the victim still acknowledges what the group sends.
+    /// Nothing was ordered: asked through `via`, the victim still acknowledges what the group sends, so it lives. Asked again a second later.
     Spared { victim: NodeId, via: NodeId },
-    /// No survivor took it.
+    /// It could not be ordered, or the view did not change. Tried again, five times at the most.
     EvictFailed { victim: NodeId, why: String },
-    /// The timers of all members are shortened.
+    /// The evs timers of all members are shortened. `HurryEnded` follows.
     Hurried { number: u64 },
-    /// They are not, or not any more.
+    /// They could not be shortened, need not be, or have their own values again.
     HurryEnded { number: u64, end: HurryEnd },
     /// What a proof came to: what the node left on its disk, or why nothing is proven.
     Proof { number: u64, node: NodeId, proof: Result<Left, String> },

@@ -1,11 +1,11 @@
-//! Whether a lost node may be struck from the group, and by whom.
+//! Whether a lost node may be evicted from the group (`evs.evict`), and through which survivor.
 //!
 //! Why at all: Galera waits `evs.suspect_timeout` (5 s) before it goes on without a node that vanished, and every survivor's
 //! commit waits with it; `evs.evict` ends that wait at once. How, as measured on MariaDB 10.11.19 / Galera 26.4.23, three nodes with
 //! default settings, writers on both survivors:
 //!   - kill -9, then evict through the survivor with the smallest gcomm uuid (the group's representative): the view changes 7 to 20 ms
 //!     after the order, the longest write took 22 to 34 ms (6 runs, any victim). Through the other survivor: 1.0 s each time
-//!     (`evs.join_retrans_period`). So the representative is asked, and waited for a moment if it has not spoken yet.
+//!     (`evs.join_retrans_period`). So the order goes to the representative, whose status is waited for up to 0.15 s if it is not there yet.
 //!   - The name must be cleared from the lists of evicted members on every survivor as soon as the view has changed, see
 //!     [`super::sql::FORGET_EVICTED`]; otherwise each later change of the view costs 5 s more.
 //!
@@ -13,19 +13,19 @@
 //!   - SIGTERM: the node is out of the survivors' view after 8 to 11 ms, no write of theirs takes longer than 10 ms, although
 //!     the process itself stays up to 6.6 s (its new connections are accepted and never greeted, its idle connections closed without
 //!     a word after 33 ms to 5.5 s, clients get 1047; it never says 1053). grastate.dat holds its position; it comes back by IST.
-//!     Nothing to help.
-//!   - `evs.evict` at 4 ms after SIGTERM, before it had left: it broke the leave off, and the survivors' writes stalled for 5.0 s.
+//!     There is nothing that an eviction could improve.
+//!   - `evs.evict` at 4 ms after SIGTERM, before it had left: that interrupted the leaving, and the survivors' writes stalled for 5.0 s.
 //!   - the same 50 ms after SIGTERM, when it had left: no effect at all.
 //!
-//! And never one that lives behind a firewall that resets the connections between it and us: resets prove the death of whoever answered
-//! them. The shell asks the group first ([`super::question`]), and a victim that still acknowledges is spared, and asked about again later.
-//! For a node that is dead that costs 0.1 s, in which the group stands still.
+//! And never a node that lives behind a firewall which resets our connections to it: a reset may come from the firewall. So the manager asks
+//! the group first whether the node still acknowledges what is sent ([`super::question`]). If it does, it is not evicted, and the group is
+//! asked again a second later. For a node that is dead the question costs 0.1 s, in which the group stands still in any case.
 //!
-//! So a survivor's own word, newer than the loss, that the node is still in its view is asked for in every case, and a node
-//! that showed that it was stopping gets `leave_grace` first.
+//! So in every case a survivor must have reported, after the loss, a view that still lists the node; and a node that was seen to be stopping
+//! has `leave_grace` to leave by itself.
 //!
-//! Invariants: never the last node; never so many that the live ones are no majority of the view; one at a time, with a
-//! fresh status from a survivor in between.
+//! Invariants: the nodes that live are a majority of the view, so the last node is never evicted; one eviction at a time, with a new
+//! status of a survivor between two.
 
 use std::time::Duration;
 
@@ -41,18 +41,18 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::{NodeState, Serves};
 
-/// Tries for one death.
+/// How often the eviction of one lost node is tried.
 const TRIES_MAX: u32 = 5;
-/// So long the representative is waited for, before another survivor is asked instead.
+/// How long the representative's status is waited for after the loss, before the order goes to another survivor.
 const REPRESENTATIVE_WAIT: Duration = Duration::from_millis(150);
 /// Between two tries.
 const TRY_GAP: Duration = Duration::from_millis(200);
-/// A node that was spared is asked about again after this long: it may die yet.
+/// A node that still acknowledged is asked about again after this long: it may be dying.
 const SPARED_GAP: Duration = Duration::from_secs(1);
-/// The shell keeps an order's deadline itself; so much more is for its answer to arrive.
+/// The manager ends the action at its deadline; its outcome may take this much longer to arrive here.
 const ANSWER_SLACK: Duration = Duration::from_millis(500);
 
-/// An eviction that may go ahead.
+/// An eviction for which all conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Warrant {
     victim: NodeId,
@@ -65,19 +65,19 @@ struct Warrant {
 #[derive(Clone, Debug)]
 pub(super) struct Ordered {
     victim: NodeId,
-    /// Its name in the group then; it may be back under another when the answer comes.
+    /// Its gcomm UUID at that time. When the outcome comes, the node may be back under another one.
     gcomm_uuid: String,
     since: Now,
 }
 
 impl Galera {
-    /// Some lost node may yet have to be evicted: survivors are asked until it is clear.
+    /// A lost node is to be evicted and the conditions do not hold yet: the survivors are asked for their status until they do, or it has left.
     pub(super) fn eviction_pending(&self, core: &Core) -> bool {
         self.evicting.is_none()
             && ids(&core.nodes).any(|id| self.guilty(core, id) && self.member(id).evict_after <= core.now)
     }
 
-    /// The first eviction that is allowed now.
+    /// The first lost node for whose eviction all conditions hold now.
     fn warrant(&self, core: &Core) -> Option<Warrant> {
         if self.evicting.is_some() {
             return None;
@@ -91,7 +91,7 @@ impl Galera {
             })
     }
 
-    /// The eviction that belongs to the loss of `lost`, if it is allowed at this moment; and its part of the sentence.
+    /// Orders the eviction of `lost`, if all conditions hold at this moment, and returns the clause for the sentence about the failover.
     pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
         match self.warrant(core).filter(|warrant| warrant.victim == lost) {
             Some(warrant) => {
@@ -103,7 +103,7 @@ impl Galera {
         }
     }
 
-    /// A lost node that the plan did not strike itself: it stood by, or the proof came later.
+    /// Orders an eviction that was not part of a failover: the lost node was not the writer, or the proof of its death came later.
     pub(super) fn evict_bystander(&mut self, core: &mut Core) {
         let Some(warrant) = self.warrant(core) else { return };
         if !self.member(warrant.victim).spared {
@@ -115,7 +115,7 @@ impl Galera {
         self.evict(core, warrant);
     }
 
-    /// Asks for it. The caller says why.
+    /// Orders the eviction. The caller writes the journal's sentence.
     fn evict(&mut self, core: &mut Core, warrant: Warrant) {
         let within = core.settings.galera.evict_deadline;
         let Warrant { victim, via, view, gcomm_uuid } = warrant;
@@ -124,7 +124,7 @@ impl Galera {
         core.out.push(Action::Evict { victim, gcomm_uuid, via, view, within }.into());
     }
 
-    /// An order that is never answered is given up.
+    /// Gives up an eviction whose outcome never came.
     pub fn tick(&mut self, core: &mut Core) {
         if let Some(Ordered { victim, since, .. }) = &self.evicting
             && core.now.saturating_sub(*since) > core.settings.galera.evict_deadline + ANSWER_SLACK
@@ -133,7 +133,7 @@ impl Galera {
         }
     }
 
-    /// What came of it.
+    /// The eviction has ended; `failed`: why it was not done.
     pub(super) fn evict_ended(&mut self, core: &mut Core, victim: NodeId, failed: Option<&str>) {
         let Some(ordered) = self.evicting.take_if(|ordered| ordered.victim == victim) else { return };
         self.evict_ended = Some(core.now);
@@ -150,7 +150,7 @@ impl Galera {
                 core.say(Level::Warn, format!("{} could not be evicted: {why}", core.name(victim)));
             }
         }
-        // Also after a failure: the order may have been heard all the same.
+        // Also after a failure, since the server may have carried the order out all the same.
         for other in ids(&core.nodes) {
             if other != victim && core.node(other).linked {
                 core.out.push(Action::Forget { node: other }.into());
@@ -158,7 +158,7 @@ impl Galera {
         }
     }
 
-    /// The victim is alive to the group.
+    /// The victim was not evicted, since it still acknowledges what the group sends.
     pub(super) fn spared(&mut self, core: &mut Core, victim: NodeId, via: NodeId) {
         if self.evicting.take_if(|ordered| ordered.victim == victim).is_none() {
             return;
@@ -179,7 +179,7 @@ impl Galera {
         }
     }
 
-    /// Lost for good by the policy's measure, and not struck yet.
+    /// The node is lost in the sense of the setting `evict` (dead; or also silent), has not left by itself, and was not evicted yet.
     fn guilty(&self, core: &Core, id: NodeId) -> bool {
         let (node, member) = (core.node(id), self.member(id));
         let lost = match (core.settings.galera.evict, node.verdict.state) {
@@ -198,16 +198,16 @@ impl Galera {
             && member.evict_tries < TRIES_MAX
     }
 
-    /// Keeps book of who left the view. A lost node that a survivor no longer lists has left for good: a node that comes back is in
-    /// the view long before it takes connections (it is being fed first), under its old name after a kill, and must not be
-    /// struck for that.
+    /// Notes which lost nodes have left the view, and which are back. A lost node that a survivor no longer lists is never evicted after that:
+    /// when it restarts, it joins the view long before it accepts connections (its state transfer comes first), and would look like a lost
+    /// node that is still in the view.
     pub fn note_departures(&mut self, core: &mut Core) {
         for id in ids(&core.nodes) {
             let verdict = &core.node(id).verdict;
             if verdict.serves != Serves::No {
                 let member = self.member_mut(id);
                 if std::mem::take(&mut member.left_view) {
-                    // It stopped, as expected, and is back.
+                    // The stop that was expected has happened, and is over.
                     core.stop_unexpected(id);
                 }
                 member.evicted_uuid.clear();
@@ -220,8 +220,9 @@ impl Galera {
         }
     }
 
-    /// It says itself that it is no member of the Primary component, or said so before its link ended; and a survivor says, after that,
-    /// that it is out of the view. A member that says so while the group agrees on the next view, and is in that, is not out.
+    /// The node says that it is not in a Primary component, or said so before its connection ended; and a survivor has reported since then a
+    /// view without it. Both are needed: while the group agrees on its next view, healthy members say "not Primary", too. Also true of an
+    /// evicted node.
     pub fn is_out(&self, core: &Core, id: NodeId) -> bool {
         let node = core.node(id);
         let says_so = own(node).is_some() && !primary(node);
@@ -230,7 +231,7 @@ impl Galera {
         struck || ((says_so || said_so) && self.unlisted(core, id))
     }
 
-    /// A survivor says, after the loss, that it is out of the view.
+    /// A survivor has reported since the loss a view that does not list the node.
     fn unlisted(&self, core: &Core, id: NodeId) -> bool {
         let since = core.node(id).lost_at.unwrap_or(core.now);
         ids(&core.nodes).any(|other| {
@@ -241,7 +242,8 @@ impl Galera {
         })
     }
 
-    /// A survivor that still has the victim in its view by a word newer than the loss, and can spare it.
+    /// The survivor through which the victim may be evicted now: by a status newer than the loss the victim is still in its view, and the
+    /// members that live are a majority of that view. `None`: not now.
     fn witness(&self, core: &Core, victim: NodeId) -> Option<NodeId> {
         let since = core.node(victim).lost_at.unwrap_or_default().max(self.evict_ended.unwrap_or_default());
         let stands = |id: &NodeId| *id != victim && survivor(core.node(*id));
@@ -261,8 +263,8 @@ impl Galera {
         (live * 2 > status.cluster_size as usize).then_some(via)
     }
 
-    /// `teller`'s view has `id`. Where addresses cannot be matched (a node announces another one than the configuration has), the
-    /// size of the view speaks.
+    /// The view that `teller` reported lists `id`. Where addresses cannot be compared (a node announces another one than the configuration
+    /// has), the size of the view decides: it is larger than the number of members that live without `id`.
     pub(super) fn lists(&self, core: &Core, teller: NodeId, id: NodeId) -> bool {
         let Some(status) = own(core.node(teller)) else { return false };
         if self.member(id).listed_once && !status.members.is_empty() {
@@ -271,18 +273,18 @@ impl Galera {
         status.cluster_size as usize > self.live_without(core, id)
     }
 
-    /// How many members are there without `id`. Strangers cannot be asked, and are taken to be alive: none has been heard to go.
+    /// How many members live, not counting `id`. Members that are not in the configuration cannot be asked, and count as alive.
     fn live_without(&self, core: &Core, id: NodeId) -> usize {
         ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count() + self.strangers
     }
 }
 
-/// It is there, and a full member.
+/// It answers, is in a Primary component, and is a full member.
 pub(super) fn survivor(node: &Belief) -> bool {
     node.linked && primary(node) && node.counts.misses == 0 && node.doubt.is_none() && usable(node)
 }
 
-/// Any full member can carry the message, whatever it may do for clients.
+/// It can be given orders about the group, though it may refuse clients (read only, a donor, ...).
 fn usable(node: &Belief) -> bool {
     node.verdict.serves != Serves::No
         || matches!(node.verdict.problem, "read_only" | "reject_queries" | "donor_rejects")

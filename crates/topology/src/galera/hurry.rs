@@ -1,4 +1,5 @@
-//! When the timers of a group that waits for a silent member are shortened for a moment ([`super::timers`] has which, and how).
+//! "Hurry": while the group waits for a silent member, the evs timers of all other members are shortened, so that the group goes on without it
+//! sooner. When that is done stands here; which timers, and in which order, in [`super::timers`].
 //!
 //! ```text
 //!             a member is slow, all others answer           the group waits for somebody
@@ -10,22 +11,23 @@
 //! Why: with its default settings Galera goes on without a member that is frozen or vanished after 5.3 to 10.3 s, and every commit waits with
 //! it. Measured on MariaDB 10.11.19 / Galera 26.4.23, three nodes, default settings, writers on both survivors, the timers shortened
 //! 0.3 s after the fault: 0.80 to 0.82 s in 17 of 33 trials, 1.1 to 1.3 s in the others; nobody is evicted, and the member comes back by
-//! itself. What decides: a member looks around every `evs.inactive_check_period` (0.5 s, not to be changed at run time), and setting the
-//! suspect timeout begins that period anew. The first survivor that finds the silent member suspect tells the others, and that again
-//! begins their period anew: unless they look around within the time that its message takes (0.2 ms), they look 0.5 s later. Then the
-//! shell presses: a survivor that has been talking about the next view for longer than the suspect timeout goes by what the others found.
-//! With 0.3 s that is 1.1 to 1.2 s instead of 1.3 s.
+//! itself. What decides: a member checks for silent members every `evs.inactive_check_period` (0.5 s, cannot be changed at run time), and setting
+//! the suspect timeout restarts that period. The first survivor that suspects the silent member tells the others, and that again
+//! restarts their period: unless their own check comes within the time that its message takes (0.2 ms), it comes 0.5 s later. In that case
+//! the manager shortens the suspect timeout once more: a survivor that has been agreeing on the next view for longer than the suspect timeout
+//! goes by what the others found. With 0.3 s that is 1.1 to 1.2 s instead of 1.3 s.
 //!
-//! When not:
-//!   - a living member. A slow answer to us is no silence to the group: the group is asked ([`super::question`]), and what all members
-//!     acknowledge is waited for by nobody. A member that stands still for less than the 0.6 s of [`super::timers::Mode::Quick`] stays:
+//! It is not done:
+//!   - for a member that lives. One that answers us slowly need not be silent to the group. The group is asked ([`super::question`]): as long as
+//!     all members acknowledge, nothing waits. A member that stands still for less than the 0.6 s of [`super::timers::Mode::Quick`] stays:
 //!     with these timers in force all the time, none was lost in 160 s at a load of 10 to 20 on two processors, nor one that was stopped for
 //!     0.4 and 0.5 s again and again;
-//!   - a network of our own that is broken: every other member must have answered since, and they must be a majority;
-//!   - a group with a member that cannot be told, such as an arbitrator: it would wait for the silent one as long as ever;
-//!   - a member that is evicted (`evict = "silent"`), dead or on its way out: those are helped otherwise.
+//!   - when our own network may be broken: every other member must have answered since, and they must be a majority;
+//!   - in a group with a member whose timers cannot be set, such as an arbitrator: it would wait for the silent one as long as ever;
+//!   - for a member that is dead, is leaving, or is evicted for its silence (`evict = "silent"`): the group goes on without those anyway.
 //!
-//! Invariant: one at a time. Every order is answered by its end, and after it every member has its own values, or they are on disk.
+//! Invariant: one hurry at a time. Each ends with one `HurryEnded`; every member has its own values then, or those are on disk, to be restored
+//! by the next start.
 
 use std::time::Duration;
 
@@ -42,11 +44,11 @@ use crate::fact::Now;
 use crate::finding::NodeState;
 use crate::problem::seconds;
 
-/// Nobody was waited for: that is asked again after this long, while the member is slow.
+/// The group did not wait for the member: it is asked again after this long, as long as the member answers late.
 const ASK_GAP: Duration = Duration::from_millis(500);
-/// After the group has gone on, its members' words must have come in.
+/// After the group has gone on: until then every member has reported the new view.
 const VIEW_GAP: Duration = Duration::from_secs(1);
-/// What did not help, or could not be done, is not tried again at once.
+/// After a hurry that did not help, or could not be done.
 const FAILED_GAP: Duration = Duration::from_secs(30);
 /// Longer than any order takes, with all its deadlines.
 const LOST_AFTER: Duration = Duration::from_secs(60);
@@ -85,7 +87,7 @@ impl Galera {
         }
     }
 
-    /// A member is slow, and the others have yet to say whether it is only we who wait.
+    /// A hurry may be needed: a member is late, and not all others have answered since then.
     pub(super) fn hurry_pending(&self, core: &Core) -> bool {
         self.hurry.is_none() && core.now >= self.hurry_after && self.in_question(core).is_some()
     }
@@ -110,7 +112,7 @@ impl Galera {
         self.hurry = Some(Hurry { number, silent, members, since, ordered, hurried, easing });
     }
 
-    /// Who is silent, who is there, and since when, if the others could go on and could all be told.
+    /// The silent members, the others, and since when; `None` unless the others are all other members of the view and a majority of it.
     fn in_question(&self, core: &Core) -> Option<(Vec<NodeId>, Vec<NodeId>, Now)> {
         let settings = &core.settings.galera;
         if settings.silence == SilencePolicy::Wait || settings.evict == EvictPolicy::Silent {
@@ -127,7 +129,7 @@ impl Galera {
             view == Some((first.conf_id, &first.cluster_uuid))
                 && silent.iter().all(|lost| self.lists(core, *id, *lost))
         });
-        // Exactly these: a member that cannot be told would wait as long as ever.
+        // No further member: one whose timers cannot be set would wait as long as ever.
         let all = members.len() + silent.len() == size;
         (of_one_view && all && members.len() * 2 > size).then_some((silent, members, since))
     }

@@ -1,20 +1,20 @@
-//! Galera Cluster: what its members say, what their group does by itself when one is lost, and what may be asked of it.
+//! Galera Cluster: how a member's status is read, what the members say of each other, and what is done to the group when one is lost.
 //!
 //! ```text
-//!   sql ──(the shell asks)──> status ──> words   what a member says against itself: a table of rules
-//!                                  └───> view    the newest view of the group: who has left, who is a stranger
-//!                                          ├──> evict   a member that is proven dead is struck from the group
-//!                                          ├──> hurry   the others wait less long for a member that is silent
-//!                                          │    question  does every member still acknowledge?
-//!                                          │    timers    what may be shortened, and in which order
-//!                                          ├──> pace    the others talk faster while a member is on its way out
-//!                                          └──> revive  without a majority: the survivor goes on, when all others are proven dead
-//!                                                 prime       who was in the newest Primary view
-//!                                                 bootstrap   which node, or why none
+//!   sql ──(the shell asks)──> status ──> words   what a member's own status says against it: a table of rules
+//!                                  └───> view    the newest view of the group: who has left, how many members are not in the configuration
+//!                                          ├──> evict   a member that is proven dead is evicted (evs.evict)
+//!                                          ├──> hurry   the others' evs timers are shortened while a member is silent
+//!                                          │    question  does every member still acknowledge what the group sends?
+//!                                          │    timers    which timers are shortened, and in which order
+//!                                          ├──> pace    the others send their join messages again sooner while a member is leaving
+//!                                          └──> revive  without a majority: pc.bootstrap on a survivor, when all others are proven dead
+//!                                                 prime       who was in the newest Primary view, and how far
+//!                                                 bootstrap   which node may be bootstrapped, or why none
 //!                                                 position    what a stopped node left on its disk
 //! ```
 //!
-//! The general brain comes in through [`crate::kind`] only.
+//! The brain uses it through `group.rs` only.
 
 pub(crate) mod action;
 pub mod bootstrap;
@@ -42,53 +42,54 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::fact::Now;
 
-/// All that is held true of the group beside what is held true of each node.
+/// What is known of the group beyond what is known of each node.
 #[derive(Clone, Debug)]
 pub(crate) struct Galera {
     members: Vec<Member>,
     view: Option<GroupView>,
-    /// Members of the group that the configuration does not have (an arbitrator, a node of somebody else), counted when all that it
-    /// has were last in one view.
+    /// How many members of the group are not in the configuration (an arbitrator, a node that was forgotten there). Counted whenever all
+    /// configured nodes are in the same view, as the size of that view less their number.
     strangers: usize,
     /// An eviction in flight.
     evicting: Option<evict::Ordered>,
-    /// When the last one ended: the next needs a status that is newer.
+    /// When the last one ended: the next one is decided on a status that is newer than this.
     evict_ended: Option<Now>,
     hurry: Option<hurry::Hurry>,
-    /// No other before then.
+    /// No other hurry is begun before this.
     hurry_after: Now,
-    /// How many there were.
+    /// The number of the last one.
     hurries: u64,
     /// How the group is given a Primary component again.
     revival: revive::Revival,
 }
 
-/// What is held true of a node as a member of the group.
+/// What is known of a node as a member of the group.
 #[derive(Clone, Debug, Default)]
 struct Member {
-    /// The last one heard; still known when the node is gone.
+    /// From its last status; kept when the node is gone, since `evs.evict` needs it.
     gcomm_uuid: String,
     /// A Primary view has named the node's address, so that its absence from one means something.
     listed_once: bool,
-    /// Since it was lost, a survivor's view was without it: there is nothing to strike any more, until it served again.
+    /// After it was lost, a survivor reported a view without it: it has left the group, so there is nothing to evict until it has served
+    /// again.
     left_view: bool,
-    /// The gcomm uuid that was struck from the group.
+    /// The gcomm UUID under which it was evicted; empty if it was not.
     evicted_uuid: String,
     evict_tries: u32,
     evict_after: Now,
-    /// It was not evicted since it acknowledged what the group sent, and that was said.
+    /// It was to be evicted and still acknowledged what the group sent, so it was not; the journal has that already.
     spared: bool,
-    /// A question to it, sent then, has waited longer for its answer than usual.
+    /// When the query was sent whose answer is late ([`crate::fact::Fact::ProbeSlow`]).
     slow_since: Option<Now>,
-    /// It was told to be brisk, see [`pace`].
+    /// Its `evs.join_retrans_period` was ordered to be 0.1 s, see [`pace`].
     brisk: bool,
-    /// It misses probes while others answer, and when that last began.
+    /// It misses probes while others answer; and when that last began.
     late: bool,
     late_last: Option<Now>,
-    /// It did not apply, and the group was told not to wait for it.
+    /// It did not apply write sets and was desynchronised (`wsrep_desync`), so that flow control does not stop the group for it.
     parted: bool,
     parted_until: Now,
-    /// What it said last when it was in a Primary component.
+    /// Its last status from a Primary component.
     prime: Option<prime::Prime>,
 }
 
@@ -115,7 +116,7 @@ impl Galera {
         &mut self.members[usize::from(id.0)]
     }
 
-    /// The node said this.
+    /// Takes in a node's status.
     pub fn heard(&mut self, core: &Core, id: NodeId, status: &GaleraStatus) {
         if status.is_whole() {
             for node in ids(&core.nodes) {
@@ -133,7 +134,8 @@ impl Galera {
         }
     }
 
-    /// After the plan has done its part: evictions that it did not order itself, shorter waits, and each node's pace.
+    /// Called after the plan's step: evictions that the plan did not order itself, shorter evs timers, join retransmission, and the
+    /// bootstrap of a survivor.
     pub fn act(&mut self, core: &mut Core) {
         self.evict_bystander(core);
         self.hurry(core);
@@ -142,7 +144,7 @@ impl Galera {
         self.revive(core);
     }
 
-    /// Something waits for what the nodes have to say.
+    /// An eviction or a hurry waits for newer status of the members.
     pub fn is_unclear(&self, core: &Core) -> bool {
         self.eviction_pending(core) || self.hurry_pending(core)
     }

@@ -1,18 +1,18 @@
-//! When the members of the group are made brisk: told to repeat their part of the talk about the next view every 0.1 s, the least
-//! that Galera takes, instead of every `evs.join_retrans_period` (1 s by default).
+//! When `evs.join_retrans_period` is shortened on the members: from its default of 1 s to 0.1 s, the least that Galera takes. With it a member
+//! sends its join message again that often while the group agrees on its next view.
 //!
-//! Why: that talk sometimes sticks until it is repeated, and every commit of the group waits with it. Measured on MariaDB 10.11.19 /
+//! Why: now and then that agreement makes no progress until the join messages are sent again, and every commit of the group waits for it. Measured on MariaDB 10.11.19 /
 //! Galera 26.4.23, three nodes: 6 of about 35 losses (kill, orderly stop; also the stop of a node that had no traffic any more)
 //! cost 0.86 to 1.0 s; with 0.1 s on all nodes the worst of 36 was 0.05 s beyond the usual. On one survivor alone it does not
-//! help. And an orderly stop that sticks begins without a sign: whoever waits for one is late.
+//! help. It has to be set before the view changes: an orderly stop gives no sign beforehand that it will take long.
 //!
-//! So the others are brisk while a node is on its way out of the view:
-//!   - it is lost, or said that it leaves, and the view still has it;
+//! So it is short on all other members while a node is about to leave the view:
+//!   - it is lost, or said that it is stopping, and the view still lists it;
 //!   - it does not answer while others do;
-//!   - an operator took the traffic off it through us, which is what one does before one stops it.
+//!   - an operator drained it or moved the writer away from it, as one does before stopping a node.
 //!
-//! Nothing else depends on that period, and each node gets its own back as soon as the reason is over. Never under
-//! `evict = "never"` with `silent = "wait"`, which mean that the group is left alone.
+//! Nothing else in Galera depends on that period, and each node gets its own value back as soon as the reason is over. With
+//! `evict = "never"` and `silent = "wait"` it is not touched: that combination means that the group's settings are left alone.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ use crate::core::Core;
 use crate::election::ids;
 use crate::finding::Serves;
 
-/// A node that misses probes now and then makes the others brisk once in this time, not each time.
+/// A node that misses probes again and again leads to a shorter period on the others once in this time, not each time.
 const LATE_GAP: Duration = Duration::from_secs(5);
 
 impl Galera {
-    /// Brings each node's pace in line with what is true now.
+    /// Orders the period of each node that has not the one that it should have now.
     pub(super) fn pace(&mut self, core: &mut Core) {
         self.note_late(core);
         let leaving: Vec<NodeId> = ids(&core.nodes).filter(|id| self.on_its_way_out(core, *id)).collect();
@@ -43,7 +43,7 @@ impl Galera {
         }
     }
 
-    /// When a node begins to miss probes while others answer; kept as long as it does.
+    /// Notes for each node whether it misses probes while others answer.
     fn note_late(&mut self, core: &Core) {
         for id in ids(&core.nodes) {
             let now = core.now;
@@ -60,6 +60,7 @@ impl Galera {
         }
     }
 
+    /// The node may leave the view soon, see the head of this file.
     fn on_its_way_out(&self, core: &Core, id: NodeId) -> bool {
         let (node, member) = (core.node(id), self.member(id));
         let settings = &core.settings.galera;

@@ -1,4 +1,4 @@
-//! What each node said last when it was in a Primary component, and whether the nodes that are left come from the newest of these views.
+//! The last status of each node from a Primary component, and whether the nodes that are left come from the newest of those views.
 //!
 //! Views are numbered within one history (wsrep_cluster_conf_id within wsrep_cluster_state_uuid), and even there the numbers begin anew when the
 //! whole cluster was down and is begun again. So numbers of different histories are never compared; and when a node tells a lower number
@@ -26,7 +26,7 @@ pub(super) struct Prime {
 }
 
 impl Prime {
-    /// What is kept of a word; nothing of one that is not of a member of a Primary component.
+    /// What is kept of a status; nothing if the node was not in a Primary component.
     pub fn of(status: &GaleraStatus) -> Option<Self> {
         (status.is_primary() && !status.gcomm_uuid.is_empty()).then(|| Self {
             numbering: 0,
@@ -58,10 +58,10 @@ impl Galera {
         self.member_mut(id).prime = Some(prime);
     }
 
-    /// The survivors come from the newest Primary view that anybody told of, and all of its members are known.
+    /// The survivors come from the newest Primary view that any node reported, and all of its members are known.
     ///
     /// # Errors
-    /// What is not so, as a sentence.
+    /// Which of the two does not hold, as a sentence.
     pub(super) fn history(&self, core: &Core, standstill: &Standstill) -> Result<(), String> {
         let newest = self.newest_prime(core)?;
         for id in &standstill.survivors {

@@ -1,7 +1,7 @@
-//! A member that answers and does not commit: whether another does.
+//! The writer answers and does not commit: whether another member does.
 //!
-//! A large transaction, and a statement that all members carry out at the same place of their order, stop the commits of all members. Then
-//! nothing is moved. So the others are asked to commit a row of their own: only one that did it since the writer was stuck can take over.
+//! A large transaction, or DDL in total order isolation, stops the commits of all members. Then moving the writer would not help. So the other
+//! members commit a heartbeat row of their own: only a member that has done so since the writer was stuck can take over.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::finding::Serves;
 use crate::group::Relief;
 use crate::status::Status;
 
-/// A member that has been parted with is asked to come back when it has applied all, at the most so often.
+/// A desynchronised member that has applied everything is taken back (`wsrep_desync = OFF`) no more often than this.
 const REJOIN_GAP: Duration = Duration::from_secs(2);
-/// Writesets that it may lack then.
+/// Write sets that may wait in its queue then.
 const REJOIN_BEHIND: u64 = 5;
 
 impl Galera {
@@ -23,7 +23,7 @@ impl Galera {
     pub fn relief(&self, core: &Core, writer: NodeId) -> Relief {
         let Some((age, _)) = core.node(writer).pulse.waits(core.now) else { return Relief::Soon };
         let since = core.now.saturating_sub(age);
-        // What held up both may be over there a moment sooner: a long ALTER ends at its own time on each.
+        // The same statement may have held up both, and ends at a different time on each: a long ALTER does.
         let calm = core.settings.heartbeat.stuck_max * 3;
         let commits = |id: &NodeId| {
             let node = core.node(*id);
@@ -53,12 +53,12 @@ impl Galera {
 }
 
 impl Galera {
-    /// A writer that does not commit is given up. Mostly it does not apply either, and the group would wait for it as soon as its queue is
-    /// full: the new writer would hang after some thirty commits. Gives its part of the sentence.
+    /// A writer that does not commit is given up. Usually it does not apply either, and flow control stops the group as soon as its queue is
+    /// full: the new writer would hang after some thirty commits. So it is desynchronised. Returns the clause for the journal's sentence.
     pub(super) fn part_with(&mut self, core: &mut Core, lost: NodeId) -> String {
         let node = core.node(lost);
         let status = node.status.as_ref().and_then(Status::galera);
-        // One that says Donor/Desynced is not waited for.
+        // The group does not wait for a node in the state Donor/Desynced.
         let is_waited_for = status.is_some_and(|status| status.local_state == Some(4));
         if !node.pulse.is_given_up() || !is_waited_for {
             return String::new();
@@ -70,7 +70,8 @@ impl Galera {
         "the group is told not to wait for it (wsrep_desync); ".to_owned()
     }
 
-    /// One that has applied all again is waited for like any other. Not kept over a restart of this program: then its own word tells of it.
+    /// Takes a member back that has applied everything: the group waits for it like for any other. After a restart of this program the node's own
+    /// status shows that it is desynchronised.
     pub(super) fn rejoin_parted(&mut self, core: &mut Core) {
         let newest = core
             .nodes

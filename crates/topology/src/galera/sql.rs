@@ -1,7 +1,7 @@
-//! What a member of a Galera cluster is asked and told; the same for MariaDB and for Percona XtraDB Cluster.
+//! The SQL for a member of a Galera cluster; the same for MariaDB and for Percona XtraDB Cluster.
 //!
-//! Pure text: the shell sends it. Each answer is read by name, never by position of a row, so that a server that lacks one of the
-//! values simply does not say it.
+//! Only text: the manager sends it. Each answer is read by the variables' names and not by the position of rows, so a server without one of
+//! them leaves it out.
 
 /// The status variables that decide something.
 macro_rules! decided {
@@ -63,10 +63,10 @@ pub const EACH_READ_ASKS: &str = "SET GLOBAL wsrep_provider_options = 'evs.causa
 /// The option that [`EACH_READ_ASKS`] changes.
 pub const CAUSAL_PERIOD: &str = "evs.causal_keepalive_period";
 
-/// Which view the node is in, under which name, and whether it is talking about the next (wsrep_evs_state other than OPERATIONAL).
+/// Which view the node is in, its gcomm UUID, and whether it is agreeing on the next view (wsrep_evs_state other than OPERATIONAL).
 pub const TALK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_conf_id','wsrep_evs_state','wsrep_gcomm_uuid')";
 
-/// Strikes a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
+/// Evicts a member from the group. Only letters, digits and dashes are taken for a uuid; `None` otherwise.
 pub fn evict(gcomm_uuid: &str) -> Option<String> {
     let sane = !gcomm_uuid.is_empty()
         && gcomm_uuid.len() <= 64
@@ -74,14 +74,14 @@ pub fn evict(gcomm_uuid: &str) -> Option<String> {
     sane.then(|| format!("SET GLOBAL wsrep_provider_options = 'evs.evict={gcomm_uuid}'"))
 }
 
-/// Has the node repeat its part of the talk about the next view every 0.1 s, the least that Galera takes, and from now on (its
-/// timer starts anew). The value before is that of [`JOIN_PERIOD`] among [`PROVIDER_OPTIONS`].
+/// Sets `evs.join_retrans_period` to 0.1 s, the least that Galera takes: while the group agrees on its next view, the node sends its join message
+/// again that often. Takes effect at once (the timer is restarted). The value before is that of [`JOIN_PERIOD`] among [`PROVIDER_OPTIONS`].
 pub const BRISK: &str = "SET GLOBAL wsrep_provider_options = 'evs.join_retrans_period=PT0.1S'";
 
 /// The option that [`BRISK`] changes.
 pub const JOIN_PERIOD: &str = "evs.join_retrans_period";
 
-/// What [`BRISK`] sets it to, as the node says it.
+/// The value that [`BRISK`] sets, as the node writes it.
 pub const JOIN_PERIOD_MIN: &str = "PT0.1S";
 
 /// One row, one column: `name = value; name = value; ...`, to be read with [`option`].

@@ -1,5 +1,4 @@
-//! The two of a member's timers that decide how long the group waits for a member that is silent, and the order in which they may be
-//! changed.
+//! The two evs timers that decide how long the group waits for a silent member, and the order in which they may be changed.
 //!
 //! ```text
 //!               shorten: keepalive on every member, then suspect on every member
@@ -9,9 +8,9 @@
 //!               lengthen: suspect on every member, then keepalive on every member
 //! ```
 //!
-//! `evs.keepalive_period` is how often a member speaks when it has nothing to say, `evs.suspect_timeout` how long another must not have
-//! spoken to be suspected. Why the order, and why one option in a statement: each setting is taken by itself and stays when the next of the
-//! same statement is refused (error 1210), and members whose suspect timeout is below the others' keepalive period suspect one another and
+//! `evs.keepalive_period` is how often a member sends a message when it has nothing else to send, `evs.suspect_timeout` how long nothing must
+//! have come from a member before it is suspected. Why the order, and why one option in a statement: each option is applied by itself, and
+//! remains so when the next one of the same statement is refused (error 1210); and members whose suspect timeout is below the others' keepalive period suspect one another and
 //! lose the Primary component. What Galera itself checks, found by trial on 26.4.23 and in agreement with its manual:
 //!   - keepalive, suspect, inactive and join timers: at least PT0.1S, and nothing else;
 //!   - `evs.install_timeout`: from twice the keepalive period to the inactive timeout, both inclusive, checked when it is set and
@@ -19,8 +18,8 @@
 //!   - a value that is in force already is taken without a check; `evs.inactive_check_period` is never taken at run time.
 //!
 //! Only these two are changed: with `evs.inactive_timeout` and `evs.install_timeout` shortened as well the times were the same (frozen and
-//! vanished, 16 runs each way), and an install timeout that ends before every member has looked around (`evs.inactive_check_period`, 0.5 s)
-//! could cost a living member.
+//! vanished, 16 runs each way), and an install timeout that ends before every member has checked for silent ones (`evs.inactive_check_period`,
+//! 0.5 s) could exclude a member that lives.
 //!
 //! Pure: texts in, texts out. Invariant, tested for many starting values: if every member's suspect timeout is at least three times every
 //! member's keepalive period before, it is so after each single step.
@@ -29,22 +28,22 @@ use std::time::Duration;
 
 use super::sql;
 
-/// How often a member speaks.
+/// How often a member sends a message at the least.
 pub const KEEPALIVE: &str = "evs.keepalive_period";
 /// How long a member must be silent to be suspected.
 pub const SUSPECT: &str = "evs.suspect_timeout";
 
-/// Nothing is gained for a member whose own suspect timeout is shorter.
+/// A member whose own suspect timeout is shorter than this is left as it is.
 pub const WORTH: Duration = Duration::from_secs(1);
 
 /// How a member's timers are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// As its owner wants them.
+    /// The member's own values.
     Own,
-    /// The advised values (docs/evs-and-doctor.md): three missed words of 0.2 s make a suspect.
+    /// The advised values (docs/evs-and-doctor.md): a keepalive period of 0.2 s, and three missed ones make a suspect.
     Quick,
-    /// The shortest that keep the proportion.
+    /// The shortest values in the same proportion.
     Pressed,
 }
 

@@ -1,8 +1,8 @@
-//! The group's newest view: who is in it, who has left, how many strangers it has.
+//! The group's newest view: who is in it, who has left, and how many of its members are not in the configuration.
 //!
-//! A member's view is its own; the newest one that any healthy member tells of counts. A view that does not have a node is no proof
-//! that the node has left (a survivor's list of names may lack a healthy member): the node is asked, and has a moment to say which view
-//! it is in.
+//! Each member reports the view that it is in (`wsrep_cluster_conf_id`, and the members' addresses). The highest number that a healthy member
+//! reports counts. That a node is not listed there is no proof that it has left, since a survivor's list may be without a healthy member for a
+//! moment. The node itself is asked, and has 100 ms to say which view it is in.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::{Finding, Serves, refused};
 
-/// A node that others' view does not have is waited for so long, to say which view it is in.
+/// How long a node that is not in the others' view may take to say which view it is in.
 const LEFT_WORD_WAIT: Duration = Duration::from_millis(100);
 
-/// The name of the finding that a member was struck from the group.
+/// The name of the finding that a member was evicted from the group.
 pub(super) const EVICTED: &str = "evicted";
 
-/// The newest Primary view that any node told of.
+/// The newest Primary view that any node reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupView {
     told_by: String,
@@ -33,7 +33,7 @@ pub(super) struct GroupView {
 }
 
 impl GroupView {
-    /// The view is newer than the node's own, and does not have it.
+    /// The view is newer than the one that the node itself reported last, and does not list the node.
     fn lacks(&self, node: &Belief, member: &Member) -> bool {
         let Some(status) = own(node) else { return false };
         member.listed_once
@@ -44,34 +44,34 @@ impl GroupView {
     }
 }
 
-/// What the node said last.
+/// The node's last status, if it is one of Galera.
 pub(super) fn own(node: &Belief) -> Option<&GaleraStatus> {
     node.status.as_ref().and_then(|status| status.galera())
 }
 
-/// Its last word puts it in a Primary component.
+/// By its last status it is in a Primary component.
 pub(super) fn primary(node: &Belief) -> bool {
     own(node).is_some_and(GaleraStatus::is_primary)
 }
 
 impl Galera {
-    /// Before the nodes are judged: finds the newest view, and asks whom it does not have.
+    /// Called before the nodes are judged: finds the newest view, and asks the nodes that are not in it.
     pub fn look_around(&mut self, core: &mut Core) {
         self.view = self.newest(core);
         self.count_strangers(core);
         self.question_absent(core);
     }
 
-    /// What the group says against a node that answers.
+    /// What the group's view says against a node that itself answers: it was evicted, or has left.
     pub fn against(&self, core: &Core, id: NodeId) -> Option<Finding> {
         let (node, member) = (core.node(id), self.member(id));
-        // By its own word, since the answer to an order may come when the node is long back.
+        // The node's own UUID and state decide, and not the answer to the eviction: that may come when the node is long back under another.
         let evicted = !member.evicted_uuid.is_empty() && member.evicted_uuid == member.gcomm_uuid;
         if evicted && own(node).is_some() && !primary(node) {
             let sentence = "was evicted from the group while it did not answer: restart it";
             return Some(refused(EVICTED, sentence.into()));
         }
-        // Its own last word may be older than that view: it is asked, and has a moment to say which view it is in.
+        // Its last status may be older than that view. It was asked, and has a moment to answer.
         let view = self.view.as_ref().filter(|view| {
             view.lacks(node, member)
                 && (node.leaving_since.is_some()
@@ -115,7 +115,7 @@ impl Galera {
         }
     }
 
-    /// A node that the newest view does not have gets nothing new until it has said which view it is in.
+    /// A node that is not in the newest view gets no new transactions until it has said which view it is in.
     fn question_absent(&self, core: &mut Core) {
         let Some(view) = &self.view else { return };
         let absent: Vec<NodeId> = ids(&core.nodes)

@@ -3,19 +3,20 @@
 //! ```text
 //!           barrier passed             doubt: until it answers
 //!   Shut ─────────────────> Open ─────────────────────────────────────> Draining
-//!    ^                         ^   says that it must not be used: 5 s       │ │
+//!    ^                         ^   reports that it does not serve: 5 s       │ │
 //!    │                         │   a node was lost or is held: all others   │ │
 //!    │                         └────────── barrier passed again ────────────┘ │
 //!    └──── dead, silent, the group has gone on without it, or held for 5 s ───┘
 //! ```
 //!
-//! A lane opens only on its node's own word that it has applied everything the group has. When a node is lost, the others are
-//! held for one barrier each (about a millisecond): a session that wrote through the lost one finds its own writes on the next.
+//! A lane opens only when its node has passed the barrier: it reports that it has applied everything that the group has. When a node is lost,
+//! new transactions on the others wait until each has passed the barrier again (about a millisecond), so that a session that wrote through the
+//! lost node finds its own writes on the next one.
 //!
-//! A shut lane cuts its sessions, and those with a temporary table or a lock are lost for good. So what a node says of itself (not
-//! Primary, not ready, read only) holds it, and no more, for a while: while a group agrees on its next view, healthy members say so,
-//! too.
-//! Invariants: a loss takes a new term, which is on disk before a lane opens under it; a shut lane counts its epoch.
+//! Shutting a lane cuts its connections, and sessions with a temporary table or a lock do not survive that. So a node that only reports of itself
+//! that it does not serve (not Primary, not ready, read only) is held for 5 s before it is shut: healthy members report the same for a moment
+//! while their group agrees on its next view.
+//! Invariants: each loss takes a new term, which is on disk before a lane opens under it; shutting a lane increases its epoch.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use crate::{NodeId, Term};
 
 pub(crate) struct All {
     entries: Vec<Entry>,
-    /// The term that the lanes open under; above `core.term` while it is being written.
+    /// The term under which lanes open; higher than `core.term` while it is being written to disk.
     term: Term,
     ticket: Option<Ticket>,
     write_after: Now,
@@ -43,22 +44,22 @@ pub(crate) struct All {
     leaving: Option<Leaving>,
 }
 
-/// A node that says that it must not be used is held so long, before its sessions are cut. Galera has agreed on its next view by then
-/// (evs.suspect_timeout is 5 s, and is over for the others when such a word comes).
+/// How long a node that reports that it does not serve is held before its connections are cut. Galera has agreed on its next view by then:
+/// evs.suspect_timeout is 5 s, and has passed for the others when a node reports this.
 const WORD_HELD: Duration = Duration::from_secs(5);
 
-/// A node's way to an open lane.
+/// How far a node is on its way to an open lane.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     barrier: Barrier,
     tries: u32,
-    /// It has been held for its own word since then.
+    /// Since when it is held for what it reports of itself.
     held_since: Option<Now>,
-    /// Leaves by itself (maintenance): since when, and how long its transactions may take to end.
+    /// It is in maintenance: since when it drains for that, and how long its transactions may take to end.
     leave: Option<(Now, Budget)>,
-    /// They have.
+    /// Its transactions have ended.
     leave_quiet: bool,
-    /// Its draining began under routes later than these.
+    /// The routes' version before that draining began.
     leave_after: u64,
 }
 
@@ -68,7 +69,7 @@ struct Leaving {
     node: NodeId,
     budget: Budget,
     quiet: bool,
-    /// Only a quiet seen under routes later than these counts.
+    /// The routes' version before the draining began: a `Quiesced` counts only under later ones.
     after: u64,
     before: Option<u32>,
     ticket: Ticket,
@@ -121,7 +122,7 @@ impl All {
         }
         self.finish_drain(core);
         if core.any_open() {
-            // An open node that is as silent as all others is no end of the trouble: it is said once.
+            // While all nodes are silent, an open lane does not mean that the trouble is over: it is still said only once.
             if !ids.iter().any(|id| core.silent_alone(*id)) {
                 core.settled();
             }
@@ -153,7 +154,7 @@ impl All {
         if node.doubt.is_some() {
             if node.lane == LaneState::Open {
                 core.set_lane(id, LaneState::Draining);
-                // The same node, the same links: its answer to the doubt is enough to go on.
+                // Its connections were not cut, so the answer that ended the doubt is enough: no barrier.
             }
             return;
         }
@@ -187,7 +188,7 @@ impl All {
         }
     }
 
-    /// Nothing is to be waited for any more.
+    /// Whether all that was held may go on.
     fn is_lost(&self, core: &Core, id: NodeId) -> bool {
         let node = core.node(id);
         let held = self.entries[usize::from(id.0)].held_since;
@@ -196,7 +197,7 @@ impl All {
             || held.is_some_and(|since| core.now.saturating_sub(since) >= WORD_HELD)
     }
 
-    /// By its own word it must not be used, and that may be over in a moment: it takes nothing new. Its sessions may go elsewhere
+    /// The node reports that it does not serve, which may be over in a moment: it gets no new transactions. Its sessions may go to other nodes
     /// meanwhile, and find their own writes there.
     fn hold(&mut self, core: &mut Core, id: NodeId) {
         let entry = &mut self.entries[usize::from(id.0)];
@@ -240,7 +241,7 @@ impl All {
             return;
         }
         if !self.another_serves(core, id) {
-            // Nobody serves: held, not cut. When the same node comes back, its transactions may still be whole.
+            // No node serves: traffic is held and nothing is cut, since the transactions may go on if this node comes back.
             core.set_lane(id, LaneState::Draining);
             return;
         }
@@ -257,7 +258,7 @@ impl All {
         self.ask_others(core, id);
     }
 
-    /// On the way to an open lane.
+    /// Takes a node that serves through the barrier to an open lane.
     fn enter(&mut self, core: &mut Core, id: NodeId) {
         let now = core.now;
         let node = core.node(id);
@@ -302,13 +303,13 @@ impl All {
         }
     }
 
-    /// It answers, and takes no new connections: those that cannot leave it stay, and go on.
+    /// The node answers and accepts no new connections: sessions that cannot be moved stay there.
     fn stays(&mut self, core: &mut Core, id: NodeId) {
         core.node_mut(id).turned_away = self.another_well(core, id);
         self.enter(core, id);
     }
 
-    /// In maintenance by its own word: left, if another can take its sessions.
+    /// The node reports maintenance: it is drained, if another one can take its sessions.
     fn leaves(&mut self, core: &mut Core, id: NodeId) {
         if !self.another_well(core, id) {
             self.enter(core, id);
@@ -414,7 +415,7 @@ impl All {
             core.refuse(leaving.order.id, code, text);
             if core.node(leaving.node).lane == LaneState::Draining {
                 core.node_mut(leaving.node).cut = Cut::Nothing;
-                // What it said when it was let in still holds, unless another was lost meanwhile: then it is asked like the rest.
+                // The barrier that it passed before still holds, unless a node was lost meanwhile: then it passes a new one like all others.
                 self.enter(core, leaving.node);
             }
         } else if (leaving.quiet || shut) && written == Written::Done {

@@ -1,5 +1,5 @@
-//! From beliefs to lanes. Two plans, one for each setting of `writers`; the brain owns exactly one of them and steps it after
-//! every fact. A step looks at what is true now, never at which fact made it true: facts may come in any order, or twice.
+//! The plan decides which lanes are open, from what is known of the nodes. There are two, one for each setting of `writers`; the brain has one of
+//! them and calls its step after every fact. A step looks at what is known now, and not at the fact: facts may come in any order, or twice.
 
 pub(crate) mod all;
 pub(crate) mod one;
@@ -14,23 +14,25 @@ use crate::routes::Cut;
 use crate::settings::Settings;
 use crate::{NodeId, Term};
 
-/// A result that its client does not read is cut so long before the end of the budget.
+/// How long before the end of the budget a result that its client does not read is cut.
 const STALLED_CUT_BEFORE: Duration = Duration::from_millis(300);
-/// What was cut by force has so long to be gone.
+/// How long sessions that were cut by force may take to be gone.
 const FORCED_WAIT: Duration = Duration::from_secs(1);
-/// With a budget of 0 no transaction is waited for: so long it takes at the most until the proxy has said that none runs.
+/// With a budget of 0 no running transaction is waited for, but the proxy may take this long to report that none runs.
 const QUIET_TOLD: Duration = Duration::from_millis(250);
-/// And so long may what comes after that take: the new writer has to apply what the old one wrote.
+/// With a budget of 0, how long the rest may take: the new writer has to apply what the old one wrote.
 const STEPS: Duration = Duration::from_secs(1);
 
-/// The new writer's own word: asked, waited for, asked again.
+/// The barrier: the new writer has to say that it has applied everything and is writable ([`crate::action::Action::Barrier`]). How far that is.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Barrier {
-    /// Not asked yet, or again only after this moment.
+    /// Not asked for; may be at once.
     #[default]
     Idle,
+    /// Not asked for; may be after this time.
     After(Now),
-    /// `stale`: something has happened since that the answer may not know of.
+    /// Asked for; without an answer until `give_up` it has failed. `stale`: something has happened since that the answer does not cover, so it
+    /// will be asked for again.
     Asked {
         give_up: Now,
         stale: bool,
@@ -43,7 +45,7 @@ pub(crate) enum Barrier {
 
 impl Barrier {
     pub fn asked(now: Now, settings: &Settings) -> Self {
-        // The shell keeps the deadline itself; half a second more is for its answer to arrive.
+        // The manager ends the action at the deadline; its outcome may take half a second more to arrive here.
         Self::Asked { give_up: now + settings.barrier_deadline + Duration::from_millis(500), stale: false }
     }
 
@@ -66,8 +68,8 @@ impl Barrier {
         }
     }
 
-    /// What it has said, or is about to say, does not count any more: it is asked anew, when the question that is out has been answered
-    /// (answers to the same term cannot be told apart).
+    /// An answer that came, or is on its way, does not count any more. It is asked for again after that answer, since two answers for one term
+    /// could not be distinguished.
     pub fn reset(&mut self) {
         match self {
             Self::Asked { stale, .. } => *stale = true,
@@ -75,7 +77,7 @@ impl Barrier {
         }
     }
 
-    /// An answer did not come.
+    /// Gives up an answer that has not come in time.
     pub fn expire(&mut self, now: Now) {
         if let Self::Asked { give_up, stale } = self
             && *give_up <= now
@@ -125,12 +127,12 @@ impl Budget {
         }
     }
 
-    /// Nothing is waited for any more. `quiet`: no transaction runs any more on the draining lane.
+    /// The time is up. `quiet`: no transaction runs any more on the draining lane.
     pub fn is_over(&self, now: Now, quiet: bool) -> bool {
         now >= self.over() || !quiet && !self.force && now >= self.quiet_by
     }
 
-    /// From then on nothing is waited for any more, whatever runs.
+    /// When the time is up, whatever still runs.
     pub fn over(&self) -> Now {
         if self.force { self.until + FORCED_WAIT } else { self.until }
     }
@@ -142,7 +144,7 @@ pub(crate) fn back_off(settings: &Settings, tries: u32) -> Duration {
     doubled.min(Settings::BACKOFF_MAX)
 }
 
-/// Has cut what the budget of a draining lane says, and says so when it costs anybody anything.
+/// Has the proxy cut what the budget allows at this moment on a draining lane; a cut that clients notice is written into the journal.
 pub(crate) fn cut(core: &mut Core, id: NodeId, budget: Budget, since: Now) {
     let cut = budget.cut(core.now);
     if core.set_cut(id, cut) && cut == Cut::All {
@@ -153,7 +155,7 @@ pub(crate) fn cut(core: &mut Core, id: NodeId, budget: Budget, since: Now) {
     }
 }
 
-/// What a lane's quiet means: told by the data plane for exactly this draining.
+/// The proxy's report that no transaction runs on a draining lane ([`crate::fact::Fact::Quiesced`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quiet {
     pub node: NodeId,

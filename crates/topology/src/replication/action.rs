@@ -45,9 +45,9 @@ pub enum Action {
         /// Give up after this long.
         within: Duration,
     },
-    /// Have the thread that fetches make its connection anew, and see whether its source answers: a replica notices that its source is
-    /// gone only after `slave_net_timeout`. Asked only of one that applies, as MariaDB throws away what it received when neither thread
-    /// runs. Answered by `Reconnected`, or by `ReconnectFailed` when nothing was learned.
+    /// Restart the replica's I/O thread and see whether it can connect to its source: by itself a replica notices only after
+    /// `slave_net_timeout` that its source is gone. Asked only while the SQL thread runs, as MariaDB throws the relay logs away when neither
+    /// thread does. Answered by `Reconnected`, or by `ReconnectFailed` when nothing was learned.
     Reconnect {
         /// Which server.
         node: NodeId,
@@ -58,7 +58,7 @@ pub enum Action {
         /// The source has not answered when the thread is not connected after this long.
         within: Duration,
     },
-    /// Have the thread that fetches stop: nothing more may come from a primary that is lost. Asked only of one that applies, as above.
+    /// Stop the replica's I/O thread: nothing more may come from a primary that is lost. Asked only while the SQL thread runs, as above.
     /// Answered by `Parted`, or by `PartFailed`.
     Part {
         /// Which server.
@@ -114,25 +114,26 @@ impl Action {
     }
 }
 
-/// What came of an [`Action`].
-#[allow(missing_docs)] // the fields say what they are by their names and types
+/// What came of an [`Action`]: sent by the manager as a fact when the action has ended. `term` is that of the decision to which the action belongs;
+/// an outcome of an older decision is ignored.
+#[allow(missing_docs)] // `node` and `term` are those of the action; `why` is an error's text
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It is read only, and this is all it has.
+    /// The server is read only, by its own word, and `position` is the last that it committed: it cannot commit more.
     Demoted { node: NodeId, term: Term, position: Position },
-    /// It could not be made so.
+    /// It could not be made read only, or did not say so within the deadline.
     DemoteFailed { node: NodeId, term: Term, why: String },
     /// It follows the primary of that term.
     Following { node: NodeId, term: Term },
-    /// It does not.
+    /// It does not replicate from that primary. Tried again later.
     FollowFailed { node: NodeId, term: Term, why: String },
-    /// The thread that fetches was started again; `receives`: it is connected to its source.
+    /// The I/O thread was started again; `receives`: it has connected to its source, so the source lives.
     Reconnected { node: NodeId, term: Term, receives: bool },
-    /// It could not be, and nothing was learned.
+    /// The I/O thread could not be started again: nothing is known of the source by that.
     ReconnectFailed { node: NodeId, term: Term, why: String },
-    /// The thread that fetches has stopped.
+    /// The I/O thread has stopped: nothing more comes from the lost primary.
     Parted { node: NodeId, term: Term },
-    /// It may fetch on.
+    /// It may still run, and receive more from the lost primary.
     PartFailed { node: NodeId, term: Term, why: String },
 }
 

@@ -1,14 +1,14 @@
-//! How old is what a replica shows: a bound that it cannot make look better than it is.
+//! How old a replica's data is: an upper bound that does not depend on what the replica says of its lag.
 //!
 //! ```text
-//!   the primary's word, asked for at a: "I have P"        the replica's word, at whatever time: "I have applied P"
-//!   └── then the replica has all that the primary had at a: what it shows is at most as old as a
+//!   the primary, asked at time a: position P        the replica, asked at any time: it has applied P
+//!   └── then the replica has all that the primary had at a: its data is no older than a
 //! ```
 //!
 //! Seconds_Behind_Master is of no use for that: it is the age of what is being applied, and 0 while nothing new comes, be it since the
-//! thread that fetches hangs. Here both servers are asked, and no server's clock counts.
+//! I/O thread hangs. Here both servers are asked for their positions, and no server's clock is used.
 //!
-//! Measured up to the primary's last word: while that is lost, nobody gets older for it.
+//! The age is counted up to the primary's last answer: while the primary is lost, replicas do not grow older.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -143,7 +143,7 @@ pub fn is_limit_error(dialect: Dialect, errno: u16) -> bool {
     }
 }
 
-/// The thread that fetches ends; what it has received is applied on. Needs REPLICATION SLAVE ADMIN, MySQL's REPLICATION_SLAVE_ADMIN (SUPER in
+/// Stops the I/O thread; what it has received is still applied. Needs REPLICATION SLAVE ADMIN, MySQL's REPLICATION_SLAVE_ADMIN (SUPER in
 /// 5.7) ("STOP REPLICA Statement": without FOR CHANNEL, those of all channels).
 pub fn stop_fetching(dialect: Dialect) -> &'static str {
     match dialect {
@@ -153,7 +153,7 @@ pub fn stop_fetching(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The thread that fetches begins; with [`stop_fetching`] before it, its connection is made anew.
+/// Starts the I/O thread; after [`stop_fetching`] it connects anew.
 pub fn start_fetching(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "START ALL SLAVES IO_THREAD",
@@ -162,7 +162,7 @@ pub fn start_fetching(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Both threads end.
+/// Stops both threads.
 pub fn stop(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => "STOP ALL SLAVES",
@@ -171,7 +171,7 @@ pub fn stop(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Both threads begin ("START REPLICA Statement").
+/// Starts both threads ("START REPLICA Statement").
 pub fn start(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb | Dialect::MySql57 | Dialect::MySql80 => "START SLAVE",
@@ -266,7 +266,7 @@ pub const SEMI_SYNC_NAMES: [(&str, &str); 2] = [
     ("rpl_semi_sync_slave_enabled", "rpl_semi_sync_master_enabled"),
 ];
 
-/// Has the thread that fetches make its connection anew. `goodbye`: around it, where that is to be shorter meanwhile. On MariaDB one
+/// Restarts the I/O thread, so that it connects anew. `goodbye`: around it, where that is to be shorter meanwhile. On MariaDB one
 /// statement: whatever becomes of whoever sent it, the server does all of it. MySQL has no such; a thread that stays stopped is started by the next
 /// order to follow.
 pub fn reconnect(dialect: Dialect, goodbye: Option<(&str, &str)>) -> Vec<String> {

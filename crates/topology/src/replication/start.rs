@@ -1,4 +1,4 @@
-//! Who writes when this process has just started.
+//! Which server is the primary when this process has just started.
 //!
 //! ```text
 //!   nothing on disk   the one that is writable; or, when none is, the one that the others follow

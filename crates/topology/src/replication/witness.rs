@@ -1,8 +1,8 @@
-//! A primary that is only silent: whether its replicas still receive from it.
+//! The primary is silent to us: whether its replicas can still connect to it. A test by the replicas, before a silent primary is replaced.
 //!
 //! ```text
-//!   silent ──> each replica that answers: its fetching thread is not connected ──────────────> has lost it
-//!                                         connected ──> asked to connect anew ── fails ──────> has lost it
+//!   silent ──> each replica that answers: its I/O thread is not connected ───────────────────> has lost it
+//!                                         connected ──> I/O thread restarted ─── fails ──────> has lost it
 //!                                                                              └ connected ──> still receives: a veto
 //! ```
 //!
@@ -19,7 +19,7 @@ use crate::election::ids;
 use crate::fact::Now;
 use crate::finding::NodeState;
 
-/// That a replica receives is believed for so long.
+/// For how long a replica's successful connect to the primary counts.
 pub(super) const RECEIVES_FOR: Duration = Duration::from_secs(2);
 
 /// What came of asking a replica to connect to its source anew.
@@ -37,7 +37,7 @@ pub(super) enum Asked {
 
 /// What speaks against giving the primary up.
 pub(super) enum Veto {
-    /// Somebody still has to say something.
+    /// A replica has not answered yet.
     Waits,
     /// It lives, or may live. `serves`: those who are connected to it are served.
     Lives { why: String, serves: bool },
@@ -115,7 +115,7 @@ impl Replication {
                 let how = format!("{still} as far as it knows, and could not be asked ({why})");
                 return Some(Vote::Receives(how));
             }
-            // Its word of a moment when the connection was being made is none.
+            // While its I/O thread is connecting, its status says nothing about the source.
             Asked::Receives(at) | Asked::Lost(at) => since.max(*at),
             Asked::Not | Asked::Failed { .. } => since,
         };
@@ -153,7 +153,7 @@ impl Replication {
         self.server_mut(id).witness = match receives {
             false => Asked::Lost(core.now),
             true if is_lost => Asked::Receives(core.now),
-            // What it saw before the loss says nothing of the time after.
+            // A status from before the loss says nothing about the time after it.
             true => Asked::Not,
         };
     }

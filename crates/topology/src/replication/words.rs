@@ -1,7 +1,7 @@
-//! May a server take part, by its own words and by its place among the others: the table of rules for a primary and its replicas.
+//! The table of rules for a primary and its replicas: what makes a server unfit, by its own status and by whom it follows.
 //!
-//! Enters: what a server said, and who the primary is. Leaves: the first rule that speaks against it; or nothing. A server against which
-//! nothing speaks may be the primary, or become it.
+//! Enters: a server's status, and who the primary is. Leaves: the first rule that is broken, or nothing: then the server may be the primary, or
+//! be promoted.
 
 use protocol::gtid::Family;
 
@@ -44,14 +44,14 @@ struct Rule {
     sentence: fn(&Sight) -> String,
 }
 
-/// What a server says against itself, whatever it is to the others.
+/// Rules about a server's own status, whether it is the primary or not.
 pub fn examine(status: &ReplicationStatus) -> Option<Finding> {
     status.galera.then(|| {
         refused("galera_node", "is a Galera node, and cluster.kind is \"replication\": set \"galera\"".into())
     })
 }
 
-/// Of one that is not the primary: the graver ones first.
+/// Rules about a server that is not the primary; the graver ones first.
 const REPLICA: &[Rule] = &[
     Rule {
         name: "errant",
@@ -174,9 +174,9 @@ fn torn(primary: &str) -> String {
     )
 }
 
-/// What somebody should put right, though the server may be chosen all the same.
+/// What an operator should put right, though the server may be chosen meanwhile.
 const ADVICE: &[Rule] = &[Rule {
-    // It applies whatever comes; as the primary it would log what it is told in another way.
+    // As a replica it applies any format; as the primary it would write another one to its binlog.
     name: "binlog_format",
     state: NodeState::Synced,
     serves: Serves::Well,

@@ -1,4 +1,5 @@
-//! `writers = "one"`: one sticky writer, its lane open, all others shut.
+//! `writers = "one"`: one node is the writer; its lane is open and all others are shut. It stays the writer until it is lost, leaves, or an
+//! operator moves it.
 //!
 //! ```text
 //!            all checked, or time up             barrier passed and term on disk
@@ -10,8 +11,9 @@
 //!                                      └── candidate lost or barrier failed: the next one
 //! ```
 //!
-//! In a handover the old lane drains first and the barrier waits for its quiet; in a failover the old lane is shut at once, and
-//! write, eviction and barrier run side by side.
+//! In a handover (a planned switchover, or a writer that is to be left) the old lane drains first, and the barrier is asked for when no
+//! transaction runs there any more. In a failover the old lane is shut at once; the decision's write to disk, the eviction of the lost node
+//! and the barrier on the new one run at the same time.
 //! Invariants: at most one lane is open; a new writer's lane opens only when its term is on disk and its barrier passed.
 
 mod informed;
@@ -36,27 +38,29 @@ use crate::routes::LaneState;
 use crate::settings::Settings;
 use crate::{NodeId, Term};
 
-/// The best candidate's word is waited for so long after the loss, before the next best that has spoken is taken.
+/// How long after the loss the best candidate's status is waited for, before the next best that has answered is taken.
 const WORD_WAIT: Duration = Duration::from_millis(60);
-/// So long a node that is well, and just being asked, is preferred to one that is not.
+/// How long after the loss a node that is well and has not answered yet is waited for, before a donor or a node in maintenance is taken.
 const SECOND_BEST_WAIT: Duration = Duration::from_millis(500);
-/// An undone handover that nobody ordered is tried again after this long.
+/// After a handover was undone, the next one that no operator ordered begins after this long.
 const HANDOVER_GAP: Duration = Duration::from_secs(30);
 
 pub(crate) struct One {
     phase: Phase,
-    /// A handover nobody ordered waits until then.
+    /// A handover that no operator ordered does not begin before this.
     not_before: Now,
-    /// After an undone handover: the write that names the writer that goes on. Tried again until it is on disk, or overtaken.
+    /// After a handover was undone: the write of the decision that names the old writer again. Repeated until it is on disk, or a newer
+    /// decision has replaced it.
     going_on: Option<Ticket>,
     going_on_after: Now,
-    /// The writer did not serve and nobody could follow it: when it comes back, it has to pass the barrier like any other.
+    /// The writer was lost while no node could replace it. When it is back, it has to pass the barrier like any new writer before its lane
+    /// opens.
     shaken: bool,
-    /// A writer that does not commit is not given up before.
+    /// A writer that answers and does not commit is not replaced before this.
     relief_after: Now,
-    /// When it was said last why it is not.
+    /// When the journal was last told why it is not replaced.
     relief_said: Option<Now>,
-    /// When another program's move was last seen to its end.
+    /// When a move of the writer by another program was last seen to be complete (cluster.manager = "external").
     followed_at: Option<Now>,
 }
 
@@ -125,7 +129,7 @@ impl One {
         }
     }
 
-    /// This process did not run for a while: what a new writer said before that may not be true any more, so it is asked again.
+    /// This process did not run for a while: an answer to the barrier from before that may not be true any more, so it is asked for again.
     pub fn slept(&mut self) {
         if let Phase::Moving(run) = &mut self.phase {
             run.barrier.reset();
@@ -135,7 +139,8 @@ impl One {
     /// Brings lanes and actions in line with what is true now.
     pub fn step(&mut self, core: &mut Core, group: &mut Group) {
         self.write_again(core);
-        // A step may lead to the next at once (a failed candidate to another); each is a state of its own, so a few are enough.
+        // One phase may lead to the next at once (start to move, a failed candidate to another). Four are enough for any such sequence; whatever
+        // remains is done with the next fact, 20 ms later at the most.
         for _ in 0..4 {
             let again = match std::mem::replace(&mut self.phase, Phase::Settled) {
                 Phase::Starting { until } => self.starting(core, group, until),
@@ -149,7 +154,7 @@ impl One {
         }
     }
 
-    /// What is on disk after a handover that was undone must not name the one that did not become the writer.
+    /// After a handover was undone, the decision on disk must not go on naming the node that did not become the writer.
     fn write_again(&mut self, core: &mut Core) {
         let Some(ticket) = self.going_on else { return };
         match core.disk.state(ticket).0 {
@@ -202,11 +207,12 @@ impl One {
             run.ticket = Some(core.decide(term, Some(to)));
         }
         self.phase = Phase::Moving(Box::new(run));
-        // What speaks against it may be over now that it is chosen: it is judged again.
+        // If it serves, the move goes on in this very step.
         core.node(to).verdict.serves != Serves::No
     }
 
-    /// The restored writer is kept without waiting for the others; a new one is chosen when all have been heard, or time is up.
+    /// The writer of before this start is kept without waiting for the other nodes, if it is well. Another one is elected when all nodes have
+    /// been checked, or the time for that is up.
     fn first_choice(&self, core: &Core, time_up: bool) -> Option<NodeId> {
         let sitting = core.writer.filter(|id| core.node(*id).sound() && !core.node(*id).drained());
         sitting.or_else(|| time_up.then(|| elect_any(&core.nodes, |_| true)).flatten())
@@ -220,7 +226,7 @@ impl One {
         };
         let node = core.node(writer);
         if let Some(doubt) = &node.doubt {
-            // Running transactions may end, nothing new starts: a false alarm costs one round trip and no error.
+            // Running transactions may end, no new one starts: a doubt that proves wrong costs clients one round trip, and no error.
             let text = format!("{} is being confirmed as writer: {}", node.name, doubt.why);
             core.hold = text;
             core.set_lane(writer, LaneState::Draining);
@@ -252,7 +258,8 @@ impl One {
                 self.open(core, writer);
                 false
             }
-            // Whoever else takes over must be made writable first, and that is for another program.
+            // Handing over is not possible, or not ours to do: another program makes servers writable here, or a replica would have to be
+            // promoted only because new connections fail.
             Serves::Leaves
                 if group.follows(core) || node.verdict.problem == SHUT_OUT && !group.hands_over(core) =>
             {
@@ -274,7 +281,7 @@ impl One {
                     }
                 }
             }
-            // Another node's word, which came sooner, is no proof against it.
+            // What other nodes say of it may be older than its new connection: its own status comes first.
             Serves::No if core.first_word_awaited(writer) => {
                 let text = format!("{} is linked again: its first word is awaited", node.name);
                 let is_open = node.lane == LaneState::Open;
@@ -296,7 +303,7 @@ impl One {
         }
     }
 
-    /// The writer does not serve: the next one, if there is one.
+    /// The writer does not serve: fails over to another node, or holds traffic while that is unclear or impossible.
     fn fail_over(&mut self, core: &mut Core, group: &mut Group, writer: NodeId) -> bool {
         if core.silent_alone(writer) {
             let text =
@@ -335,9 +342,9 @@ impl One {
         core.node(to).verdict.serves != Serves::No
     }
 
-    /// Whom the general election gives a lost writer as its successor; `None`: traffic waits.
+    /// The successor of a lost writer where the general election decides. `None`: none can be chosen at this moment, and traffic is held.
     fn elected(&mut self, core: &mut Core, writer: NodeId) -> Option<NodeId> {
-        // The successor must have spoken after the loss: what took the writer may have taken it, too.
+        // Only a node that has answered a query sent after the loss: the same event may have hit several nodes.
         let lost = core.node(writer).lost_at.unwrap_or(core.now);
         let mut to = successor(core, lost, |id| id != writer);
         if to.is_some_and(|best| !core.node(best).answered_since(lost)) {
@@ -363,7 +370,7 @@ impl One {
         to
     }
 
-    /// A failover begins. `order`: by whom it was ordered, and until when he waits for its end.
+    /// Begins a failover. `order`: the operator's order that it carries out, and when that has to be answered at the latest.
     fn replace(
         &mut self,
         core: &mut Core,
@@ -420,8 +427,8 @@ impl One {
     }
 }
 
-/// Who follows a writer lost at `lost`. One that only stays (a donor) or should leave is taken when no node is well, or when the
-/// well ones have not spoken up in a while.
+/// The successor of a writer that was lost at `lost`. A node that is not well (a donor, in maintenance) is taken only when no node is well,
+/// or when those that are have not answered for a while.
 fn successor(core: &Core, lost: Now, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let well = elect(&core.nodes, None, &allowed);
     let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).verdict.serves == Serves::Well);

@@ -1,4 +1,5 @@
-//! A move of the writer, from the decision to the open lane; or back, or on to another candidate.
+//! A move of the writer: from the decision until the new writer's lane is open. It may also end with the old writer (undone), or continue with
+//! another candidate.
 //!
 //! ```text
 //!   write the decision ─┐
@@ -22,19 +23,19 @@ use crate::{NodeId, Term};
 
 #[derive(Clone, Debug)]
 pub(super) struct Move {
-    /// Where statements went until now; `None` at the start.
+    /// The writer until now; `None` when the program starts, or when the writer passes the barrier anew.
     pub from: Option<NodeId>,
     pub to: NodeId,
     pub term: Term,
     pub kind: Kind,
     pub ticket: Option<Ticket>,
-    /// A failed write is tried again then.
+    /// After the write of the decision failed, it is tried again at this time.
     pub write_after: Now,
     pub barrier: Barrier,
     pub tries: u32,
     pub since: Now,
     pub order: Option<Running>,
-    /// The order is answered by then, whatever has become of it.
+    /// The latest time at which the operator's order is answered, whether the move has ended or not.
     pub answer_by: Now,
     /// The limit of sessions to restore when a drain is undone.
     pub undrain: Option<(NodeId, Option<u32>)>,
@@ -48,7 +49,8 @@ pub(super) enum Kind {
     Handover {
         budget: Budget,
         quiet: bool,
-        /// Only a quiet seen under routes later than these counts: an earlier draining may have been quiet, too.
+        /// The routes' version before the draining began: that no transaction runs counts only if it was seen under later routes, since the
+        /// lane may have been drained before.
         after: u64,
     },
 }
@@ -96,20 +98,20 @@ impl One {
             );
             core.refuse(order.id, "over_budget", text);
         }
-        // The candidate is not what it was.
+        // The candidate does not serve any more, or is to be left itself.
         let candidate = core.node(run.to);
         let gone = candidate.verdict.serves == Serves::No
             || (matches!(run.kind, Kind::Handover { .. }) && candidate.verdict.serves == Serves::Leaves);
         if gone {
             let why = candidate.verdict.reason.clone();
             if core.silent_alone(run.to) || core.first_word_awaited(run.to) {
-                // We hear nobody, or it is about to speak: keep waiting for this one.
+                // No node at all is heard, or the candidate's first status after a new connect is on its way: nothing is known against it yet.
                 self.phase = Phase::Moving(run);
                 return false;
             }
             return self.next_candidate(core, group, *run, &why);
         }
-        // A failed write: tried again, and without it nothing opens.
+        // Without the decision on disk no lane opens. In a handover a failed write ends the move, in a failover it is tried again.
         if let Some(ticket) = run.ticket {
             let (written, why) = core.disk.state(ticket);
             if written == Written::Failed {
@@ -167,7 +169,8 @@ impl One {
         false
     }
 
-    /// The old writer died while it was handing over: no more waiting for its transactions. `true`: it is not clear yet what follows.
+    /// If the old writer is lost during a handover, turns that into a failover: its transactions are not waited for any more. `true`: it is not
+    /// clear yet who is to take over.
     fn writer_lost(&mut self, core: &mut Core, group: &mut Group, run: &mut Move) -> bool {
         let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
         let is_lost = core.node(from).verdict.serves == Serves::No
@@ -179,7 +182,7 @@ impl One {
         let to = match group.heir(core, from, true) {
             Heir::Any => run.to,
             Heir::This(to) => to,
-            // Over its budget the switchover is undone, and what the writer's loss means is seen then.
+            // If that lasts longer than the budget, the switchover is undone, and the loss is treated like any other.
             Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => {
                 core.hold = why;
                 return true;
@@ -259,7 +262,7 @@ impl One {
         }
     }
 
-    /// The chosen one cannot: another, or the same one later, or (in a handover) back.
+    /// The candidate cannot take over: tries another one, or the same one later; a handover is undone.
     fn next_candidate(&mut self, core: &mut Core, group: &mut Group, mut run: Move, why: &str) -> bool {
         let name = core.name(run.to).to_owned();
         let failed = run.to;
@@ -284,10 +287,10 @@ impl One {
         let to = match next {
             Ok(to) => to,
             Err(text) => {
-                // One that was given up, since another could write, has to do when no other can.
+                // A writer that was given up because it does not commit may go on when no other node can write.
                 self.take_back(core, group);
                 core.hold(Level::Error, text);
-                // The decision stands; it is carried out as soon as anybody can.
+                // The decision remains: the first node that can write takes over.
                 self.phase = Phase::Moving(Box::new(run));
                 return false;
             }
@@ -302,7 +305,8 @@ impl One {
         );
         core.hold(Level::Warn, text);
         if to != failed {
-            // It may be the writer that had come back: what still runs there must not commit behind the barrier of another.
+            // The candidate may be the old writer that had come back. What still runs there must not commit after the next candidate has passed
+            // the barrier.
             core.set_lane(failed, LaneState::Shut);
             run.to = to;
             run.term = term;
@@ -314,7 +318,7 @@ impl One {
         false
     }
 
-    /// A handover that must not go on: the old writer goes on, and nobody sees an error.
+    /// Ends a handover that cannot be completed: the old writer's lane opens again, and held statements go on there without an error.
     fn undo(
         &mut self,
         core: &mut Core,
@@ -330,7 +334,7 @@ impl One {
         if let Some((node, before)) = run.undrain {
             core.node_mut(node).sessions_max = before;
         }
-        // What is on disk, or on its way there, names the writer that did not become one.
+        // The decision on disk, or on its way there, names the node that did not become the writer: a newer one replaces it.
         let term = core.next_term();
         self.going_on = Some(core.decide(term, Some(from)));
         let took = seconds(core.now.saturating_sub(run.since));
@@ -354,7 +358,7 @@ impl One {
         core.counts.switchovers_undone += 1;
         self.not_before = core.now + HANDOVER_GAP;
         if group.is_fenced() {
-            // It may have been made read only: it takes over from itself, under the new term.
+            // The old writer may be read only by now: it is promoted like a new one, under the new term.
             let mut back = Move::new(core, Some(run.to), from, term, Kind::Start);
             back.ticket = self.going_on.take();
             self.phase = Phase::Moving(Box::new(back));
@@ -371,7 +375,8 @@ impl One {
     }
 }
 
-/// Whom the general election gives when `failed` cannot: another, the one that wrote before, or the same one again.
+/// The next candidate by the general election, when `failed` could not take over: a third node, else the one that wrote before, else `failed`
+/// again.
 fn elected_after(core: &Core, from: Option<NodeId>, failed: NodeId) -> Result<NodeId, String> {
     elect_any(&core.nodes, |id| id != failed && Some(id) != from)
         .or_else(|| elect_any(&core.nodes, |id| id != failed))
