@@ -1,11 +1,41 @@
 //! A buffer between a connection and a parser: filled at its end, consumed at its front, never larger than what it is asked to hold.
+//!
+//! A connection that waits for bytes, and has none, holds no memory for them: an empty buffer of the usual size goes to the thread's
+//! spare ones, and the next read takes one from there. So ten thousand idle connections cost no buffers, and a busy one pays no
+//! allocation for a statement, only a push and a pop.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, ReadBuf};
 
 const SMALL: usize = 8 * 1024;
 const LARGE: usize = 64 * 1024;
+/// Spare buffers of [`SMALL`] bytes that each thread keeps: more than statements that it serves between two waits, and 256 KiB at the most.
+const SPARE_MAX: usize = 32;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A buffer of [`SMALL`] bytes. What stands in it is of no meaning.
+fn take_spare() -> Vec<u8> {
+    // A thread that is ending has none any more.
+    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+    spare.ok().flatten().unwrap_or_else(|| vec![0; SMALL])
+}
+
+fn give_spare(data: Vec<u8>) {
+    let _ = SPARE.try_with(|spare| {
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(data);
+        }
+    });
+}
 
 /// See the head of this file.
 #[derive(Default)]
@@ -45,16 +75,23 @@ impl Buffer {
         }
     }
 
-    /// Gives memory back that a large statement or answer once needed.
+    /// Gives its memory back when nothing is in it. To be called where a connection comes to rest.
     pub fn rest(&mut self) {
-        if self.is_empty() && self.data.len() > SMALL {
-            self.data = Vec::new();
+        if self.is_empty() && !self.data.is_empty() {
+            let data = std::mem::take(&mut self.data);
+            if data.len() == SMALL {
+                give_spare(data);
+            }
         }
     }
 
     /// Makes sure that `wanted` bytes in all fit.
     pub fn reserve(&mut self, wanted: usize) {
         if self.start + wanted <= self.data.len() {
+            return;
+        }
+        if self.data.is_empty() && wanted <= SMALL {
+            self.data = take_spare();
             return;
         }
         self.data.copy_within(self.start..self.end, 0);
@@ -70,15 +107,30 @@ impl Buffer {
         self.len() >= LARGE
     }
 
-    /// Reads once; 0 is the end of the stream. Cancel safe. Grows by itself up to the size used for streaming.
+    /// Reads once; 0 is the end of the stream. Cancel safe. Grows by itself up to the size used for streaming. As long as nothing is there to be
+    /// read, an empty buffer of the usual size holds no memory; a larger one is in the middle of something large, and keeps it.
     pub async fn fill(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<usize> {
+        poll_fn(|context| self.poll_fill(stream, context)).await
+    }
+
+    fn poll_fill(
+        &mut self,
+        stream: &mut (impl AsyncRead + Unpin),
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<usize>> {
         if self.end == self.data.len() {
             let wanted = (self.len() * 2).clamp(SMALL, LARGE.max(self.len() + SMALL));
             self.reserve(wanted);
         }
-        let n = stream.read(&mut self.data[self.end..]).await?;
+        let mut room = ReadBuf::new(&mut self.data[self.end..]);
+        let read = Pin::new(stream).poll_read(context, &mut room);
+        let n = room.filled().len();
+        if read.is_pending() && self.data.len() == SMALL {
+            self.rest();
+        }
+        ready!(read)?;
         self.end += n;
-        Ok(n)
+        Poll::Ready(Ok(n))
     }
 }
 
@@ -91,6 +143,8 @@ impl fmt::Debug for Buffer {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     #[tokio::test]
@@ -110,5 +164,33 @@ mod tests {
         buffer.consume(usize::MAX - buffer.len() - 1_000_000);
         buffer.rest();
         assert_eq!(buffer.data.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_bytes_holds_no_memory_and_takes_what_is_spare() {
+        let (mut near, mut far) = tokio::io::duplex(100);
+        let mut buffer = Buffer::default();
+        let mut fill = Box::pin(buffer.fill(&mut near));
+        assert!(poll_once(fill.as_mut()).is_pending());
+        drop(fill);
+        assert_eq!(buffer.data.capacity(), 0);
+        let spare = || SPARE.with_borrow(Vec::len);
+        assert_eq!(spare(), 1);
+        far.write_all(b"SELECT 1").await.unwrap();
+        assert_eq!(buffer.fill(&mut near).await.unwrap(), 8);
+        assert_eq!((buffer.bytes(), spare()), (&b"SELECT 1"[..], 0));
+        buffer.rest();
+        assert_eq!(buffer.data.len(), SMALL, "what is in it stays");
+        buffer.consume(8);
+        buffer.rest();
+        assert_eq!((buffer.data.capacity(), spare()), (0, 1));
+        let mut many: Vec<Buffer> = (0..2 * SPARE_MAX).map(|_| Buffer::default()).collect();
+        many.iter_mut().for_each(|buffer| buffer.reserve(1));
+        many.iter_mut().for_each(Buffer::rest);
+        assert_eq!(spare(), SPARE_MAX, "bounded");
+    }
+
+    fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(std::task::Waker::noop()))
     }
 }

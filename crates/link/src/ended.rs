@@ -35,6 +35,7 @@ impl Link {
     /// no room for bytes before there are any. Cancel safe: call it again and nothing is lost.
     pub async fn ended(&mut self) -> Ended {
         if self.buffer.is_empty() {
+            self.buffer.rest();
             let read = async {
                 self.stream.readable().await?;
                 self.buffer.fill(&mut self.stream).await

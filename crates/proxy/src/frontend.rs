@@ -52,8 +52,9 @@ const OFFERED: Caps = Caps(
         | Caps::STMT_BULK_OPERATIONS.0
         | Caps::EXTENDED_METADATA.0,
 );
-/// A login packet is small; more than this is no login.
-const LOGIN_BYTES_MAX: usize = 64 * 1024;
+/// A login packet is some hundred bytes; its connection attributes may be some kilobytes. More than this is no login: a thousand clients
+/// may be in the middle of theirs.
+const LOGIN_BYTES_MAX: usize = 16 * 1024;
 /// What a client may take for its login when many others are at theirs.
 const HURRIED_BYTES_MAX: usize = 8 * 1024;
 const HURRIED_TIME_MAX: Duration = Duration::from_secs(1);
@@ -239,17 +240,35 @@ impl Client {
         let Some(accounts) = shared.accounts(self.since + shared.settings.login_timeout).await else {
             return Err(Done::Told(voice::NO_ACCOUNTS_YET, String::new()));
         };
+        let attempt = match shared.password_errors.attempt(user, from, Instant::now()) {
+            Ok(attempt) => attempt,
+            Err(pause) => {
+                if let Some(kept_back) = shared.refusal.now(Instant::now()) {
+                    tracing::warn!(
+                        "client {from} was refused as {user:?} before its password was looked at: too many were wrong, \
+                         proxy.password_errors_max ({kept_back} refusals more were not told)"
+                    );
+                }
+                // To be told in whole seconds.
+                let detail = format!("{} s", pause.as_secs() + 1);
+                return Err(Done::Told(voice::TOO_MANY_PASSWORD_ERRORS, detail));
+            }
+        };
         let salt = self.salt;
         let check = |accounts: &Accounts| login::check(accounts, user, from, &salt, Some(NATIVE), &answer);
-        let why = match check(&accounts) {
-            Check::Accept(credential) => return Ok(credential),
+        let mut checked = check(&accounts);
+        if !matches!(checked, Check::Accept(_)) {
             // The account, or its password, may be new.
-            _ => match shared.look_again(user, check).await {
-                Check::Accept(credential) => return Ok(credential),
-                Check::Unsupported { plugin } => format!("the account proves itself by {plugin:?}"),
-                Check::Unknown => "no account of this name may come from there".into(),
-                Check::Denied | Check::AskAgain => "the password is wrong, or the account is locked".into(),
-            },
+            checked = shared.look_again(user, check).await;
+        }
+        let why = match checked {
+            Check::Accept(credential) => {
+                shared.password_errors.was_right(attempt, Instant::now());
+                return Ok(credential);
+            }
+            Check::Unsupported { plugin } => format!("the account proves itself by {plugin:?}"),
+            Check::Unknown => "no account of this name may come from there".into(),
+            Check::Denied | Check::AskAgain => "the password is wrong, or the account is locked".into(),
         };
         if let Some(kept_back) = shared.refusal.now(Instant::now()) {
             tracing::warn!(

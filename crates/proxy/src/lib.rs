@@ -25,6 +25,7 @@ mod identity;
 mod kill;
 mod lane;
 mod listener;
+mod password_errors;
 mod reads;
 mod registry;
 mod relay;
@@ -71,6 +72,10 @@ pub struct Settings {
     pub login_timeout: Duration,
     /// The largest statement that is kept to be sent again; a larger one is streamed.
     pub retain_bytes_max: usize,
+    /// Wrong passwords that one address may give for one account at once; zero: any number.
+    pub password_errors_max: u32,
+    /// After so long it may give one more.
+    pub password_error_pause: Duration,
     /// Client connections at once.
     pub client_connections_max: usize,
     /// How often a statement that changes nothing is sent again after it was sent and its node was lost.
@@ -325,6 +330,8 @@ mod tests {
             retain_bytes_max: 1,
             resends_max: 1,
             suspect_time: Duration::ZERO,
+            password_errors_max: 0,
+            password_error_pause: Duration::ZERO,
             client_connections_max: 1,
             writers_all: false,
         };

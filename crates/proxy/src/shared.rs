@@ -21,6 +21,7 @@ use crate::backend::AttachError;
 use crate::door::Door;
 use crate::hints::Hints;
 use crate::lane::Lane;
+use crate::password_errors::PasswordErrors;
 use crate::reads::Reads;
 use crate::registry::{FIRST_ID, Registry};
 use crate::split::Replicas;
@@ -60,6 +61,8 @@ pub struct Shared {
     /// Places for clients that have not logged in yet. A client without one is not refused, but must answer the greeting quickly. So silent sockets do not
     /// keep others out for long, and a pool that reconnects all at once is let in.
     pub logins: Arc<Places>,
+    /// Wrong passwords so far.
+    pub password_errors: PasswordErrors,
     emptied: Notify,
     /// Where each session is.
     pub registry: Registry,
@@ -124,6 +127,8 @@ impl Shared {
         stopped: watch::Receiver<bool>,
     ) -> Self {
         let suspects = Suspects::new(settings.suspect_time);
+        let password_errors =
+            PasswordErrors::new(settings.password_errors_max, settings.password_error_pause);
         let clients_max = settings.client_connections_max;
         let part = |of: usize, most: usize| (clients_max / of).clamp(1, most);
         Self {
@@ -136,6 +141,7 @@ impl Shared {
             next_id: AtomicU32::new(0),
             places: AtomicU32::new(0),
             logins: Places::new(part(2, LOGINS_MAX), part(8, LOGINS_PER_ADDRESS_MAX)),
+            password_errors,
             emptied: Notify::new(),
             registry: Registry::default(),
             tap: Tap::default(),

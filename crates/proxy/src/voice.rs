@@ -117,6 +117,15 @@ pub const ACCESS_DENIED: Voice = Voice {
     sentence: "Access denied for user",
     closes: true,
 };
+/// Passwords were wrong too often; this one was not looked at.
+pub const TOO_MANY_PASSWORD_ERRORS: Voice = Voice {
+    code: 9120,
+    state: "28000",
+    name: "too_many_password_errors",
+    sentence: "too many wrong passwords were given for this account from this address, so that no more are looked at for now; try again \
+               after",
+    closes: true,
+};
 /// Not one account has been read since the start.
 pub const NO_ACCOUNTS_YET: Voice = Voice {
     code: 9112,
@@ -192,7 +201,7 @@ pub const SUSPECT: Voice = Voice {
 
 /// All of them, for `understudy errors` and the documentation. A number that was once given is never given again (9109 was an
 /// account's plugin).
-pub const ALL: [Voice; 19] = [
+pub const ALL: [Voice; 20] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
     HOLD_EXPIRED,
@@ -204,6 +213,7 @@ pub const ALL: [Voice; 19] = [
     TOO_LARGE_TO_REPEAT,
     NO_NODE_YET,
     NO_ACCOUNTS_YET,
+    TOO_MANY_PASSWORD_ERRORS,
     NOT_REBUILT,
     LOST_AGAIN,
     NOT_FOLLOWED,

@@ -269,3 +269,36 @@ async fn a_node_lost_behind_a_file_is_told_with_the_right_number() {
     bench.follow(routes(2, &[(&old, LaneState::Shut, 2), (&new, LaneState::Open, 1)])).await;
     assert_eq!(error(&mut client).await, (6, 9101));
 }
+
+/// A guess at the password of `app`: the code it is answered with.
+async fn guess(address: SocketAddr, password: &str) -> u16 {
+    let (mut stream, greeting) = greeted(address).await;
+    send(&mut stream, 1, &request("app", password, &greeting.salt, native::PLUGIN)).await;
+    let answer = packet(&mut stream).await.1;
+    if answer[0] == 0 { 0 } else { ErrPacket::parse(&answer).unwrap().code }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guesses_are_counted_also_when_they_come_at_once() {
+    const GUESSES: usize = 60;
+    const LOOKED_AT: u32 = 5;
+    let server = Server::start(&[]);
+    let few = Settings { password_errors_max: LOOKED_AT, ..settings() };
+    let bench = Bench::new(few, routes(1, &[(&server, LaneState::Open, 1)]));
+    let address = bench.proxy.local_addresses()[0];
+    assert_eq!(guess(address, "secret").await, 0);
+    let guesses: Vec<_> =
+        (0..GUESSES).map(|n| tokio::spawn(async move { guess(address, &n.to_string()).await })).collect();
+    let mut looked_at = 0;
+    for guess in guesses {
+        match guess.await.unwrap() {
+            1045 => looked_at += 1,
+            code => assert_eq!(code, 9120),
+        }
+    }
+    assert_eq!(looked_at, LOOKED_AT);
+    assert_eq!(guess(address, "secret").await, 9120, "not even the right one is looked at");
+    let errors = bench.proxy.stats().await.errors;
+    let refused = errors.iter().find(|error| error.code == 9120).unwrap().count;
+    assert_eq!(refused, u64::from(GUESSES as u32 - LOOKED_AT) + 1);
+}

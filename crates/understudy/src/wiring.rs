@@ -379,6 +379,8 @@ fn proxy_settings(settings: &Settings, shares: Shares) -> proxy::Settings {
         retain_bytes_max: proxy.retain_bytes_max,
         resends_max: proxy.resends_max,
         suspect_time: proxy.suspect_time,
+        password_errors_max: proxy.password_errors_max,
+        password_error_pause: proxy.password_error_pause,
         client_connections_max: shares.clients_max,
         writers_all: settings.writers == topology::settings::Writers::All,
     }

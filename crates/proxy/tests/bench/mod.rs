@@ -42,6 +42,8 @@ pub fn settings() -> Settings {
         retain_bytes_max: 1 << 20,
         resends_max: 1,
         suspect_time: Duration::from_secs(60),
+        password_errors_max: 20,
+        password_error_pause: Duration::from_secs(60),
         client_connections_max: 100,
         writers_all: false,
     }

@@ -175,6 +175,10 @@ pub struct Proxy {
     pub resends_max: u32,
     /// How long statements that have cost nodes are refused; zero: never.
     pub suspect_time: Duration,
+    /// Wrong passwords that one address may give for one account at once; zero: any number.
+    pub password_errors_max: u32,
+    /// After so long it may give one more.
+    pub password_error_pause: Duration,
     /// Clients at once.
     pub client_connections_max: usize,
     /// At the end.
@@ -515,6 +519,8 @@ fn build(file: &Path, document: &Document) -> Option<Settings> {
             retain_bytes_max: get(&t::PROXY_RETAIN).number()?,
             resends_max: get(&t::PROXY_RESENDS).number()?,
             suspect_time: get(&t::PROXY_SUSPECT).millis()?,
+            password_errors_max: get(&t::PROXY_PASSWORD_ERRORS).number()?,
+            password_error_pause: get(&t::PROXY_PASSWORD_PAUSE).millis()?,
             client_connections_max: get(&t::PROXY_CLIENTS).number()?,
             shutdown_grace: get(&t::PROXY_SHUTDOWN_GRACE).millis()?,
         },

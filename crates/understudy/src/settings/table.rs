@@ -177,6 +177,10 @@ settings! {
         "How often a statement that changes nothing is sent again when it was sent and its node was lost before it answered; then it ends with error 9113. What may change something is never sent again.";
     PROXY_SUSPECT = "proxy.suspect_time_ms", Millis { min: 0, max: HOUR_MS }, Toml("60000"),
         "How long statements of a form are refused (error 9115) that ran at the loss of two nodes and did not end well in between; 0 for never.";
+    PROXY_PASSWORD_ERRORS = "proxy.password_errors_max", Count { min: 0, max: 1_000_000 }, Toml("20"),
+        "How many wrong passwords one address may give for one account, before further logins of this account from there are refused (error 9120) without a look at the password. All addresses together have ten times as many for an account; beyond that, an address is refused after one. 0 for no limit.";
+    PROXY_PASSWORD_PAUSE = "proxy.password_error_pause_ms", Millis { min: 100, max: HOUR_MS }, Toml("10000"),
+        "After so long, an address that has used up its wrong passwords for an account may give one more.";
     PROXY_CLIENTS = "proxy.client_connections_max", Count { min: 1, max: 1_000_000 }, Toml("10000"),
         "How many clients may be connected at once; the next is told 1040, too many connections.";
     PROXY_SHUTDOWN_GRACE = "proxy.shutdown_grace_ms", Millis { min: 0, max: HOUR_MS }, Toml("5000"),

@@ -104,6 +104,8 @@ fn settings() -> Settings {
         retain_bytes_max: 1 << 20,
         resends_max: 1,
         suspect_time: 60 * second,
+        password_errors_max: 20,
+        password_error_pause: 60 * second,
         client_connections_max: 100,
         writers_all: false,
     }
