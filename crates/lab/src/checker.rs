@@ -1,4 +1,4 @@
-//! Holds the clients' history against the nodes' rows. Pure: the same history and rows give the same verdict.
+//! Compares the clients' history with the nodes' rows: what was lost, doubled, or is there though it failed. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

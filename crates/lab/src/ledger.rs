@@ -1,4 +1,4 @@
-//! The ledger: what the clients believe of each transaction, to be held against what the nodes have.
+//! The ledger: what the clients know of each transaction, to be compared with the rows that the nodes have.
 //!
 //! Each transaction has a key of its own and inserts one row with that key inside itself. The table has no unique index over
 //! the key, so that a transaction done twice shows as two rows instead of as an error. What a client cannot know is written

@@ -1,4 +1,4 @@
-//! The lab: starts real clusters on this machine, drives open-loop load, breaks nodes, checks a ledger, and prints the truth.
+//! The lab: starts real clusters on this machine, drives open-loop load, breaks nodes, checks a ledger, and prints what came of it.
 //!
 //! It links none of Understudy's other crates: what it tests, it runs as a user would, as a program.
 

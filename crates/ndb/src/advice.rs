@@ -1,7 +1,7 @@
 //! Advice for TimeBetweenLocalCheckpoints: which value lets a node come back before three checkpoints have been started without it.
 //!
-//! The setting is the base-2 logarithm of a count of 4-byte words: so much has to be written until the next checkpoint starts. Checkpoints do not overlap, so they
-//! are apart by the longer of two times: until so much is written, and until one is complete. In the worst case the first starts right after the
+//! The setting is the base-2 logarithm of a count of 4-byte words: the next checkpoint starts when that much was written. Checkpoints do not overlap, so the time
+//! from one start to the next is the longer of two: until that much is written, and until the checkpoint is complete. In the worst case the first starts right after the
 //! failure; the third then starts two such distances later. The node must have its data complete by then.
 
 use crate::restart::Checkpoint;

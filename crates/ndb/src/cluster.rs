@@ -1,4 +1,4 @@
-//! A log as a whole: fed in pieces, checked, and what matters of it kept in the order of time.
+//! A whole cluster log: fed in pieces, checked, and its entries about restarts and checkpoints kept in the order of their times.
 
 use crate::entry::{Entry, Lines, Writer};
 use crate::event::{self, Event};

@@ -1,4 +1,4 @@
-//! A log in pieces, cut into lines, and a line's head read.
+//! Cuts a log that comes in pieces into lines, and reads each line's head (time, node, level).
 
 use crate::time::Moment;
 

@@ -1,4 +1,4 @@
-//! What is wrong with an input, each in a sentence that says what to do.
+//! What can be wrong with an input, each with a sentence that says what to do.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! An entry that needs nothing that stood before it: for whoever leaves some out, or begins in the middle.
+//! Makes an entry complete without the entries before it, so that some may be left out, or a stream may begin in the middle of a log.
 //!
-//! What other readers take from the entries before is put in: its time, its `use` (the schema may be that of an entry that was left out), and for
-//! how many it stands, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N`, which is Percona Server's way to say it.
+//! What a reader otherwise takes from earlier entries is written into it: its time, its `use`, and, if entries were sampled, how many of them it
+//! stands for, as `# Log_slow_rate_type: query  Log_slow_rate_limit: N`, which is Percona Server's way to say it.
 
 use memchr::memchr;
 

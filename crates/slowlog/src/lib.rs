@@ -1,4 +1,4 @@
-//! The slow log of MariaDB (10.x, 11.x), MySQL (5.5, 5.6, 5.7 and newer) and Percona Server: one grammar for whoever reads it.
+//! The slow log of MariaDB (10.x, 11.x), MySQL (5.5, 5.6, 5.7 and newer) and Percona Server: one grammar for all of them.
 //!
 //! ```text
 //!   bytes, in pieces --Reader--> Item::Event     one whole entry, borrowed: its bytes, its offset, what it says
@@ -7,7 +7,7 @@
 //!
 //!   the bytes of all items, one behind another, are the bytes that were fed
 //!
-//!   Event --Sampling--> kept or not       --alone::write--> bytes that need nothing that stood before them
+//!   Event --Sampling--> kept or not       --alone::write--> bytes that are complete without earlier entries
 //!   Event --Order-----> by their starts   Entry --Writer--> bytes of a log
 //! ```
 //!
@@ -15,11 +15,11 @@
 //!
 //! # Where an entry ends
 //! Nothing in the format says how long a statement is, so an entry ends where the head of the next one begins, and the text of a statement
-//! may hold what looks like one. A head is believed where the quotes and comments of the text before it are closed, and it is complete as
-//! far as `# Query_time:`. Where quotes are open, the text goes on until they are closed before another head; only when that does not happen within
+//! may hold what looks like one. A line that looks like a head is taken for one if the quotes and comments of the text before it
+//! are closed, and if it is complete as far as `# Query_time:`. Where quotes are open, the text goes on until they are closed before another head; only when that does not happen within
 //! [`Limits::doubt_bytes_max`] was the text itself broken (cut off in a crash, or a statement with an error), and it ends at the first head.
-//! Such entries, and those that were within reach of the other reading, say so ([`Event::is_doubtful`]). What no reader can tell: a text of several
-//! statements, of which one is a comment in the form of a head. Whoever runs what a log says must not trust it more than its clients.
+//! Such entries, and those that could be read either way, are marked ([`Event::is_doubtful`]). One case cannot be recognised: a text of several
+//! statements, of which one is a comment in the form of a head. So SQL from a log deserves no more trust than the clients that sent it.
 
 pub mod alone;
 mod begin;

@@ -1,10 +1,10 @@
 //! Entries in the order in which their statements began.
 //!
-//! A log has them in the order of their ends. What began earlier may still come as long as some statement that began then may be running, so
-//! each is held until the log's own clock is `window_us` past its start: the window is what the longest statement needs. One that took longer comes
-//! late: it is given out at once, and counted.
+//! A log has entries in the order in which statements ended. One that began earlier may still follow, so each entry is held back until the log's
+//! own clock is `window_us` past its start: the window has to be as long as the longest statement. The entry of one that took longer is late: it
+//! is given out at once, and counted.
 //!
-//! The clock is the median of the last few ends, because one entry may lie: a session that sets its own `timestamp` is logged under that time. An
+//! The clock is the median of the last few ends, because a single time may be wrong: a session that sets its own `timestamp` is logged under that. An
 //! entry that ended a window before the clock, or an hour after it, is taken to have run when it was written.
 
 use std::cmp::Ordering;

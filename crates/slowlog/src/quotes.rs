@@ -1,7 +1,7 @@
 //! Whether a place in SQL text is within quotes or a comment.
 //!
-//! Enters: the text, in pieces cut anywhere. Leaves: whether something is open at its end. Each byte is passed once; everything that may stand
-//! over a cut is a state.
+//! Enters: the text, in pieces cut anywhere. Leaves: whether something is open at its end. Each byte is looked at once; whatever may span two
+//! pieces is part of the state.
 
 use memchr::{memchr, memchr2};
 

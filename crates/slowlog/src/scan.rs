@@ -2,7 +2,7 @@
 //!
 //! Enters: the bytes from the first of the current item on, again with each new piece, and whether more will come. Leaves: a [`Step`]. Invariants:
 //! what is found does not depend on how the log was cut into pieces (only the borders of what is unparsed do); no byte is looked at
-//! again when a piece comes, except up to [`BEGIN_BYTES_MAX`] where a head may begin, and up to the limit of a doubt.
+//! again when a piece comes, except up to [`BEGIN_BYTES_MAX`] where a head may begin, and up to [`crate::Limits::doubt_bytes_max`] where it is doubtful whether an entry ends.
 //!
 //! ```text
 //!             head                     SET timestamp=N;                   a head, quotes closed

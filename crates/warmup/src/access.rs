@@ -1,7 +1,7 @@
-//! How a streamer is asked: with its key, over TLS, or without either.
+//! How a reader connects to a streamer (`slowlog serve`): with its API key, over TLS, or without either.
 //!
-//! One request a connection. The server is known by a certificate that somebody put beside the reader (`--tls-ca`): its own, or that of the
-//! authority which signed it. No other authority is believed.
+//! One request a connection. The server must have the certificate that `--tls-ca` names, or one that is signed by that authority.
+//! The system's own authorities are not trusted.
 
 use std::fmt;
 use std::io;

@@ -1,6 +1,6 @@
-//! What is no slow log, seen by its first bytes: one sentence that says what to do instead.
+//! Recognises by its first bytes input that is no slow log (a binlog, a compressed file, ...): one sentence that says what to do instead.
 //!
-//! What only shows in the middle of a log (another dialect, cut entries) is the grammar's to count; this is for input that can only be a mistake.
+//! What is wrong only in the middle of a log (another dialect, cut entries) is counted by the crate `slowlog`.
 
 use std::fs::File;
 use std::io::{self, Read};

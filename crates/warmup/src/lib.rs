@@ -6,8 +6,8 @@
 //!                                                                 whole events       warmer: who is replayed what, and until when
 //! ```
 //!
-//! What an event is says the grammar's crate; who is active and who stands by says the manager. This crate reads files, speaks HTTP and runs
-//! the replay's sessions.
+//! Where an event begins and ends is decided by the crate `slowlog`; which node is active, by the manager. This crate reads files, speaks HTTP
+//! and runs the replay's sessions.
 
 pub mod access;
 pub mod follow;

@@ -1,4 +1,5 @@
-//! A map that forgets what was not asked for in a long time: what is known of connections, whose ends nobody tells.
+//! A map that drops entries which were not used for a long time. It holds what is known of recorded connections; a log does not say when they
+//! end.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,4 +1,4 @@
-//! `lab status`: how each node is, by its own word and by what the machine knows of its process.
+//! `lab status`: the state of each node, by its own status and by the state of its process.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! When the next transaction is due: an endless row of instants that does not know whether earlier ones have ended.
+//! When the next transaction is due: an endless sequence of times that does not depend on whether earlier ones have ended.
 //!
 //! Enters: a rate, a kind, a seed. Leaves: time since the start of the load, never shrinking. The same seed gives the same
 //! row. No clock here.

@@ -7,7 +7,7 @@
 //!   (sysbench would end as a whole and be started again by the shell; the threads here each do so for themselves.)
 //! - `retrying` repeats the whole transaction under the same ledger key, with a growing pause, on a new connection unless the
 //!   server itself said "rolled back", until it knows the outcome or its patience ends. When a COMMIT of its own was left
-//!   without a word, it first looks whether the ledger has its key: so a careful application does, and it must be enough.
+//!   without a word, it first looks whether the ledger has its key, as a careful application would.
 //! - Both wait `patience` at most for one transaction; a thread has one transaction at a time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};

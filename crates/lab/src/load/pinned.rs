@@ -1,5 +1,5 @@
 //! Sessions that cannot move: each has a temporary table, and reads and writes it again and again, outside of transactions. When a node
-//! dies, those that stand on it end; those that stand elsewhere must notice nothing but a pause, and these are what is looked at.
+//! dies, its sessions end; those on other nodes must notice nothing but a pause, and this is what is checked.
 //!
 //! A session is never made again: its first error is its end.
 

@@ -3,8 +3,8 @@
 //!
 //! After an error it connects anew and first reads its last acknowledged row, as an application would that comes back.
 //!
-//! Its rows are rows of the ledger under keys of its own, each tried once: they stand under the checker (lost, doubled,
-//! phantom) like everybody's, and here without BEGIN and COMMIT around them. A key is never used again, whatever came of it.
+//! Its rows are rows of the ledger under keys of its own, each tried once: they are checked (lost, doubled,
+//! phantom) like all others, and here without BEGIN and COMMIT around them. A key is never used again, whatever came of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A node's data on a file system of its own, in memory, that can be filled without harm to the machine.
 //!
-//! Invariant: what is mounted is under the stage's directory, and is unmounted before that is removed, by whoever clears the stage away.
+//! Invariant: what is mounted is under the stage's directory, and is unmounted before that is removed, whoever removes the stage.
 
 use std::fs;
 use std::io::{ErrorKind, Write};

@@ -7,8 +7,8 @@
 //!    us-S-1 ------------------ us-S-2 -------- bridge -------+
 //! ```
 //!
-//! `vanish` takes `us-S-N` down: from then on no packet reaches the node or leaves it, and nobody is told, which is what a pulled
-//! cable or a lost host looks like. [`Network::set_plugged`] takes it off the bridge instead: the node sees a link that is up, and
+//! `vanish` takes `us-S-N` down: from then on no packet reaches the node or leaves it, and no other host is
+//! notified, as with a pulled cable or a lost host. [`Network::set_plugged`] takes it off the bridge instead: the node sees a link that is up, and
 //! nobody on it. Namespaces have no route to anywhere else.
 //! Not root: the addresses are 127.77.S.N on the shared loopback, which cannot lose one address alone.
 

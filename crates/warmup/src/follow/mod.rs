@@ -10,7 +10,7 @@
 //!        ^ a slow reader                         ^ the others
 //! ```
 //!
-//! What nobody can read: with copytruncate, bytes that the server wrote after the copy was taken and before the file was emptied, when no
+//! What is lost: with copytruncate, bytes that the server wrote after the copy was taken and before the file was emptied, when no
 //! reader has come to see them in between. That is copytruncate's own loss; renaming has none.
 
 mod cursor;

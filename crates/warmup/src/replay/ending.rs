@@ -1,5 +1,5 @@
-//! Ends on a server what a replay that was broken off still runs there. A client that goes away ends no SELECT: one that takes minutes would
-//! go on, on a server that takes the traffic by now.
+//! Kills the statements that an aborted replay still runs on its server. A server does not end a SELECT when its client goes away, so a long one
+//! would go on, and that on a server which may be the active node by now.
 
 use std::time::Duration;
 

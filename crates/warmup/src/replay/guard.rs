@@ -1,7 +1,8 @@
 //! The first of the three guards: which statements are sent at all.
 //!
-//! A statement is replayed when the proxy's own look at it says that it surely changes nothing, it stands alone in its text, it waits for
-//! nobody, and it reads: that look knows the functions that lock, sleep, write or export, and takes whatever it does not know for a write.
+//! A statement is replayed if it is a read by the same classification that the proxy uses (`protocol::statement`), is the only one in its text,
+//! and waits for no lock. That classification knows the functions that lock, sleep, write or export, and takes whatever it does not know for a
+//! write.
 
 use protocol::statement::{Kind, Pins, Statement, queries_without_locking, read_state};
 use slowlog::{Command, Event};

@@ -9,11 +9,11 @@
 //!                                  session          session          session ──> the server, each READ ONLY
 //! ```
 //!
-//! Nothing is written, for three reasons that do not rest on one another: [`guard`] sends nothing that could; each session has run `SET SESSION
+//! Nothing is written, for three independent reasons: [`guard`] sends nothing that could; each session has run `SET SESSION
 //! TRANSACTION READ ONLY`; and [`target`] refuses an account that may write.
 //!
-//! Memory is bounded by [`Settings::waiting_bytes_max`]: when so much waits to be run, no more is read, and it is up to the source what
-//! becomes of that. With [`Settings::lag_max`], statements that wait for longer than that are left out instead, oldest first.
+//! Memory is bounded by [`Settings::waiting_bytes_max`]: when so much waits to be run, no more is read from the source until there
+//! is room. With [`Settings::lag_max`], statements that wait for longer than that are left out instead, oldest first.
 
 pub mod ending;
 pub mod figures;

@@ -1,5 +1,5 @@
-//! Which connections a replay has on its server, so that whoever breaks it off can end there what they were running: a server does not notice
-//! that the client of a long SELECT has gone.
+//! The connections that a replay has on its server, so that their statements can be killed there when the replay is aborted: a server does not
+//! notice that the client of a long SELECT has gone.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! What recorded sessions had set, as far as it decides how their reads are meant, and how a session of ours gets the same.
+//! Session state of recorded sessions (schema, sql_mode, character sets, ...), as far as the results of reads depend on it, and how a replaying
+//! session takes it over.
 //!
 //! The state goes along with each statement, so that a session may serve several recorded ones, or be connected anew. Only texts that the guard
 //! let through as [`super::guard::Verdict::State`] come here.

@@ -1,7 +1,7 @@
 //! Begins a new slow log file without a pause for the server, and removes the oldest ones without a pause for the file system.
 //!
 //! ```text
-//!   slow.log.2 -> slow.log.3, slow.log.1 -> slow.log.2       the way is free
+//!   slow.log.2 -> slow.log.3, slow.log.1 -> slow.log.2       makes room for the next
 //!   slow.log   -> slow.log.1                                 the server goes on writing into it
 //!   FLUSH NO_WRITE_TO_BINLOG SLOW LOGS                       the server opens a new slow.log, and closes the old one
 //!   slow.log.N beyond those to keep                          cut from the end in steps, then removed
@@ -17,7 +17,7 @@
 //! MariaDB that cannot begin a new file, as on a full disk, stops logging until it is told to begin again, so a full disk is found out before.
 //!
 //! Every step leaves what the next run goes on from: after a rename without a flush there is no `slow.log`, so that is flushed first; a gap among
-//! the numbers is the way that is free; what was cut is beyond those to keep and is removed.
+//! the numbers means that the files were already moved; a file that was cut is beyond those to keep, and is removed.
 
 mod files;
 mod proof;

@@ -1,7 +1,7 @@
 //! Whether a server writes its slow log into a certain file of this machine: a statement that it logs has to appear there.
 //!
-//! The path alone shows nothing: servers in containers, and on other hosts, have the same ones. Nothing else is the same for every version and every
-//! way to connect: a process' open files are for its own user and root to see, and a server does not tell its process' number.
+//! The path proves nothing: servers in containers and on other hosts use the same one. There is no other way for every version and every kind of
+//! connection: only root and the server's own user can list its open files, and a server does not report its process id.
 
 use std::fs::File;
 use std::io;

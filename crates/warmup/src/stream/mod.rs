@@ -1,4 +1,4 @@
-//! Serves a slow log over HTTP while it grows: whole events only, each as if it stood alone, to any number of readers.
+//! Serves a slow log over HTTP while it grows: whole events only, each with the schema and time that it otherwise takes from earlier events, to any number of readers.
 //!
 //! `GET /slow` begins behind the last event there is; `rate_limit=N` keeps one in N (`by=session`: one connection in N), `from=start` begins at the
 //! file's first byte, `resume=PLACE` behind the place that an earlier stream gave. Path, port and parameter `rate_limit` are mysql_slowlogd's.

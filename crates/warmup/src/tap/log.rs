@@ -2,7 +2,7 @@
 //!
 //! What a connection has set stands before its first read, and again where it changes, as entries of its own (`SET NAMES ...`): a replay of any
 //! one connection begins from its state. The connection's number is the proxy's, with the count of its resets in the upper half, so that no
-//! state outlives one.
+//! state is carried over a reset.
 
 use std::convert::Infallible;
 use std::io;

@@ -1,11 +1,11 @@
-//! Reads of the proxy's clients, run on a standby at once: no log, no order, and what comes too late is left out.
+//! Runs the reads of the proxy's clients on a standby at once: not through a log, in no order, and those that would be late are left out.
 //!
 //! ```text
 //!   proxy's tap ──> a bounded queue ──> guard ──> too old? ──> for the score? ──> whichever session is free ──> the standby, READ ONLY
 //! ```
 //!
-//! The same three guards as a replay: what is sent at all, sessions that are read only, an account that cannot write
-//! ([`Target::check`], which is to be asked before).
+//! The same three guards as in a replay: only reads are sent, in sessions that are read only, with an account that cannot write ([`Target::check`],
+//! to be called first).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! What is known of each standby that is, or might be, warmed: read by status, metrics and whoever asks before a switchover.
+//! The state of warming for each standby: shown by status and metrics, and looked at before a switchover.
 //!
 //! Enters: what the warmer does. Leaves: [`Seen`], a copy of it at one moment. Counts go on over the replays of one process: each replay has
 //! figures of its own, which are added to those of the earlier ones when it ends.
@@ -66,11 +66,11 @@ pub struct Seen {
     pub waiting: u64,
     /// Sessions on the standby.
     pub sessions: u64,
-    /// How warm it is; `None` while it is not replayed anything, since then nobody measures.
+    /// How warm it is; `None` while nothing is replayed on it, since it is only measured during a replay.
     pub warmth: Option<Warmth>,
 }
 
-/// The board; clones show the same.
+/// The table of all standbys; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Board(Arc<Mutex<BTreeMap<String, Line>>>);
 

@@ -1,11 +1,12 @@
-//! Keeps the standbys of one cluster warm: who is active says somebody else; each standby is replayed what the active node was asked.
+//! Keeps the standbys of one cluster warm: replays on each standby the reads of the active node. Which node is active, is told from outside
+//! ([`Roles`]).
 //!
 //! ```text
-//!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> board: how it goes
-//!      └────> anything else: the replays concerned are broken off, at once, and what they run on the server is ended
+//!   roles ──> [active: db1; standbys: db2, db3] ──> one replay from db1's streamer for each standby ──> board: their state
+//!      └────> a change of roles: the replays that it concerns are aborted at once, and their statements killed on the server
 //! ```
 //!
-//! Invariant: a replay lives no longer than the roles under which it was begun. It is not ended but dropped: what waited in it is not run.
+//! Invariant: a replay does not outlive the roles under which it was begun. It is dropped, not finished: statements that wait in it are not run.
 
 pub mod board;
 mod one;
@@ -136,13 +137,13 @@ pub struct Warmer {
     pub settings: replay::Settings,
     /// An account that may write is used all the same.
     pub may_be_writable: bool,
-    /// Where it is shown how it goes.
+    /// Where the state of each standby is kept.
     pub board: Board,
-    /// Who is told of begins and ends.
+    /// Called when a replay begins or ends.
     pub tell: Box<dyn Fn(Said) + Send + Sync>,
 }
 
-/// What all standbys share.
+/// What the tasks of all standbys share.
 struct House {
     source: Source,
     target: Box<dyn Fn(&str) -> Target + Send + Sync>,
@@ -192,7 +193,7 @@ struct Warming {
     replays: BTreeMap<String, Replay>,
     /// What still ran on servers is being ended.
     endings: JoinSet<()>,
-    /// Why nobody is active, as it was said last.
+    /// The reason that was logged last for having no active node.
     said: Option<String>,
 }
 
@@ -267,7 +268,7 @@ impl Warming {
             .iter()
             .filter_map(|(standby, replay)| Some((standby.clone(), reason(standby, replay)?)))
             .collect();
-        // All are told before one is waited for.
+        // All tasks are aborted before any of them is waited for.
         for standby in reasons.keys() {
             if let Some(replay) = self.replays.get(standby) {
                 replay.task.abort();

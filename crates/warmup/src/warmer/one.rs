@@ -1,4 +1,4 @@
-//! One standby: replayed what the active node's streamer gives, again and again, until it is dropped.
+//! The task of one standby: connects to the active node's streamer and replays its events, and begins again after an error, until it is dropped.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! What the standby's server tells of pages: by which means, and its own counters.
+//! How the standby's server reports page accesses, depending on its version, and its counters of disk reads.
 
 use std::time::Duration;
 

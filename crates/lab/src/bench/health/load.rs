@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   closed loop: a thread's next transaction begins when its last one has ended   (multi-mechanize; threads start one by one)
-//!   open loop:   transactions are due by a schedule; whoever finds no free connection waits, and the wait counts
+//!   open loop:   transactions are due by a schedule; a transaction that finds no free connection waits, and the wait counts
 //!   bursts:      an open loop in which all connections are due at once; all of them stand before the first one asks
 //!
 //!   slot:  Idle --begin--> Sending --> Reading --answer--> Idle (kept) or Closing (until the server has closed too)

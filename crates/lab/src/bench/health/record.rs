@@ -1,7 +1,7 @@
 //! What is kept of a run: a histogram of all response times, one for each interval, a picture's grid, and rows for results.csv.
 //!
 //! All of it has a bound that does not depend on how many transactions there were. Every transaction is in the histograms, the
-//! counts and the grid. Of too many ordinary rows each so-manieth is kept; the others (failures, slow answers) have a list of their own,
+//! counts and the grid. Of too many ordinary rows one in N is kept; the others (failures, slow answers) have a list of their own,
 //! and those that find it full are counted.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A relay in front of a database, which can be slow, or cut every connection: faults that a real server cannot be told to have.
+//! A relay in front of a database, which can be slow, or cut every connection: faults that a real server cannot be made to have.
 
 use std::net::SocketAddr;
 use std::time::Duration;

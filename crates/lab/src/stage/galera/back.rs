@@ -46,8 +46,8 @@ impl Stage {
         }
     }
 
-    /// Whether every other node of the group is in the same view. A node that comes back from silence believes itself Synced until it
-    /// hears that the others went on without it; and they are in no view at all while they agree on the next one with it.
+    /// Whether every other node of the group is in the same view. A node that was silent reports Synced until it learns
+    /// that the others went on without it; and while they agree on the next view, they are in none.
     async fn share_view(&self, name: &str, view: u64) -> anyhow::Result<bool> {
         for other in self.nodes().iter().filter(|other| other.name != name) {
             let record = self.recorded(other)?;

@@ -1,4 +1,4 @@
-//! Where a stopped node stands in the cluster's history: its grastate.dat, and what InnoDB says when that has no number.
+//! A stopped node's position (uuid and seqno): from its grastate.dat, or recovered from InnoDB when that has none.
 
 use std::path::Path;
 

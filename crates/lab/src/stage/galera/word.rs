@@ -1,4 +1,4 @@
-//! What a Galera node says of itself.
+//! A Galera node's own status (wsrep_*).
 
 use std::fmt;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::super::report::PATIENCE;
 use super::super::{StageNode, sql};
 
-/// The node's own word.
+/// The node's status, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GaleraWord {
     /// `Synced`, `Donor/Desynced`, `Joining`, `Initialized`, ...
     pub state: String,
     /// `Primary`, `non-Primary`, `Disconnected`.
     pub cluster_status: String,
-    /// It takes statements.
+    /// wsrep_ready: it takes statements.
     pub ready: bool,
-    /// It has the others' ear.
+    /// wsrep_connected: it is connected to the group.
     pub connected: bool,
     /// Nodes in its view.
     pub cluster_size: u32,
@@ -31,7 +31,7 @@ impl GaleraWord {
         self.state == "Synced" && self.cluster_status == "Primary" && self.ready
     }
 
-    /// Has left the group and never tries again: what becomes of a node that was evicted alive.
+    /// It has left the group and does not try to join again: the state of a node that was evicted while it lived.
     pub fn is_cast_out(&self) -> bool {
         self.cluster_status == "Disconnected" || !self.connected
     }
@@ -44,7 +44,7 @@ impl fmt::Display for GaleraWord {
     }
 }
 
-/// Asks it.
+/// Queries the node.
 pub async fn ask(node: &StageNode) -> anyhow::Result<GaleraWord> {
     let rows = sql::run(&node.socket, "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", PATIENCE).await?;
     let value = |name: &str| {

@@ -10,7 +10,7 @@ use super::account::{REPLICATION_PASSWORD, REPLICATION_USER};
 use super::config::PRIMARY_WAITS;
 use super::word::{ReplicationWord, ask};
 
-/// From told to follow to following.
+/// How long a server may take from CHANGE MASTER until it follows.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(60);
 
 impl Stage {
@@ -84,10 +84,10 @@ impl Stage {
         self.wait_word(primary, "is acknowledged to by all replicas", within, all).await.map(drop)
     }
 
-    /// Waits until the server's word is as wanted.
+    /// Waits until the server's status is as wanted.
     ///
     /// # Errors
-    /// When it dies or the time is over, with its last word and the end of its log.
+    /// When it dies or the time is over, with its last status and the end of its log.
     pub(super) async fn wait_word(
         &self,
         node: &StageNode,

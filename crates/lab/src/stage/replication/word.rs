@@ -1,4 +1,4 @@
-//! What a server of a replication stage says of itself.
+//! A replicated server's own status.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::super::report::PATIENCE;
 use super::super::{StageNode, sql};
 
-/// The server's own word.
+/// The server's status, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplicationWord {
     /// Clients may not write.
