@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use link::{Ended, Link, LinkError, Login, Place};
+use link::{Ended, Endpoint, Link, LinkError, Login};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use topology::galera::{self, sql};
@@ -40,15 +40,15 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whereabouts {
     /// Mostly.
-    pub place: Place,
+    pub place: Endpoint,
     /// Instead, while this socket is there and that one is not.
-    pub other: Option<Place>,
+    pub other: Option<Endpoint>,
 }
 
 impl Whereabouts {
     /// Where it is now.
-    pub fn now(&self) -> &Place {
-        let is_there = |place: &Place| matches!(place, Place::Unix(path) if path.exists());
+    pub fn now(&self) -> &Endpoint {
+        let is_there = |place: &Endpoint| matches!(place, Endpoint::Unix(path) if path.exists());
         match &self.other {
             Some(other) if !is_there(&self.place) && is_there(other) => other,
             _ => &self.place,
@@ -56,8 +56,8 @@ impl Whereabouts {
     }
 }
 
-impl From<Place> for Whereabouts {
-    fn from(place: Place) -> Self {
+impl From<Endpoint> for Whereabouts {
+    fn from(place: Endpoint) -> Self {
         Self { place, other: None }
     }
 }

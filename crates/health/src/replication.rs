@@ -36,7 +36,7 @@ struct Refusal {
 }
 
 /// What came of it.
-pub struct Told {
+pub struct ChannelsAnswer {
     /// Its sources, or why it does not tell them.
     pub channels: Result<Vec<Channel>, String>,
     /// The link still owes an answer, and is of no use any more.
@@ -53,8 +53,8 @@ impl Asker {
     ///
     /// # Errors
     /// When the link has ended, or cannot be used any more.
-    pub async fn ask(&mut self, link: &mut Link, until: Instant) -> Result<Told, LinkError> {
-        let not_told = |why: String, is_spent| Told { channels: Err(why), is_spent };
+    pub async fn ask(&mut self, link: &mut Link, until: Instant) -> Result<ChannelsAnswer, LinkError> {
+        let not_told = |why: String, is_spent| ChannelsAnswer { channels: Err(why), is_spent };
         let now = Instant::now();
         if self.pause.is_some_and(|(_, ends)| now < ends) {
             return Ok(not_told(SILENT.into(), false));
@@ -70,7 +70,7 @@ impl Asker {
                 None => match link.query(statement, until.saturating_duration_since(Instant::now())).await {
                     Ok(rows) => {
                         self.pause = None;
-                        return Ok(Told { channels: Ok(channels(&rows)), is_spent: false });
+                        return Ok(ChannelsAnswer { channels: Ok(channels(&rows)), is_spent: false });
                     }
                     Err(LinkError::Rejected { errno, message, .. }) => {
                         let refused = Refusal { errno, message };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use health::answer::{Answer, Kind};
 use health::refresh::{self, Settings, State};
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use protocol::command::{Command, query_text};
 use protocol::handshake::{Greeting, LoginRequest};
 use protocol::native;
@@ -71,14 +71,14 @@ type Script = dyn Fn(&Asked) -> Reply + Send + Sync;
 
 /// A server of some version that lets anybody in and follows a script.
 struct Server {
-    place: Place,
+    place: Endpoint,
     log: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
     async fn start(version: &str, script: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let place = Place::Tcp(listener.local_addr().unwrap().to_string());
+        let place = Endpoint::Tcp(listener.local_addr().unwrap().to_string());
         let log = Arc::<Mutex<Vec<Asked>>>::default();
         let (version, kept, script) = (version.to_owned(), log.clone(), Arc::new(script));
         tokio::spawn(async move {

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::ledger::{NodeRows, Op, Outcome};
+use crate::ledger::{CommitResult, NodeRows, Op};
 
 /// What the comparison found. Every list holds ledger keys; all empty is the only good verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Verdict {
+pub struct LedgerCheck {
     /// Acknowledged to the client, and missing on at least one node.
     pub lost: Vec<u64>,
     /// On some node more than once. One transaction may land at most once, whatever the client knew.
@@ -21,7 +21,7 @@ pub struct Verdict {
     pub unknown_absent: u64,
 }
 
-impl Verdict {
+impl LedgerCheck {
     /// True when nothing contradicts what the clients were told.
     pub fn is_good(&self) -> bool {
         self.lost.is_empty()
@@ -32,17 +32,17 @@ impl Verdict {
 }
 
 /// Compares `history` with what each node holds. `nodes` are read after a causal read, when the load has ended.
-pub fn check(history: &[Op], nodes: &[NodeRows]) -> Verdict {
-    let outcomes: HashMap<u64, Outcome> = history.iter().map(|op| (op.id, op.outcome)).collect();
+pub fn check(history: &[Op], nodes: &[NodeRows]) -> LedgerCheck {
+    let outcomes: HashMap<u64, CommitResult> = history.iter().map(|op| (op.id, op.outcome)).collect();
     let counted: Vec<BTreeMap<u64, u32>> = nodes.iter().map(|node| count(&node.ops)).collect();
 
-    let mut verdict = Verdict::default();
+    let mut verdict = LedgerCheck::default();
     let (mut doubled, mut phantom) = (BTreeSet::new(), BTreeSet::new());
     for (&op, &times) in counted.iter().flatten() {
         if times > 1 {
             doubled.insert(op);
         }
-        if matches!(outcomes.get(&op), None | Some(Outcome::Failed)) {
+        if matches!(outcomes.get(&op), None | Some(CommitResult::Failed)) {
             phantom.insert(op);
         }
     }
@@ -52,10 +52,10 @@ pub fn check(history: &[Op], nodes: &[NodeRows]) -> Verdict {
     for op in history {
         let on = counted.iter().filter(|rows| rows.contains_key(&op.id)).count();
         match op.outcome {
-            Outcome::Ok if on < counted.len() => verdict.lost.push(op.id),
-            Outcome::Unknown if on > 0 => verdict.unknown_landed += 1,
-            Outcome::Unknown => verdict.unknown_absent += 1,
-            Outcome::Ok | Outcome::Failed => {}
+            CommitResult::Ok if on < counted.len() => verdict.lost.push(op.id),
+            CommitResult::Unknown if on > 0 => verdict.unknown_landed += 1,
+            CommitResult::Unknown => verdict.unknown_absent += 1,
+            CommitResult::Ok | CommitResult::Failed => {}
         }
     }
     verdict.lost.sort_unstable();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::ledger::Client;
 
-    fn op(id: u64, outcome: Outcome) -> Op {
+    fn op(id: u64, outcome: CommitResult) -> Op {
         let at = Duration::ZERO;
         Op { id, client: Client::Naive, due: at, sent: at, done: at, outcome, attempts: 1, troubles: vec![] }
     }
@@ -93,8 +93,12 @@ mod tests {
 
     #[test]
     fn a_clean_run_is_good_and_unknown_may_end_either_way() {
-        let history =
-            [op(1, Outcome::Ok), op(2, Outcome::Failed), op(3, Outcome::Unknown), op(4, Outcome::Unknown)];
+        let history = [
+            op(1, CommitResult::Ok),
+            op(2, CommitResult::Failed),
+            op(3, CommitResult::Unknown),
+            op(4, CommitResult::Unknown),
+        ];
         let verdict = check(&history, &[node("db1", &[1, 3]), node("db2", &[3, 1])]);
         assert!(verdict.is_good(), "{verdict:?}");
         assert_eq!((verdict.unknown_landed, verdict.unknown_absent), (1, 1));
@@ -102,13 +106,13 @@ mod tests {
 
     #[test]
     fn missing_on_one_node_is_lost() {
-        let verdict = check(&[op(1, Outcome::Ok)], &[node("db1", &[1]), node("db2", &[])]);
+        let verdict = check(&[op(1, CommitResult::Ok)], &[node("db1", &[1]), node("db2", &[])]);
         assert_eq!((verdict.lost, verdict.nodes_that_differ), (vec![1], vec!["db2".to_owned()]));
     }
 
     #[test]
     fn twice_is_doubled_whatever_the_client_knew() {
-        for outcome in [Outcome::Ok, Outcome::Unknown] {
+        for outcome in [CommitResult::Ok, CommitResult::Unknown] {
             let verdict = check(&[op(9, outcome)], &[node("db1", &[9, 9])]);
             assert_eq!(verdict.doubled, [9]);
             assert!(verdict.lost.is_empty() && verdict.phantom.is_empty());
@@ -117,7 +121,7 @@ mod tests {
 
     #[test]
     fn failed_or_never_tried_and_present_is_a_phantom() {
-        let verdict = check(&[op(1, Outcome::Failed)], &[node("db1", &[1, 77])]);
+        let verdict = check(&[op(1, CommitResult::Failed)], &[node("db1", &[1, 77])]);
         assert_eq!(verdict.phantom, [1, 77]);
     }
 
@@ -125,7 +129,7 @@ mod tests {
     fn a_differing_checksum_is_named() {
         let mut other = node("db3", &[1]);
         other.checksum = "other".into();
-        let verdict = check(&[op(1, Outcome::Ok)], &[node("db1", &[1]), other]);
+        let verdict = check(&[op(1, CommitResult::Ok)], &[node("db1", &[1]), other]);
         assert_eq!(verdict.nodes_that_differ, ["db3"]);
         assert!(!verdict.is_good());
     }

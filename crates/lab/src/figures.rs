@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::ledger::{Client, Op, Outcome};
+use crate::ledger::{Client, CommitResult, Op};
 
 /// The value below or at which `q` (0 to 1) of the values lie; the nearest rank, `None` of nothing. Sorts `values`.
 pub fn quantile<T: Copy + Ord>(values: &mut [T], q: f64) -> Option<T> {
@@ -53,7 +53,7 @@ pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -
 /// is not counted: random arrivals leave longer pauses than a short outage. A transaction that failed was due like any other. `until` ends a
 /// time that no commit ends. Begins and ends like [`longest_gap`]; both are the same where nothing was missed.
 pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Duration) -> Gap {
-    let (mut good, mut bad): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.outcome == Outcome::Ok);
+    let (mut good, mut bad): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.outcome == CommitResult::Ok);
     good.sort_unstable_by_key(|op| op.done);
     bad.sort_unstable_by_key(|op| op.due);
     // Of this one and all that were acknowledged later: when the first was to be.
@@ -117,12 +117,12 @@ pub struct Effect {
 /// of all clients together.
 pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration, rate: f64) -> Effect {
     let mut acknowledged: Vec<Duration> =
-        ops.iter().filter(|op| op.outcome == Outcome::Ok).map(|op| op.done).collect();
+        ops.iter().filter(|op| op.outcome == CommitResult::Ok).map(|op| op.done).collect();
     acknowledged.sort_unstable();
     let quiet = longest_gap(&acknowledged, quiet_from, fault);
     let after = longest_gap(&acknowledged, fault, until);
 
-    let ok = ops.iter().filter(|op| op.outcome == Outcome::Ok);
+    let ok = ops.iter().filter(|op| op.outcome == CommitResult::Ok);
     let (calm, struck): (Vec<&Op>, Vec<&Op>) =
         ok.filter(|op| op.due >= quiet_from).partition(|op| op.done < fault);
     let mut calm: Vec<Duration> = calm.iter().map(|op| op.latency()).collect();
@@ -156,7 +156,8 @@ fn rounded(ms: f64) -> f64 {
 /// Transactions of `client` that ended badly from `from` on, by the code of their last error.
 pub fn errors_by_code(ops: &[Op], client: Client, from: Duration) -> BTreeMap<String, u64> {
     let mut codes = BTreeMap::new();
-    let bad = ops.iter().filter(|op| op.client == client && op.outcome != Outcome::Ok && op.done >= from);
+    let bad =
+        ops.iter().filter(|op| op.client == client && op.outcome != CommitResult::Ok && op.done >= from);
     for op in bad {
         let code = op.troubles.last().map_or("unnamed", |trouble| trouble.code.as_str());
         *codes.entry(code.to_owned()).or_insert(0) += 1;
@@ -188,15 +189,16 @@ pub fn buckets(ops: &[Op], width: Duration, until: Duration) -> Vec<Bucket> {
     for op in ops {
         if let Some(bucket) = row.get_mut(index(op.done)) {
             match op.outcome {
-                Outcome::Ok => {
+                CommitResult::Ok => {
                     bucket.commits += 1;
                     bucket.latency_ms_max = bucket.latency_ms_max.max(ms(op.latency()));
                 }
-                Outcome::Failed | Outcome::Unknown => bucket.errors += 1,
+                CommitResult::Failed | CommitResult::Unknown => bucket.errors += 1,
             }
         }
         // The last trouble of a transaction that ended badly is that end; every other one was mended by another try.
-        let mended = op.troubles.len() - usize::from(op.outcome != Outcome::Ok && !op.troubles.is_empty());
+        let mended =
+            op.troubles.len() - usize::from(op.outcome != CommitResult::Ok && !op.troubles.is_empty());
         for trouble in &op.troubles[..mended] {
             if let Some(bucket) = row.get_mut(index(trouble.at)) {
                 bucket.repeats += 1;
@@ -222,7 +224,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn op(due: u64, sent: u64, done: u64, outcome: Outcome) -> Op {
+    fn op(due: u64, sent: u64, done: u64, outcome: CommitResult) -> Op {
         let (due, sent, done) = (at(due), at(sent), at(done));
         Op {
             id: due.as_millis() as u64,
@@ -260,9 +262,10 @@ mod tests {
 
     #[test]
     fn outage_is_the_time_for_which_a_commit_was_due_and_none_came() {
-        let mut ops: Vec<Op> = (0..50).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)).collect();
-        ops.extend((50..60).map(|i| op(i * 100, i * 100, 6000, Outcome::Ok)));
-        ops.extend((60..70).map(|i| op(i * 100, i * 100, i * 100 + 10, Outcome::Ok)));
+        let mut ops: Vec<Op> =
+            (0..50).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)).collect();
+        ops.extend((50..60).map(|i| op(i * 100, i * 100, 6000, CommitResult::Ok)));
+        ops.extend((60..70).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)));
         // Nothing was due at 2000: a gap of the arrivals, and no outage.
         ops.retain(|op| op.id != 2000);
         let effect = effect(&ops, at(500), at(5000), at(7000), 10.0);
@@ -281,44 +284,44 @@ mod tests {
     #[test]
     fn arrivals_that_pause_are_no_outage_and_failed_ones_are() {
         let usual = at(10);
-        let pause = [op(0, 0, 10, Outcome::Ok), op(5000, 5000, 5010, Outcome::Ok)];
+        let pause = [op(0, 0, 10, CommitResult::Ok), op(5000, 5000, 5010, CommitResult::Ok)];
         assert_eq!(longest_outage(&pause, at(100), at(5020), usual).length(), at(0));
         let mut lost = pause.to_vec();
-        lost.push(op(3000, 3000, 3001, Outcome::Failed));
+        lost.push(op(3000, 3000, 3001, CommitResult::Failed));
         assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(3010), to: at(5010) });
         // It was due before the last commit, and is still under way after it: from that commit on.
-        lost.push(op(5, 5, 4000, Outcome::Ok));
-        lost.push(op(20, 20, 30, Outcome::Ok));
+        lost.push(op(5, 5, 4000, CommitResult::Ok));
+        lost.push(op(20, 20, 30, CommitResult::Ok));
         assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(30), to: at(4000) });
         // Nothing comes any more.
         lost.truncate(1);
-        lost.push(op(200, 200, 9000, Outcome::Failed));
+        lost.push(op(200, 200, 9000, CommitResult::Failed));
         assert_eq!(longest_outage(&lost, at(100), at(2000), usual), Gap { from: at(210), to: at(2000) });
         // One that was quicker than usual is not missed afterwards.
-        let quick = [op(100, 100, 104, Outcome::Ok), op(900, 900, 903, Outcome::Ok)];
+        let quick = [op(100, 100, 104, CommitResult::Ok), op(900, 900, 903, CommitResult::Ok)];
         assert_eq!(longest_outage(&quick, at(50), at(905), usual).length(), at(0));
     }
 
     #[test]
     fn errors_are_counted_by_their_last_code_from_the_fault_on() {
-        let mut bad = op(10, 10, 20, Outcome::Failed);
+        let mut bad = op(10, 10, 20, CommitResult::Failed);
         bad.troubles.push(Trouble {
             at: at(20),
             code: "1213".into(),
             during: "commit",
             message: String::new(),
         });
-        let counted = errors_by_code(&[bad.clone(), op(0, 0, 5, Outcome::Ok)], Client::Naive, at(15));
+        let counted = errors_by_code(&[bad.clone(), op(0, 0, 5, CommitResult::Ok)], Client::Naive, at(15));
         assert_eq!(counted.into_iter().collect::<Vec<_>>(), [("1213".to_owned(), 1)]);
         assert!(errors_by_code(&[bad], Client::Naive, at(25)).is_empty());
     }
 
     #[test]
     fn buckets_hold_what_waited_and_what_ran() {
-        let mut mended = op(0, 150, 320, Outcome::Ok);
+        let mut mended = op(0, 150, 320, CommitResult::Ok);
         let code = "2013".to_owned();
         mended.troubles.push(Trouble { at: at(210), code, during: "begin", message: String::new() });
-        let ops = [mended, op(10, 10, 40, Outcome::Failed)];
+        let ops = [mended, op(10, 10, 40, CommitResult::Failed)];
         let row = buckets(&ops, at(100), at(399));
         assert_eq!(row.iter().map(|b| b.repeats).collect::<Vec<_>>(), [0, 0, 1, 0]);
         assert_eq!(row.len(), 4);

@@ -41,7 +41,7 @@ impl Client {
 /// What the client knows at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum CommitResult {
     /// The server acknowledged the COMMIT.
     Ok,
     /// Surely not committed: COMMIT was never sent, or the server itself said that it rolled back.
@@ -77,7 +77,7 @@ pub struct Op {
     /// When its outcome was known, or given up.
     pub done: Duration,
     /// What the client knows.
-    pub outcome: Outcome,
+    pub outcome: CommitResult,
     /// How often it was tried.
     pub attempts: u32,
     /// What went wrong on the way.

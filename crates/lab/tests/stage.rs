@@ -217,7 +217,7 @@ async fn sigkill_of_the_owner_leaves_no_server_and_the_next_stage_sweeps_the_res
     let _alone = ALONE.lock().await;
     let (mut child, directory, network) = start_victim("shot");
     assert!(!marked(&directory).is_empty());
-    // In the place of a state transfer's script: it carries the mark, and is not a child of the victim's keeper.
+    // In the place of a state transfer's script: it carries the mark, and is not a child of the victim's process parent.
     let mut script = Command::new("sleep").arg("300").env(MARK, &directory).spawn().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();

@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::error::own_lack;
+use crate::error::local_resource_error;
 use crate::wire::{packet, send};
 use crate::{Buffer, LinkError, Login, Transport};
 
@@ -57,7 +57,7 @@ pub struct Link {
 
 /// Where a server is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Endpoint {
     /// `host:port`.
     Tcp(String),
     /// The server's unix socket, where an account of `localhost` may log in.
@@ -74,10 +74,10 @@ impl Link {
     }
 
     /// As [`Link::connect`], over TCP or a unix socket.
-    pub async fn connect_to(place: &Place, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
+    pub async fn connect_to(place: &Endpoint, login: &Login, deadline: Duration) -> Result<Link, LinkError> {
         match place {
-            Place::Tcp(address) => Link::connect(address, login, deadline).await,
-            Place::Unix(path) => {
+            Endpoint::Tcp(address) => Link::connect(address, login, deadline).await,
+            Endpoint::Unix(path) => {
                 let opened =
                     async { log_in(open_socket(path, deadline).await?.into(), login, deadline).await };
                 timeout(deadline, opened).await.unwrap_or(Err(LinkError::TimedOut { after: deadline }))
@@ -114,8 +114,8 @@ impl Link {
 async fn open(address: &str, until: Instant, deadline: Duration) -> Result<TcpStream, LinkError> {
     let found: Vec<SocketAddr> = lookup_host(address)
         .await
-        .map_err(|error| match own_lack(&error) {
-            Some(lack) => LinkError::Local(lack.to_owned()),
+        .map_err(|error| match local_resource_error(&error) {
+            Some(local_error) => LinkError::Local(local_error.to_owned()),
             None => LinkError::Unreachable(format!("{address} does not resolve: {error}")),
         })?
         .collect();

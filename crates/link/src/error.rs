@@ -68,8 +68,8 @@ impl LinkError {
 
     /// `deadline` is what a timeout of the kernel's own is reported as.
     pub(crate) fn of_io(error: &io::Error, deadline: Duration) -> LinkError {
-        if let Some(lack) = own_lack(error) {
-            return LinkError::Local(lack.to_owned());
+        if let Some(local_error) = local_resource_error(error) {
+            return LinkError::Local(local_error.to_owned());
         }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => LinkError::Refused,
@@ -87,7 +87,7 @@ impl LinkError {
 /// What this host lacks, when that is why a socket could not be made or used; in words that say what to do.
 ///
 /// The numbers are Linux's (errno-base.h, errno.h): the standard library has no names for most of them.
-pub fn own_lack(error: &io::Error) -> Option<&'static str> {
+pub fn local_resource_error(error: &io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         24 => Some(
             "this process has no file descriptors left (EMFILE): raise its limit, LimitNOFILE= or `ulimit -n`",

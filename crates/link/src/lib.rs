@@ -25,9 +25,9 @@ mod transport;
 mod wire;
 
 pub use buffer::Buffer;
-pub use connect::{Link, Place};
+pub use connect::{Endpoint, Link};
 pub use ended::Ended;
-pub use error::{LinkError, own_lack};
+pub use error::{LinkError, local_resource_error};
 pub use login::{Login, Secret, attributes};
 pub use query::Rows;
 pub use transport::{Cutter, Transport};

@@ -303,7 +303,7 @@ async fn what_comes_unasked_is_the_end() {
 
 /// Over the network and over the unix socket alike.
 async fn links(server: &Server) -> [Link; 2] {
-    let unix = link::Place::Unix(server.socket());
+    let unix = link::Endpoint::Unix(server.socket());
     let unix = Link::connect_to(&unix, &app(), LONG).await.expect("a login through the socket");
     [link_to(server).await, unix]
 }

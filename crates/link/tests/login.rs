@@ -86,7 +86,7 @@ async fn nobody_listens() {
 async fn a_socket_that_nobody_has_or_whose_queue_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let place = link::Place::Unix(path.clone());
+    let place = link::Endpoint::Unix(path.clone());
     let asked = async |patience| Link::connect_to(&place, &app(), patience).await.map(drop);
     assert_eq!(asked(LONG).await.unwrap_err(), LinkError::NoSocket);
     let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();

@@ -36,7 +36,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What came with one statement's answer.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     variables: BTreeMap<String, String>,
     schema: Option<String>,
     state: bool,
@@ -45,7 +45,7 @@ struct Told {
     error: Option<u16>,
 }
 
-impl Told {
+impl Reported {
     /// In one line; the GTID of each write is left out.
     fn line(&self) -> String {
         let mut parts: Vec<String> = self.schema.iter().map(|schema| format!("schema {schema}")).collect();
@@ -57,12 +57,12 @@ impl Told {
     }
 }
 
-async fn tell(link: &mut Link, sql: &str) -> Told {
+async fn tell(link: &mut Link, sql: &str) -> Reported {
     let mut out = Vec::new();
     put_packet(&mut out, &mut 0, &[&[Command::QUERY.0], sql.as_bytes()].concat());
     link.stream.write_all(&out).await.unwrap();
     let mut answer = Answer::new(Command::QUERY, link.caps);
-    let mut told = Told::default();
+    let mut told = Reported::default();
     loop {
         let mut header = [0; HEADER_LEN];
         link.stream.read_exact(&mut header).await.unwrap();
@@ -82,7 +82,7 @@ async fn tell(link: &mut Link, sql: &str) -> Told {
     }
 }
 
-fn take(told: &mut Told, payload: &[u8], caps: Caps) {
+fn take(told: &mut Reported, payload: &[u8], caps: Caps) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let ok = OkPacket::parse(payload, caps).unwrap();
     told.ids.push(ok.last_insert_id);

@@ -2,7 +2,7 @@
 //! connections there may be, and a rate limit of the line that says when there are too many.
 
 pub mod log_limit;
-pub mod places;
+pub mod slots;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};

@@ -91,7 +91,7 @@ pub(crate) struct Cycle {
 
 /// What the cycle keeps beside the brain.
 #[derive(Default)]
-struct Desk {
+struct CycleState {
     answers: HashMap<OrderId, oneshot::Sender<OrderReply>>,
     /// Given out when the view shows what they tell.
     replies: Vec<(oneshot::Sender<OrderReply>, OrderReply)>,
@@ -107,50 +107,50 @@ struct Desk {
 
 impl Cycle {
     pub async fn run(mut self) {
-        let mut desk = Desk::default();
+        let mut cycle_state = CycleState::default();
         let mut acts: JoinSet<Done> = JoinSet::new();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Some(why) = self.cannot_go_on() {
-                self.say(desk.term, Sentence { level: Level::Error, text: why });
+                self.say(cycle_state.term, Sentence { level: Level::Error, text: why });
                 break;
             }
-            let own = desk.own.pop_front();
+            let own = cycle_state.own.pop_front();
             let fact = tokio::select! {
                 // Nothing here can starve the rest: every source but the clock is slower than the brain.
                 biased;
                 _ = &mut self.stop => break,
                 Some(fact) = std::future::ready(own), if own.is_some() => fact,
-                Some(note) = self.notes.recv() => self.unfold(&mut desk, note),
+                Some(note) = self.notes.recv() => self.unfold(&mut cycle_state, note),
                 Some(done) = acts.join_next() => match done {
                     Ok((fact, advice)) => {
                         if let Some((node, topic, text)) = advice {
-                            self.advise(&mut desk, node, topic, text);
+                            self.advise(&mut cycle_state, node, topic, text);
                         }
                         fact
                     }
                     Err(error) => {
                         // What it was to bring is missed by its deadline inside the brain, and asked for again.
                         let text = format!("a task that asked or told a node has ended early: {}", reason(error));
-                        self.say(desk.term, Sentence { level: Level::Error, text });
+                        self.say(cycle_state.term, Sentence { level: Level::Error, text });
                         Fact::Tick
                     }
                 },
                 (role, how) = self.watched.ended() => {
                     let (text, fact) = self.watched.note_end(role, &how);
-                    self.say(desk.term, Sentence { level: Level::Error, text });
+                    self.say(cycle_state.term, Sentence { level: Level::Error, text });
                     fact
                 }
                 Some((order, reply)) = self.orders.recv() => {
-                    desk.orders += 1;
-                    let id = OrderId(desk.orders);
-                    desk.answers.insert(id, reply);
+                    cycle_state.orders += 1;
+                    let id = OrderId(cycle_state.orders);
+                    cycle_state.answers.insert(id, reply);
                     Fact::Order { id, order }
                 }
                 Some(fact) = self.facts.recv() => fact,
                 _ = tick.tick() => {
-                    desk.own.extend(self.watched.round());
+                    cycle_state.own.extend(self.watched.round());
                     Fact::Tick
                 }
             };
@@ -164,17 +164,17 @@ impl Cycle {
                 self.watched.beat(node, wish);
             }
             let busy = !actions.is_empty();
-            self.carry_out(&mut desk, &mut acts, actions);
-            if busy || desk.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {
-                self.show(&mut desk);
+            self.carry_out(&mut cycle_state, &mut acts, actions);
+            if busy || cycle_state.viewed.is_none_or(|at| at.elapsed() >= VIEW_AGE_MAX) {
+                self.show(&mut cycle_state);
             }
             // Only now: whoever hears of a success and looks finds it.
-            for (answer, reply) in desk.replies.drain(..) {
+            for (answer, reply) in cycle_state.replies.drain(..) {
                 // Whoever ordered may have gone; the journal has it.
                 let _ = answer.send(reply);
             }
         }
-        self.close(desk).await;
+        self.close(cycle_state).await;
     }
 
     /// What makes it worse to go on than to end: without the store no decision could be kept, so nothing could be moved any more.
@@ -185,7 +185,7 @@ impl Cycle {
     }
 
     /// A note becomes a fact; what the brain need not know stays here.
-    fn unfold(&self, desk: &mut Desk, note: Note) -> Fact {
+    fn unfold(&self, cycle_state: &mut CycleState, note: Note) -> Fact {
         match note {
             Note::Fact(fact) => {
                 match &fact {
@@ -197,26 +197,28 @@ impl Cycle {
                             *errno,
                             message,
                         );
-                        self.advise(desk, *node, Topic::Login, Some(text));
+                        self.advise(cycle_state, *node, Topic::Login, Some(text));
                     }
-                    Fact::LinkUp { node, .. } => self.advise(desk, *node, Topic::Login, None),
+                    Fact::LinkUp { node, .. } => self.advise(cycle_state, *node, Topic::Login, None),
                     _ => {}
                 }
                 fact
             }
             Note::Say(sentence) => {
-                self.say(desk.term, sentence);
+                self.say(cycle_state.term, sentence);
                 Fact::Tick
             }
             Note::Advice(node, topic, text) => {
-                self.advise(desk, node, topic, text);
+                self.advise(cycle_state, node, topic, text);
                 Fact::Tick
             }
             Note::Reading(node, reading, asked) => {
                 let status = match reading {
-                    Reading::Galera(reading) => desk.aliases.member(&self.address(node), reading).into(),
+                    Reading::Galera(reading) => {
+                        cycle_state.aliases.member(&self.address(node), reading).into()
+                    }
                     Reading::Replication(standing) => {
-                        desk.aliases.server(node, standing, |node| self.address(node)).into()
+                        cycle_state.aliases.server(node, standing, |node| self.address(node)).into()
                     }
                 };
                 Fact::Status { node, status, asked }
@@ -224,12 +226,12 @@ impl Cycle {
         }
     }
 
-    fn carry_out(&mut self, desk: &mut Desk, acts: &mut JoinSet<Done>, actions: Vec<Action>) {
+    fn carry_out(&mut self, cycle_state: &mut CycleState, acts: &mut JoinSet<Done>, actions: Vec<Action>) {
         let mut sentences = Vec::new();
         for action in actions {
             match action {
                 Action::Publish(routes) => {
-                    desk.term = routes.term;
+                    cycle_state.term = routes.term;
                     self.routes.send_replace(routes);
                 }
                 Action::PublishReads(routes) => {
@@ -247,7 +249,7 @@ impl Cycle {
                 Action::Replication(action) => self.tend_server(acts, action),
                 Action::Barrier { node, term, lost, within } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let lost = lost.map(|lost| desk.aliases.names_of(&self.address(lost)));
+                    let lost = lost.map(|lost| cycle_state.aliases.names_of(&self.address(lost)));
                     acts.spawn(async move {
                         let outcome = match act::barrier(&address, &login, lost.as_deref(), within).await {
                             Ok(()) => Outcome::BarrierPassed { node, term },
@@ -284,15 +286,15 @@ impl Cycle {
                     });
                 }
                 Action::Answer { id, reply } => {
-                    if let Some(answer) = desk.answers.remove(&id) {
-                        desk.replies.push((answer, reply));
+                    if let Some(answer) = cycle_state.answers.remove(&id) {
+                        cycle_state.replies.push((answer, reply));
                     }
                 }
                 Action::Say(sentence) => sentences.push(sentence),
             }
         }
         for sentence in sentences {
-            self.say(desk.term, sentence);
+            self.say(cycle_state.term, sentence);
         }
     }
 
@@ -344,7 +346,7 @@ impl Cycle {
                     }
                 });
             }
-            galera::Action::Pace { node, brisk } => self.watched.pace(node, brisk),
+            galera::Action::Pace { node, fast_join_retrans } => self.watched.pace(node, fast_join_retrans),
             galera::Action::Hurry { number, members, view, .. } => {
                 let known = |node| (node, self.name(node).to_owned(), self.address(node));
                 let members = members.into_iter().map(known).collect();
@@ -452,16 +454,21 @@ impl Cycle {
     }
 
     /// What an operator should do about a node, or nothing any more. Shown as long as it holds; said when it is news.
-    fn advise(&self, desk: &mut Desk, node: NodeId, topic: Topic, text: Option<String>) {
+    fn advise(&self, cycle_state: &mut CycleState, node: NodeId, topic: Topic, text: Option<String>) {
         match text {
             Some(text) => {
-                desk.advice.insert((node, topic), text.clone());
-                if desk.said.is_new(node, topic, &text, self.started.elapsed()) {
-                    say_as(&self.store, desk.term, Sentence { level: Level::Error, text }, Shelf::Advice);
+                cycle_state.advice.insert((node, topic), text.clone());
+                if cycle_state.said.is_new(node, topic, &text, self.started.elapsed()) {
+                    say_as(
+                        &self.store,
+                        cycle_state.term,
+                        Sentence { level: Level::Error, text },
+                        Shelf::Advice,
+                    );
                 }
             }
             None => {
-                desk.advice.remove(&(node, topic));
+                cycle_state.advice.remove(&(node, topic));
             }
         }
     }
@@ -470,19 +477,19 @@ impl Cycle {
         say(&self.store, term, sentence);
     }
 
-    fn show(&self, desk: &mut Desk) {
-        desk.viewed = Some(Instant::now());
-        self.view.send_replace(Arc::new(self.look(desk)));
+    fn show(&self, cycle_state: &mut CycleState) {
+        cycle_state.viewed = Some(Instant::now());
+        self.view.send_replace(Arc::new(self.look(cycle_state)));
     }
 
-    fn look(&self, desk: &Desk) -> ClusterView {
+    fn look(&self, cycle_state: &CycleState) -> ClusterView {
         let now = self.started.elapsed();
         let mut view = self.brain.view(now);
         view.started_unix_ms = unix_ms().saturating_sub(now.as_millis() as u64);
         for decision in &mut view.decisions {
             decision.at_unix_ms += view.started_unix_ms;
         }
-        for ((node, _), text) in &desk.advice {
+        for ((node, _), text) in &cycle_state.advice {
             if let Some(node) = view.nodes.get_mut(usize::from(node.0)) {
                 node.advice.push(text.clone());
             }
@@ -499,16 +506,16 @@ impl Cycle {
     }
 
     /// The end: open orders are answered, every node gets back what is its own, everything asked to be written is written.
-    async fn close(self, desk: Desk) {
+    async fn close(self, cycle_state: CycleState) {
         let Self { watched, store, mut notes, .. } = self;
-        for answer in desk.answers.into_values() {
+        for answer in cycle_state.answers.into_values() {
             let sentence = "Understudy is stopping: ask again when it is up".to_owned();
             let _ = answer.send(Err(OrderRefused { code: "stopping", sentence }));
         }
         // Nobody waits to be heard any more.
         notes.close();
         let _ = tokio::time::timeout(PACES_DEADLINE, watched.close()).await;
-        say(&store, desk.term, Sentence { level: Level::Info, text: "the manager stops".into() });
+        say(&store, cycle_state.term, Sentence { level: Level::Info, text: "the manager stops".into() });
         let (reply, written) = oneshot::channel();
         if store.send(Work::Last(0, reply)).is_ok() {
             let _ = tokio::time::timeout(FLUSH_DEADLINE, written).await;

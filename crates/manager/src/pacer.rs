@@ -1,6 +1,6 @@
 //! One node's pace: a task that brings `evs.join_retrans_period` in line with the newest wish, and puts the node's own value back.
 //!
-//! Enters: whether the node is to be brisk. Leaves: SET GLOBAL on the node, nothing else. Wishes that are overtaken are skipped.
+//! Enters: whether the node is to send its join messages again every 0.1 s. Leaves: SET GLOBAL on the node, nothing else. Wishes that are overtaken are skipped.
 //! Invariant: the node's own value is on disk before it is changed ([`crate::loans`]). After the last wish, or when the wishes end, the node
 //! has it again, unless it cannot be reached; should this process be killed in between, its next start puts it back.
 
@@ -29,12 +29,12 @@ pub(crate) struct Pacer {
 impl Pacer {
     /// Runs until nobody wishes any more.
     pub async fn run(mut self) {
-        // What puts the node's own value back; there when it is brisk by us.
+        // What puts the node's own value back; there while the period is the shortened one.
         let mut own: Option<String> = None;
         loop {
             let ended = self.wish.changed().await.is_err();
-            let brisk = !ended && *self.wish.borrow_and_update();
-            match (brisk, own.take()) {
+            let fast_join_retrans = !ended && *self.wish.borrow_and_update();
+            match (fast_join_retrans, own.take()) {
                 (true, None) => own = self.quicken().await,
                 (false, Some(statement)) => own = self.put_back(statement, ended).await,
                 (_, before) => own = before,
@@ -46,7 +46,7 @@ impl Pacer {
         }
     }
 
-    /// Makes the node brisk. `None` when it could not be done, or there is nothing to put back: the node is as fast as Galera makes it.
+    /// Shortens the period on the node. `None` when it could not be done, or there is nothing to put back: the node is as fast as Galera makes it.
     async fn quicken(&self) -> Option<String> {
         let mut own = None;
         let done = timeout(DEADLINE, async {

@@ -31,7 +31,7 @@ use topology::kind::Kind;
 use topology::routes::ServerGreeting;
 
 use crate::advice::Topic;
-use crate::reading::{self, Reading, Told};
+use crate::reading::{self, ProbeAnswer, Reading};
 use crate::samples::Samples;
 
 /// A lack of this host's own is said again after this long.
@@ -88,7 +88,7 @@ pub(crate) struct Probe {
 }
 
 /// The status, or only a sign of life.
-type Word = Result<Option<Box<Told>>, LinkError>;
+type Word = Result<Option<Box<ProbeAnswer>>, LinkError>;
 type Asked = Pin<Box<dyn Future<Output = (Link, Word)> + Send>>;
 type Connecting = Pin<Box<dyn Future<Output = Result<Link, LinkError>> + Send>>;
 
@@ -222,7 +222,7 @@ impl Probe {
                                 }
                             }
                             // Nothing was seen of the node: nothing is told.
-                            Err(lack) => self.warn(&lack, &mut warned),
+                            Err(local_error) => self.warn(&local_error, &mut warned),
                         },
                     }
                 }
@@ -277,11 +277,11 @@ impl Probe {
     }
 
     /// Says what this host lacks, but not with every try; `warned` is when that was last done.
-    fn warn(&self, lack: &str, warned: &mut Option<Instant>) {
+    fn warn(&self, local_error: &str, warned: &mut Option<Instant>) {
         let now = Instant::now();
         if warned.is_none_or(|last| now.duration_since(last) >= WARNED_AGAIN_AFTER) {
             *warned = Some(now);
-            tracing::warn!("{} could not be probed: {lack}", self.address);
+            tracing::warn!("{} could not be probed: {local_error}", self.address);
         }
     }
 
@@ -440,7 +440,7 @@ fn end(how: Ended) -> LinkEnd {
 /// What a failed connect says of the node; `Err` when it says nothing of it, but what this host lacks.
 pub(crate) fn failure(error: LinkError) -> Result<ConnectFailure, String> {
     Ok(match error {
-        LinkError::Local(lack) => return Err(lack),
+        LinkError::Local(local_error) => return Err(local_error),
         LinkError::Refused | LinkError::NoSocket => ConnectFailure::Refused,
         LinkError::Reset => ConnectFailure::Reset,
         LinkError::Closed => ConnectFailure::Closed,

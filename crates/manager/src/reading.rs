@@ -21,7 +21,7 @@ pub(crate) enum Reading {
 
 /// A reading, and its counters where a sample of them was wanted.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ProbeAnswer {
     pub reading: Reading,
     pub counters: Option<Counters>,
 }
@@ -72,7 +72,7 @@ pub(crate) async fn ask(
     link: &mut Link,
     deadline: Duration,
     is_sampled: bool,
-) -> Result<Told, LinkError> {
+) -> Result<ProbeAnswer, LinkError> {
     match kind {
         Kind::Galera => {
             let question = if is_sampled { galera::sql::STATUS_COUNTED } else { galera::sql::STATUS };
@@ -80,7 +80,7 @@ pub(crate) async fn ask(
             let variables = link.query(galera::sql::VARIABLES, deadline).await?;
             let reading = galera::read(|name| status.value_of(name), |name| variables.value_of(name));
             let counters = is_sampled.then(|| Counters::read_galera(|name| status.value_of(name)));
-            Ok(Told { reading: Reading::Galera(reading), counters })
+            Ok(ProbeAnswer { reading: Reading::Galera(reading), counters })
         }
         Kind::Replication => {
             let dialect = Dialect::of(&link.greeting.version);
@@ -96,7 +96,7 @@ pub(crate) async fn ask(
                 replication: Some(replication_counters(&standing.status, &rows)),
                 ..Counters::read(|name| status.value_of(name))
             });
-            Ok(Told { reading: Reading::Replication(standing), counters })
+            Ok(ProbeAnswer { reading: Reading::Replication(standing), counters })
         }
     }
 }

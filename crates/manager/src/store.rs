@@ -105,12 +105,12 @@ pub(crate) enum Shelf {
 }
 
 /// Called on the store's thread when the write has ended.
-type Told = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+type OnWritten = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 
 pub(crate) enum Work {
-    Save(Saved, Told),
+    Save(Saved, OnWritten),
     /// Makes these all that is lent.
-    Lend(Vec<Loan>, Told),
+    Lend(Vec<Loan>, OnWritten),
     Note(JournalRow, Shelf),
     Last(u32, oneshot::Sender<Result<Vec<JournalRow>, StoreError>>),
 }
@@ -424,7 +424,7 @@ pub(crate) mod tests {
     /// A row with this text makes the thread panic.
     pub const FAULT: &str = "(a test: panic over this)";
 
-    fn save(store: &Store, work: impl FnOnce(Told) -> Work) -> Result<(), StoreError> {
+    fn save(store: &Store, work: impl FnOnce(OnWritten) -> Work) -> Result<(), StoreError> {
         let (told, heard) = mpsc::channel();
         let work = work(Box::new(move |result| {
             let _ = told.send(result);

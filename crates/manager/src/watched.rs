@@ -144,10 +144,10 @@ impl Watched {
         }
     }
 
-    /// Whether the node is to be brisk.
-    pub fn pace(&self, node: NodeId, brisk: bool) {
+    /// Whether the node is to send its join messages again every 0.1 s.
+    pub fn pace(&self, node: NodeId, fast_join_retrans: bool) {
         if let Some(pacer) = self.paces.get(usize::from(node.0)) {
-            pacer.way.send_replace(brisk);
+            pacer.way.send_replace(fast_join_retrans);
         }
     }
 
@@ -232,8 +232,8 @@ impl Watched {
         }
         for (node, pacer) in (0..=u8::MAX).map(NodeId).zip(&mut self.paces) {
             if pacer.is_due(now) {
-                let brisk = *pacer.way.borrow();
-                pacer.run(self.making.pacer(node, brisk, &mut self.tasks), now);
+                let fast_join_retrans = *pacer.way.borrow();
+                pacer.run(self.making.pacer(node, fast_join_retrans, &mut self.tasks), now);
             }
         }
         for (node, heartbeat) in (0..=u8::MAX).map(NodeId).zip(&mut self.heartbeats) {
@@ -281,9 +281,9 @@ impl Making {
         wish
     }
 
-    fn pacer(&self, node: NodeId, brisk: bool, tasks: &mut Tasks<Role>) -> watch::Sender<bool> {
-        let (pace, mut wish) = watch::channel(brisk);
-        if brisk {
+    fn pacer(&self, node: NodeId, fast_join_retrans: bool, tasks: &mut Tasks<Role>) -> watch::Sender<bool> {
+        let (pace, mut wish) = watch::channel(fast_join_retrans);
+        if fast_join_retrans {
             // To be taken up at once.
             wish.mark_changed();
         }

@@ -22,14 +22,14 @@ use topology::fact::{ConnectFailure, Fact};
 use crate::activity::{Card, Doing};
 use crate::backend::{AttachError, Backend, Stirred, Terms};
 use crate::door::{NoLane, Slot};
+use crate::error_reply::{self, AccountNow};
 use crate::frontend::Client;
 use crate::identity::Identity;
 use crate::kill::Kills;
 use crate::lane::{Lane, Lease, Saver};
 use crate::reads::CatchUp;
-use crate::registry::Place;
+use crate::registry::SessionLocation;
 use crate::shared::Shared;
-use crate::voice::{self, AccountNow};
 
 /// So long the manager's word on a node is waited for, when it should come within some round trips.
 const LOOK_WAIT: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ pub struct Attachment {
     lease: Option<Lease>,
     /// Held while the node knows something that is to be read before the session leaves it.
     saver: Option<Saver>,
-    /// The KILLs of the present link: see [`Place::kills`].
+    /// The KILLs of the present link: see [`SessionLocation::kills`].
     kills: Arc<Kills>,
     /// The lane that the command at hand was last tried on, and the number of the alarm that it raised there.
     tried: Option<(Arc<Lane>, u64)>,
@@ -263,7 +263,7 @@ impl Attachment {
                 return Err(match error {
                     AttachError::Refused(error) if error.code == errno::ACCESS_DENIED_ERROR => {
                         let now = self.account_now(who).await;
-                        AttachError::Refused(voice::refused_by_node(error, now))
+                        AttachError::Refused(error_reply::refused_by_node(error, now))
                     }
                     error => error,
                 });
@@ -272,7 +272,7 @@ impl Attachment {
         self.shared.counts.link_made(past.has_run);
         session.attached(backend.link.status);
         self.kills = Arc::default();
-        let place = Place { lane, thread_id: backend.thread_id(), kills: self.kills.clone() };
+        let place = SessionLocation { lane, thread_id: backend.thread_id(), kills: self.kills.clone() };
         self.shared.registry.settle(self.card.id, Some(place));
         self.backend = Some(backend);
         Ok(())
@@ -297,7 +297,7 @@ impl Attachment {
 
     /// A statement runs on another link, which a KILL is to find; `None`: it does no more.
     pub fn settle_aside(&self, aside: Option<&Backend>) {
-        let place = aside.map(|backend| Place {
+        let place = aside.map(|backend| SessionLocation {
             lane: backend.lane().clone(),
             thread_id: backend.thread_id(),
             kills: self.kills.clone(),
@@ -310,8 +310,8 @@ impl Attachment {
         match error {
             AttachError::Refused(error) => NoLink::Refused(error),
             AttachError::NotRebuilt(why) => NoLink::NotRebuilt(why),
-            AttachError::Full(error) => NoLink::Full(voice::full_node(Some(error))),
-            AttachError::StillFull => NoLink::Full(voice::full_node(None)),
+            AttachError::Full(error) => NoLink::Full(error_reply::full_node(Some(error))),
+            AttachError::StillFull => NoLink::Full(error_reply::full_node(None)),
             AttachError::Shut | AttachError::Behind | AttachError::Local(_) | AttachError::Lost(_) => {
                 NoLink::NotNow
             }
@@ -392,9 +392,10 @@ impl Attachment {
     pub async fn look(&mut self, client: &mut Client) -> Result<Look, ()> {
         let Some((lane, alarm)) = self.tried.clone() else { return Ok(Look::NoWord) };
         self.card.set(Doing::Held, Instant::now());
-        let mut boards = self.shared.door.watch();
-        // Lanes take up what new routes say before the board is changed.
-        let word = boards.wait_for(|_| lane.is_shut() || lane.has_looked(alarm) || lane.has_refused(alarm));
+        let mut lane_tables = self.shared.door.watch();
+        // Lanes take up what new routes say before the table is changed.
+        let word =
+            lane_tables.wait_for(|_| lane.is_shut() || lane.has_looked(alarm) || lane.has_refused(alarm));
         tokio::select! {
             word = timeout(LOOK_WAIT, word) => Ok(match word {
                 _ if lane.is_shut() => Look::Gone,
@@ -422,22 +423,23 @@ impl Attachment {
 
     /// Whether the lane that the command at hand failed on takes transactions, and whether another does.
     fn openings(&self) -> (bool, bool) {
-        let board = self.shared.door.board();
+        let lane_table = self.shared.door.lane_table();
         let failed = self.tried.as_ref().map(|(lane, _)| lane);
         let is_failed = |lane: &Arc<Lane>| failed.is_some_and(|failed| Arc::ptr_eq(failed, lane));
-        let elsewhere = board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane));
+        let elsewhere =
+            lane_table.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane));
         (failed.is_some_and(|lane| lane.is_open()), elsewhere)
     }
 
     /// Waits for `time`, or, where that may end early, until the lane that the command failed on takes no transactions any more, or another
     /// does. `Err` when the client went away.
     pub async fn pause(&self, time: Duration, ends_early: bool, client: &mut Client) -> Result<(), ()> {
-        let mut boards = self.shared.door.watch();
-        boards.mark_unchanged();
+        let mut lane_tables = self.shared.door.watch();
+        lane_tables.mark_unchanged();
         let before = self.openings();
         let changed = async {
             while ends_early && self.openings() == before {
-                if boards.changed().await.is_err() {
+                if lane_tables.changed().await.is_err() {
                     break;
                 }
             }

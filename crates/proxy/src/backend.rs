@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::{Link, LinkError, Login, Rows, Secret, own_lack};
+use link::{Link, LinkError, Login, Rows, Secret, local_resource_error};
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::ok::{ERR, ErrPacket};
@@ -138,7 +138,7 @@ impl fmt::Display for AttachError {
             AttachError::NotRebuilt(why) => f.write_str(why),
             AttachError::Shut => f.write_str("its node takes no statements any more"),
             AttachError::Behind => f.write_str("its node has not yet applied what the others have"),
-            AttachError::Local(lack) => f.write_str(lack),
+            AttachError::Local(local_error) => f.write_str(local_error),
         }
     }
 }
@@ -197,7 +197,7 @@ impl Backend {
                 )));
             }
             let cutter = link.stream.cutter().map_err(|error| {
-                AttachError::Local(own_lack(&error).map_or(error.to_string(), str::to_owned))
+                AttachError::Local(local_resource_error(&error).map_or(error.to_string(), str::to_owned))
             })?;
             let registration = lane.register(cutter).ok_or(AttachError::Shut)?;
             // Before the session is rebuilt: its settings (a time limit for statements, a read-only transaction) are not for this.
@@ -545,7 +545,7 @@ fn of_connect(error: LinkError) -> AttachError {
         LinkError::Rejected { errno, state, message } => {
             AttachError::Refused(NodeError { code: errno, state, message })
         }
-        LinkError::Local(lack) => AttachError::Local(lack),
+        LinkError::Local(local_error) => AttachError::Local(local_error),
         LinkError::Plugin(plugin) => AttachError::NotRebuilt(format!("the account uses the plugin {plugin}")),
     }
 }

@@ -1,6 +1,6 @@
-//! The one owner of lanes and gate: takes up new routes, lets held statements go, says when a lane has become quiet.
+//! The one owner of lanes and hold queue: takes up new routes, lets held statements go, says when a lane has become quiet.
 //!
-//! Enters: [`Routes`], and small messages from sessions (wait, gone, finished, quiet). Leaves: the [`Board`] that sessions
+//! Enters: [`Routes`], and small messages from sessions (wait, gone, finished, quiet). Leaves: the [`LaneTable`] that sessions
 //! look at, a verdict for each held statement, [`Fact::Quiesced`]. Nobody else changes any of it, so there is no lock to hold
 //! across an await, and no order of events that two parties could see differently.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
+use session::hold_queue::{Counters, HoldQueue, Limits, Ticket, WaitEnd};
 use session::names::{List, Names};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use topology::Term;
@@ -22,7 +22,7 @@ use crate::lane::{Lane, Lease};
 use crate::stats::Counts;
 
 /// What sessions can see of the routes in force.
-pub struct Board {
+pub struct LaneTable {
     /// Of the routes it was made from.
     pub term: Term,
     /// Of the routes it was made from.
@@ -39,7 +39,7 @@ pub struct Board {
     pub catalogue: Option<Arc<Catalogue>>,
 }
 
-impl Board {
+impl LaneTable {
     /// The lane a new transaction takes when its session has none: the least busy open one.
     fn pick(&self, avoid: Option<&Arc<Lane>>) -> Option<&Arc<Lane>> {
         self.lanes
@@ -72,7 +72,7 @@ type Messages = mpsc::UnboundedSender<Message>;
 /// What the sessions hold of the door.
 pub struct Door {
     messages: Messages,
-    board: watch::Receiver<Arc<Board>>,
+    lane_table: watch::Receiver<Arc<LaneTable>>,
     next_id: AtomicU64,
     stats: Arc<Counts>,
 }
@@ -125,7 +125,7 @@ impl Door {
         stats: Arc<Counts>,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (messages, heard) = mpsc::unbounded_channel();
-        let empty = Board {
+        let empty = LaneTable {
             term: Term(0),
             version: 0,
             lanes: vec![],
@@ -134,54 +134,54 @@ impl Door {
             accounts: Arc::default(),
             catalogue: None,
         };
-        let (publish, board) = watch::channel(Arc::new(empty));
-        let keeper = Keeper {
+        let (publish, lane_table) = watch::channel(Arc::new(empty));
+        let door_task = DoorTask {
             started: Instant::now(),
             messages: messages.clone(),
             look: Arc::default(),
-            gate: Gate::new(limits),
+            hold_queue: HoldQueue::new(limits),
             waiting: HashMap::new(),
             tickets: HashMap::new(),
             quiesced: HashSet::new(),
             cutting: vec![],
-            board: publish,
+            lane_table: publish,
             facts,
             stats: stats.clone(),
         };
-        let task = tokio::spawn(keeper.run(routes, heard));
-        (Self { messages, board, next_id: AtomicU64::new(0), stats }, task)
+        let task = tokio::spawn(door_task.run(routes, heard));
+        (Self { messages, lane_table, next_id: AtomicU64::new(0), stats }, task)
     }
 
     /// The routes in force, as lanes.
-    pub fn board(&self) -> Arc<Board> {
-        self.board.borrow().clone()
+    pub fn lane_table(&self) -> Arc<LaneTable> {
+        self.lane_table.borrow().clone()
     }
 
     /// Whether a statement would find a lane that takes it now; an `Err` says why not.
     pub fn flows(&self) -> Result<(), String> {
-        let board = self.board.borrow();
-        if board.pick(None).is_some() {
+        let lane_table = self.lane_table.borrow();
+        if lane_table.pick(None).is_some() {
             return Ok(());
         }
-        let because = board.hold_because.as_deref();
+        let because = lane_table.hold_because.as_deref();
         Err(because
             .unwrap_or("every node that takes statements has as many sessions as it may have")
             .to_owned())
     }
 
     /// A receiver of its own, to wait for changes.
-    pub fn watch(&self) -> watch::Receiver<Arc<Board>> {
-        self.board.clone()
+    pub fn watch(&self) -> watch::Receiver<Arc<LaneTable>> {
+        self.lane_table.clone()
     }
 
     /// What is known of names that mean more than a statement's text shows.
     pub fn names(&self, list: List) -> Names {
-        Names::of(self.board.borrow().catalogue.as_ref(), list)
+        Names::of(self.lane_table.borrow().catalogue.as_ref(), list)
     }
 
     /// A lane that takes a transaction now, without waiting; not `avoid`, where the statement has just failed.
     pub fn try_lease(&self, avoid: Option<&Arc<Lane>>) -> Option<Lease> {
-        self.board.borrow().pick(avoid).and_then(Lane::lease)
+        self.lane_table.borrow().pick(avoid).and_then(Lane::lease)
     }
 
     /// Waits in the hold. `since`: when this statement was first held. Cancel safe: dropping the future leaves the hold.
@@ -214,24 +214,24 @@ struct Cutting {
     epoch: u64,
 }
 
-struct Keeper {
+struct DoorTask {
     started: Instant,
     messages: Messages,
     /// A lane may have become quiet, has room again, or its last link is gone.
     look: Arc<Notify>,
-    gate: Gate,
+    hold_queue: HoldQueue,
     waiting: HashMap<Ticket, (u64, oneshot::Sender<Result<Slot, NoLane>>)>,
     tickets: HashMap<u64, Ticket>,
     /// The draining lanes that were said to be quiet since the present routes were taken up.
     quiesced: HashSet<u8>,
     /// Lanes that were shut, and on which links may still stand.
     cutting: Vec<Cutting>,
-    board: watch::Sender<Arc<Board>>,
+    lane_table: watch::Sender<Arc<LaneTable>>,
     facts: mpsc::Sender<Fact>,
     stats: Arc<Counts>,
 }
 
-impl Keeper {
+impl DoorTask {
     async fn run(
         mut self,
         mut routes: watch::Receiver<Arc<Routes>>,
@@ -239,7 +239,7 @@ impl Keeper {
     ) {
         routes.mark_changed();
         loop {
-            let deadline = self.gate.next_deadline().map(|at| self.started + at);
+            let deadline = self.hold_queue.next_deadline().map(|at| self.started + at);
             tokio::select! {
                 biased;
                 changed = routes.changed() => {
@@ -254,7 +254,7 @@ impl Keeper {
                     None => return,
                 },
                 () = self.look.notified() => self.refresh_gate(),
-                () = sleep_until(deadline) => self.with_gate(Gate::expire),
+                () = sleep_until(deadline) => self.with_hold_queue(HoldQueue::expire),
             }
             self.say_quiet().await;
             self.say_cut().await;
@@ -272,45 +272,47 @@ impl Keeper {
                 let now = self.now();
                 let since = since.saturating_duration_since(self.started);
                 let mut out = vec![];
-                let ticket = self.gate.enter(now, since, bytes, &mut out);
+                let ticket = self.hold_queue.enter(now, since, bytes, &mut out);
                 self.waiting.insert(ticket, (id, verdict));
                 self.tickets.insert(id, ticket);
                 self.deliver(out);
             }
             Message::Gone { id } => {
                 if let Some(ticket) = self.tickets.remove(&id)
-                    && self.gate.gone(ticket)
+                    && self.hold_queue.gone(ticket)
                 {
                     self.waiting.remove(&ticket);
                 }
             }
-            Message::Finished(ticket) => self.with_gate(|gate, now, out| gate.finished(now, ticket, out)),
+            Message::Finished(ticket) => {
+                self.with_hold_queue(|hold_queue, now, out| hold_queue.finished(now, ticket, out))
+            }
             Message::Counters(answer) => {
-                let _ = answer.send(self.gate.counters());
+                let _ = answer.send(self.hold_queue.counters());
             }
         }
     }
 
-    fn with_gate(&mut self, act: impl FnOnce(&mut Gate, Duration, &mut Vec<(Ticket, Verdict)>)) {
+    fn with_hold_queue(&mut self, act: impl FnOnce(&mut HoldQueue, Duration, &mut Vec<(Ticket, WaitEnd)>)) {
         let mut out = vec![];
         let now = self.now();
-        act(&mut self.gate, now, &mut out);
+        act(&mut self.hold_queue, now, &mut out);
         self.deliver(out);
     }
 
     fn refresh_gate(&mut self) {
-        let open = self.board.borrow().pick(None).is_some();
-        self.with_gate(|gate, now, out| gate.set_open(now, open, out));
+        let open = self.lane_table.borrow().pick(None).is_some();
+        self.with_hold_queue(|hold_queue, now, out| hold_queue.set_open(now, open, out));
     }
 
-    fn deliver(&mut self, verdicts: Vec<(Ticket, Verdict)>) {
+    fn deliver(&mut self, verdicts: Vec<(Ticket, WaitEnd)>) {
         for (ticket, verdict) in verdicts {
             let Some((id, answer)) = self.waiting.remove(&ticket) else { continue };
             self.tickets.remove(&id);
             let verdict = match verdict {
-                Verdict::Resumed => Ok(Slot { messages: self.messages.clone(), ticket }),
-                Verdict::Evicted => Err(NoLane::Evicted),
-                Verdict::Expired => Err(NoLane::Expired),
+                WaitEnd::Resumed => Ok(Slot { messages: self.messages.clone(), ticket }),
+                WaitEnd::Evicted => Err(NoLane::Evicted),
+                WaitEnd::Expired => Err(NoLane::Expired),
             };
             // A verdict that nobody takes is dropped, and a slot in it comes back as a message.
             let _ = answer.send(verdict);
@@ -319,7 +321,7 @@ impl Keeper {
 
     /// New routes: every lane takes up its state, shut ones cut their links, and held statements go if they can.
     fn take_up(&mut self, routes: &Routes) {
-        let old = self.board.borrow().clone();
+        let old = self.lane_table.borrow().clone();
         let mut lanes = Vec::with_capacity(routes.lanes.len());
         for wanted in &routes.lanes {
             let known = old.lanes.get(usize::from(wanted.node.0));
@@ -349,7 +351,7 @@ impl Keeper {
         }
         // Whoever published these routes may ask for the quiet anew: said once of each routes taken up.
         self.quiesced.clear();
-        self.board.send_replace(Arc::new(Board {
+        self.lane_table.send_replace(Arc::new(LaneTable {
             term: routes.term,
             version: routes.version,
             lanes,
@@ -364,14 +366,14 @@ impl Keeper {
 
     /// Says once of each draining lane, for each routes taken up, that nothing runs on it any more.
     async fn say_quiet(&mut self) {
-        let board = self.board.borrow().clone();
-        for lane in board.lanes.iter().filter(|lane| lane.is_draining() && lane.is_quiet()) {
+        let lane_table = self.lane_table.borrow().clone();
+        for lane in lane_table.lanes.iter().filter(|lane| lane.is_draining() && lane.is_quiet()) {
             if self.quiesced.insert(lane.node.0) {
                 let fact = Fact::Quiesced {
                     node: lane.node,
                     epoch: lane.epoch,
-                    term: board.term,
-                    version: board.version,
+                    term: lane_table.term,
+                    version: lane_table.version,
                 };
                 // The manager's end closes only when the program ends.
                 let _ = self.facts.send(fact).await;
@@ -380,7 +382,7 @@ impl Keeper {
     }
 }
 
-impl Keeper {
+impl DoorTask {
     /// Says once of each lane that was shut that its last link is gone.
     async fn say_cut(&mut self) {
         let (gone, left): (Vec<_>, Vec<_>) =
@@ -411,13 +413,13 @@ mod tests {
     fn released() -> Ticket {
         let limits =
             Limits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
-        Gate::new(limits).enter(Duration::ZERO, Duration::ZERO, 0, &mut vec![])
+        HoldQueue::new(limits).enter(Duration::ZERO, Duration::ZERO, 0, &mut vec![])
     }
 
     #[tokio::test]
     async fn a_verdict_that_nobody_takes_gives_its_slot_back() {
         let (messages, mut heard) = mpsc::unbounded_channel();
-        let board = Board {
+        let lane_table = LaneTable {
             term: Term(0),
             version: 0,
             lanes: vec![],
@@ -426,9 +428,13 @@ mod tests {
             accounts: Arc::default(),
             catalogue: None,
         };
-        let (_publish, board) = watch::channel(Arc::new(board));
-        let door =
-            Door { messages: messages.clone(), board, next_id: AtomicU64::new(0), stats: Arc::default() };
+        let (_publish, lane_table) = watch::channel(Arc::new(lane_table));
+        let door = Door {
+            messages: messages.clone(),
+            lane_table,
+            next_id: AtomicU64::new(0),
+            stats: Arc::default(),
+        };
         for is_taken in [false, true] {
             let mut wait = Box::pin(door.wait(1, Instant::now()));
             let mut context = Context::from_waker(Waker::noop());

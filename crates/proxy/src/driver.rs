@@ -12,7 +12,7 @@
 //! ```
 
 mod side;
-mod told;
+mod tapped;
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use listen::places::Place;
+use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
 use protocol::command::Command;
 use protocol::errno;
@@ -41,7 +41,8 @@ use crate::activity::{Card, Doing};
 use crate::attachment::{Attachment, Past, Waiting};
 use crate::backend::{AttachError, Backend, NotPrepared, Stirred};
 use crate::ending;
-use crate::frontend::{AtHand, Client, Done};
+use crate::error_reply::{self, ErrorReply};
+use crate::frontend::{BufferedCommand, Client, Done};
 use crate::identity::Identity;
 use crate::kill::{self, Target};
 use crate::lane::Lane;
@@ -50,7 +51,6 @@ use crate::relay::{Relay, Relayed, speaks_of_the_node};
 use crate::send::{Localised, Streamed, localise, stream_command};
 use crate::shared::{ACCOUNTS_WAIT, Shared};
 use crate::tap::Ear;
-use crate::voice::{self, Voice};
 use side::{Elsewhere, Side};
 
 /// In a COM_SET_OPTION.
@@ -70,20 +70,20 @@ const FULL_LOGIN_WAIT: Duration = Duration::from_secs(1);
 const FULL_LOGIN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves one client to its end. `login`: its place among those who have not logged in yet; without one it must be quick.
-pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<Place>) {
+pub async fn run(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, login: Option<ConnectionSlot>) {
     let mut client = Client::new(stream, peer, shared.new_id(), login.is_none());
     let within = shared.settings.login_timeout;
     let logging_in = async {
         let Some(greeting) = shared.greeting(within).await else {
-            return Err(Done::Told(voice::NO_NODE_YET, String::new()));
+            return Err(Done::Refused(error_reply::NO_NODE_YET, String::new()));
         };
         client.login(&greeting, &shared).await
     };
     let who = match tokio::time::timeout(within + ACCOUNTS_WAIT, logging_in).await {
         Ok(Ok(who)) => who,
-        Ok(Err(Done::Told(voice, detail))) => {
-            shared.counts.error(voice);
-            let _ = client.say(voice, client.login_seq, &detail).await;
+        Ok(Err(Done::Refused(error_reply, detail))) => {
+            shared.counts.error(error_reply);
+            let _ = client.say(error_reply, client.login_seq, &detail).await;
             return;
         }
         // Gone, or it took too long to say who it is: there is nobody to tell.
@@ -137,8 +137,8 @@ fn told(said: Result<(), Done>) -> Flow {
 }
 
 /// What ended an idle moment.
-enum Woke {
-    Command(AtHand),
+enum IdleEnd {
+    Command(BufferedCommand),
     ClientGone,
     NodeEnded,
     /// The link to a replica is of no more use.
@@ -193,27 +193,27 @@ impl Driver {
         loop {
             self.client.buffer.rest();
             let in_transaction = self.at.in_transaction();
-            let woke = tokio::select! {
+            let idle_end = tokio::select! {
                 biased;
-                command = self.client.command(retain) => command.map_or(Woke::ClientGone, Woke::Command),
+                command = self.client.command(retain) => command.map_or(IdleEnd::ClientGone, IdleEnd::Command),
                 stirred = self.at.stirs() => match stirred {
-                    Stirred::NodeEnded => Woke::NodeEnded,
-                    Stirred::Save => Woke::Save,
+                    Stirred::NodeEnded => IdleEnd::NodeEnded,
+                    Stirred::Save => IdleEnd::Save,
                 },
-                () = side_ends(self.side.as_deref_mut()), if self.side.is_some() => Woke::SideEnded,
-                _ = &mut stopped, if !in_transaction => Woke::Stopped,
+                () = side_ends(self.side.as_deref_mut()), if self.side.is_some() => IdleEnd::SideEnded,
+                _ = &mut stopped, if !in_transaction => IdleEnd::Stopped,
             };
             // Nobody has asked the node for anything: whatever it has said, be it behind its last answer, must not be taken for the next one.
-            let woke = match woke {
-                Woke::Command(_) if self.at.backend.as_ref().is_some_and(Backend::has_unasked) => {
-                    Woke::NodeEnded
+            let idle_end = match idle_end {
+                IdleEnd::Command(_) if self.at.backend.as_ref().is_some_and(Backend::has_unasked) => {
+                    IdleEnd::NodeEnded
                 }
-                woke => woke,
+                idle_end => idle_end,
             };
-            let command = match woke {
-                Woke::Command(command) => command,
-                Woke::ClientGone => return,
-                Woke::NodeEnded => {
+            let command = match idle_end {
+                IdleEnd::Command(command) => command,
+                IdleEnd::ClientGone => return,
+                IdleEnd::NodeEnded => {
                     if self.at.was_killed().await {
                         let _ = self.client.say_err(0, errno::CONNECTION_KILLED, *b"70100", KILLED).await;
                         return;
@@ -226,18 +226,18 @@ impl Driver {
                     self.lost_idle();
                     continue;
                 }
-                Woke::SideEnded => {
+                IdleEnd::SideEnded => {
                     self.side = None;
                     continue;
                 }
-                Woke::Save => {
+                IdleEnd::Save => {
                     if self.at.save(&mut self.session).await.is_err() {
                         self.lost_idle();
                     }
                     self.note_pins(true);
                     continue;
                 }
-                Woke::Stopped => {
+                IdleEnd::Stopped => {
                     let farewell = "Server shutdown in progress";
                     let _ = self.client.say_err(0, errno::SERVER_SHUTDOWN, *b"08S01", farewell).await;
                     return;
@@ -257,12 +257,12 @@ impl Driver {
             self.at.let_go(LetGo::Lease);
             match attached {
                 Err(AttachError::Full(error)) => {
-                    let NodeError { code, state, message } = voice::full_node(Some(error));
+                    let NodeError { code, state, message } = error_reply::full_node(Some(error));
                     let _ = self.client.say_err(self.seq, code, state, &message).await;
                     return END;
                 }
                 Err(AttachError::StillFull) => {
-                    let NodeError { code, state, message } = voice::full_node(None);
+                    let NodeError { code, state, message } = error_reply::full_node(None);
                     let _ = self.client.say_err(self.seq, code, state, &message).await;
                     return END;
                 }
@@ -271,8 +271,8 @@ impl Driver {
                     return END;
                 }
                 Err(AttachError::NotRebuilt(why)) => {
-                    self.shared.counts.error(voice::NOT_REBUILT);
-                    let _ = self.client.say(voice::NOT_REBUILT, self.seq, &why).await;
+                    self.shared.counts.error(error_reply::NOT_REBUILT);
+                    let _ = self.client.say(error_reply::NOT_REBUILT, self.seq, &why).await;
                     return END;
                 }
                 Ok(())
@@ -337,7 +337,7 @@ impl Driver {
     }
 
     /// One command, at the front of the client's buffer.
-    async fn command(&mut self, command: AtHand) -> Flow {
+    async fn command(&mut self, command: BufferedCommand) -> Flow {
         let bytes = self.client.buffer.bytes();
         let payload = &bytes[HEADER_LEN..command.len.min(bytes.len())];
         let door = &self.shared.door;
@@ -356,36 +356,44 @@ impl Driver {
                 let status = self.session.status();
                 told(self.client.say_ok(1, status).await)
             }
-            Next::Tell(Owed::SessionLost(what)) => self.fail(voice::SESSION_LOST, &what, 1, command).await,
-            Next::Tell(Owed::RolledBack) => self.fail(voice::ROLLED_BACK, "", 1, command).await,
-            Next::Tell(Owed::Unknown) => self.fail(voice::OUTCOME_UNKNOWN, "", 1, command).await,
+            Next::Tell(Owed::SessionLost(what)) => {
+                self.fail(error_reply::SESSION_LOST, &what, 1, command).await
+            }
+            Next::Tell(Owed::RolledBack) => self.fail(error_reply::ROLLED_BACK, "", 1, command).await,
+            Next::Tell(Owed::Unknown) => self.fail(error_reply::OUTCOME_UNKNOWN, "", 1, command).await,
             Next::UnknownStatement(id) => self.unknown_statement(id, command).await,
             Next::Reset => self.reset(command).await,
-            Next::Refuse(what) => self.fail(voice::NOT_THROUGH_PROXY, what, 1, command).await,
+            Next::Refuse(what) => self.fail(error_reply::NOT_THROUGH_PROXY, what, 1, command).await,
             Next::ChangeUser => self.change_user(command).await,
             Next::Kill { query_only, id, otherwise } => self.kill(query_only, id, otherwise, command).await,
         }
     }
 
     /// Drops the command and tells the client an error of the proxy's own.
-    async fn fail(&mut self, voice: Voice, detail: &str, seq: u8, command: AtHand) -> Flow {
-        self.shared.counts.error(voice);
+    async fn fail(
+        &mut self,
+        error_reply: ErrorReply,
+        detail: &str,
+        seq: u8,
+        command: BufferedCommand,
+    ) -> Flow {
+        self.shared.counts.error(error_reply);
         if self.client.drop_command(command).await.is_err()
-            || self.client.say(voice, seq, detail).await.is_err()
+            || self.client.say(error_reply, seq, detail).await.is_err()
         {
             return END;
         }
-        if voice.closes { END } else { GO_ON }
+        if error_reply.closes { END } else { GO_ON }
     }
 
     // ---- a command for a node
 
-    async fn forward(&mut self, flight: InFlight, mut command: AtHand) -> Flow {
+    async fn forward(&mut self, flight: InFlight, mut command: BufferedCommand) -> Flow {
         if flight.command == Command::STMT_CLOSE {
             return self.close_statement(&flight, command).await;
         }
         if let Some(refused) = self.refused_as_suspect(&flight, command) {
-            return self.fail(voice::SUSPECT, &refused, 1, command).await;
+            return self.fail(error_reply::SUSPECT, &refused, 1, command).await;
         }
         let mut exchange = Exchange::new(flight, self.shared.limits());
         if self.shared.replicas.is_some() {
@@ -450,7 +458,7 @@ impl Driver {
         &mut self,
         op: Op,
         exchange: &mut Exchange,
-        command: &mut AtHand,
+        command: &mut BufferedCommand,
         waiting: &mut Waiting,
     ) -> Event {
         match op {
@@ -469,7 +477,7 @@ impl Driver {
         &'a mut self,
         op: Op,
         exchange: &'a Exchange,
-        command: AtHand,
+        command: BufferedCommand,
         waiting: &'a mut Waiting,
     ) -> Pin<Box<dyn Future<Output = Event> + Send + 'a>> {
         Box::pin(async move {
@@ -522,7 +530,12 @@ impl Driver {
     }
 
     /// A lease, having read first what only the node knows of a session that may have to leave it.
-    async fn lease(&mut self, avoid: bool, command: AtHand, waiting: &mut Waiting) -> Result<bool, NoLease> {
+    async fn lease(
+        &mut self,
+        avoid: bool,
+        command: BufferedCommand,
+        waiting: &mut Waiting,
+    ) -> Result<bool, NoLease> {
         if self.at.has_to_save_now() && self.at.save(&mut self.session).await.is_err() {
             self.lost_idle();
         }
@@ -560,7 +573,7 @@ impl Driver {
     }
 
     /// Sends the command and relays its answer.
-    async fn send(&mut self, exchange: &mut Exchange, command: &mut AtHand) -> Event {
+    async fn send(&mut self, exchange: &mut Exchange, command: &mut BufferedCommand) -> Event {
         let flight = exchange.flight();
         if self.shared.reads.is_some()
             && let Some(error) = self.refused_as_write(flight, *command)
@@ -571,8 +584,8 @@ impl Driver {
             self.will_send(exchange.flight(), *command);
         }
         let Some(backend) = self.at.backend.as_mut() else { return Event::Lost(Loss::unsent()) };
-        let at_hand = command.len.min(self.client.buffer.len());
-        let packet = &mut self.client.buffer.bytes_mut()[..at_hand];
+        let buffered = command.len.min(self.client.buffer.len());
+        let packet = &mut self.client.buffer.bytes_mut()[..buffered];
         let rebuilt =
             match localise(&self.session.wanted, &mut backend.standing, flight, packet, command.whole) {
                 Localised::AsItIs => None,
@@ -645,7 +658,7 @@ impl Driver {
         exchange: &mut Exchange,
         option: Option<u8>,
         retained: usize,
-        command: &mut AtHand,
+        command: &mut BufferedCommand,
     ) -> Event {
         if let Relayed::Ended(end) = relayed {
             if let Some(backend) = self.at.backend.as_mut() {
@@ -729,7 +742,7 @@ impl Driver {
 
     // ---- the end of a command
 
-    async fn finish(&mut self, finish: Finish, flight: &InFlight, command: AtHand) -> Flow {
+    async fn finish(&mut self, finish: Finish, flight: &InFlight, command: BufferedCommand) -> Flow {
         match finish {
             Finish::Answered => told(self.client.drop_command(command).await),
             Finish::Ok => {
@@ -752,12 +765,12 @@ impl Driver {
                 };
                 let detail = match failure {
                     Failure::HoldExpired => {
-                        let because = self.shared.door.board().hold_because.clone();
+                        let because = self.shared.door.lane_table().hold_because.clone();
                         because.map(|because| format!("({because})")).unwrap_or_default()
                     }
                     _ => detail,
                 };
-                self.fail(voice_of(failure), &detail, seq, command).await
+                self.fail(error_reply_of(failure), &detail, seq, command).await
             }
             Finish::NodeError { error, closes } => {
                 self.drop_long_data(flight);
@@ -805,7 +818,7 @@ impl Driver {
     // ---- statements that may have cost a node
 
     /// The text of the statement that a command runs, if it is at hand.
-    fn text<'a>(&'a self, flight: &InFlight, command: AtHand) -> Option<&'a [u8]> {
+    fn text<'a>(&'a self, flight: &InFlight, command: BufferedCommand) -> Option<&'a [u8]> {
         match flight.command {
             Command::QUERY if command.whole && command.len > 0 => {
                 let payload = self.client.buffer.bytes().get(HEADER_LEN..command.len)?;
@@ -820,14 +833,14 @@ impl Driver {
     }
 
     /// Why the port for reads does not send a command to the present node, if it does not.
-    fn refused_as_write(&self, flight: &InFlight, command: AtHand) -> Option<NodeError> {
+    fn refused_as_write(&self, flight: &InFlight, command: BufferedCommand) -> Option<NodeError> {
         let (reads, backend) = (self.shared.reads.as_ref()?, self.at.backend.as_ref()?);
         let has_text = matches!(flight.command, Command::QUERY | Command::STMT_PREPARE);
         if has_text && !command.whole {
             return Some(reads::refused_unread());
         }
-        let at_hand = command.len.min(self.client.buffer.len());
-        let payload = self.client.buffer.bytes().get(HEADER_LEN..at_hand)?;
+        let buffered = command.len.min(self.client.buffer.len());
+        let payload = self.client.buffer.bytes().get(HEADER_LEN..buffered)?;
         let text = match flight.command {
             Command::QUERY => protocol::command::query_text(payload, self.client.caps).ok(),
             Command::STMT_PREPARE => payload.get(1..),
@@ -836,7 +849,7 @@ impl Driver {
         reads.refuses(flight, text, self.session.status(), backend.lane().node)
     }
 
-    fn refused_as_suspect(&self, flight: &InFlight, command: AtHand) -> Option<String> {
+    fn refused_as_suspect(&self, flight: &InFlight, command: BufferedCommand) -> Option<String> {
         if !self.shared.has_suspects() {
             return None;
         }
@@ -844,7 +857,7 @@ impl Driver {
         self.shared.refused_as_suspect(text)
     }
 
-    fn note_good_end(&self, flight: &InFlight, command: AtHand) {
+    fn note_good_end(&self, flight: &InFlight, command: BufferedCommand) {
         if self.shared.has_suspects()
             && let Some(text) = self.text(flight, command)
         {
@@ -852,7 +865,7 @@ impl Driver {
         }
     }
 
-    fn note_loss(&mut self, flight: &InFlight, command: AtHand) {
+    fn note_loss(&mut self, flight: &InFlight, command: BufferedCommand) {
         if let Some(backend) = &self.at.backend
             && let Some(text) = self.text(flight, command)
         {
@@ -863,7 +876,7 @@ impl Driver {
     // ---- the few commands that are not simply passed on
 
     /// Closes a statement on its node, when it stands on one; there is no answer either way.
-    async fn close_statement(&mut self, flight: &InFlight, command: AtHand) -> Flow {
+    async fn close_statement(&mut self, flight: &InFlight, command: BufferedCommand) -> Flow {
         if let Some(id) = flight.statement {
             let mut lost = false;
             if let Some(backend) = self.at.backend.as_mut()
@@ -888,7 +901,7 @@ impl Driver {
     }
 
     /// A statement that this session does not have: in the server's words.
-    async fn unknown_statement(&mut self, id: u32, command: AtHand) -> Flow {
+    async fn unknown_statement(&mut self, id: u32, command: BufferedCommand) -> Flow {
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
@@ -898,7 +911,7 @@ impl Driver {
 
     /// COM_RESET_CONNECTION: done by the node, so that it has let go of all when OK is said. Where it cannot, a fresh link does it,
     /// whatever stood on the old one; the next statement makes it.
-    async fn reset(&mut self, command: AtHand) -> Flow {
+    async fn reset(&mut self, command: BufferedCommand) -> Flow {
         if self.client.drop_command(command).await.is_err() {
             return END;
         }
@@ -949,9 +962,9 @@ impl Driver {
     }
 
     /// COM_CHANGE_USER: a new session on the same connection.
-    async fn change_user(&mut self, command: AtHand) -> Flow {
+    async fn change_user(&mut self, command: BufferedCommand) -> Flow {
         if !command.whole {
-            return self.fail(voice::MALFORMED, "a change of user of that size", 1, command).await;
+            return self.fail(error_reply::MALFORMED, "a change of user of that size", 1, command).await;
         }
         let payload = self.client.buffer.bytes()[HEADER_LEN..command.len].to_vec();
         self.client.buffer.consume(command.len);
@@ -972,9 +985,9 @@ impl Driver {
                 self.note_pins(true);
                 self.finish_login().await
             }
-            Ok(Err(Done::Told(voice, detail))) => {
-                self.shared.counts.error(voice);
-                let _ = self.client.say(voice, self.client.login_seq, &detail).await;
+            Ok(Err(Done::Refused(error_reply, detail))) => {
+                self.shared.counts.error(error_reply);
+                let _ = self.client.say(error_reply, self.client.login_seq, &detail).await;
                 END
             }
             Ok(Err(Done::Gone)) | Err(_) => END,
@@ -982,7 +995,13 @@ impl Driver {
     }
 
     /// KILL: see [`kill`].
-    async fn kill(&mut self, query_only: bool, id: u64, otherwise: InFlight, command: AtHand) -> Flow {
+    async fn kill(
+        &mut self,
+        query_only: bool,
+        id: u64,
+        otherwise: InFlight,
+        command: BufferedCommand,
+    ) -> Flow {
         let own = self.at.backend.as_ref().map(Backend::lane).cloned();
         let (shared, caps) = (self.shared.clone(), self.client.caps);
         let target = kill::target(&shared, &self.who, caps, self.client.id, own.as_ref(), id).await;
@@ -1011,8 +1030,8 @@ impl Driver {
                 Err(why) => format!("{id} ({why})"),
             },
         };
-        self.shared.counts.error(voice::UNKNOWN_THREAD);
-        told(self.client.say(voice::UNKNOWN_THREAD, 1, &why).await)
+        self.shared.counts.error(error_reply::UNKNOWN_THREAD);
+        told(self.client.say(error_reply::UNKNOWN_THREAD, 1, &why).await)
     }
 }
 
@@ -1023,18 +1042,18 @@ async fn side_ends(side: Option<&mut Side>) {
     }
 }
 
-fn voice_of(failure: Failure) -> Voice {
+fn error_reply_of(failure: Failure) -> ErrorReply {
     match failure {
-        Failure::RolledBack => voice::ROLLED_BACK,
-        Failure::OutcomeUnknown => voice::OUTCOME_UNKNOWN,
-        Failure::HoldExpired => voice::HOLD_EXPIRED,
-        Failure::HoldFull => voice::HOLD_FULL,
-        Failure::SessionLost => voice::SESSION_LOST,
-        Failure::CutShort => voice::CUT_SHORT,
-        Failure::Forgotten => voice::FORGOTTEN,
-        Failure::NotRebuilt => voice::NOT_REBUILT,
-        Failure::TooLargeToRepeat => voice::TOO_LARGE_TO_REPEAT,
-        Failure::LostAgain => voice::LOST_AGAIN,
-        Failure::NotFollowed => voice::NOT_FOLLOWED,
+        Failure::RolledBack => error_reply::ROLLED_BACK,
+        Failure::OutcomeUnknown => error_reply::OUTCOME_UNKNOWN,
+        Failure::HoldExpired => error_reply::HOLD_EXPIRED,
+        Failure::HoldFull => error_reply::HOLD_FULL,
+        Failure::SessionLost => error_reply::SESSION_LOST,
+        Failure::CutShort => error_reply::CUT_SHORT,
+        Failure::Forgotten => error_reply::FORGOTTEN,
+        Failure::NotRebuilt => error_reply::NOT_REBUILT,
+        Failure::TooLargeToRepeat => error_reply::TOO_LARGE_TO_REPEAT,
+        Failure::LostAgain => error_reply::LOST_AGAIN,
+        Failure::NotFollowed => error_reply::NOT_FOLLOWED,
     }
 }

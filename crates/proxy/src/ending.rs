@@ -15,7 +15,7 @@ use crate::backend::Backend;
 use crate::identity::Identity;
 use crate::kill;
 use crate::lane::{Lane, Lease};
-use crate::registry::Place;
+use crate::registry::SessionLocation;
 use crate::shared::Shared;
 
 /// So long a node may take to be given up after a link to it has broken.
@@ -52,7 +52,8 @@ pub async fn end_on_node(
     }
     let lane = backend.lane().clone();
     if flight.ends_without_trace() {
-        let place = Place { lane: lane.clone(), thread_id: backend.thread_id(), kills: Arc::default() };
+        let place =
+            SessionLocation { lane: lane.clone(), thread_id: backend.thread_id(), kills: Arc::default() };
         if let Err(why) = kill::kill(shared, who, caps, &place, false).await {
             tracing::debug!("a statement whose client is gone could not be killed on {}: {why}", lane.name);
         }

@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use topology::account::Accounts;
 use topology::routes::ServerGreeting;
 
+use crate::error_reply::{self, ErrorReply};
 use crate::identity::Identity;
 use crate::shared::Shared;
 use crate::unread::Unread;
-use crate::voice::{self, Voice};
 
 /// What the proxy can pass on. Not offered: TLS and compression (the proxy must see the packets), query attributes, optional
 /// metadata, and metadata that a client keeps from an earlier answer (of a node that may not be this one).
@@ -99,7 +99,7 @@ pub const FIRST: u8 = 1;
 
 /// A command at the front of the client's buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct AtHand {
+pub struct BufferedCommand {
     /// Length of the (first) packet, its header included.
     pub len: usize,
     /// All of it is in the buffer. Otherwise it is larger than what is kept, and streamed.
@@ -112,7 +112,7 @@ pub enum Done {
     /// It went away, or its socket broke.
     Gone,
     /// It was told an error that ends the connection.
-    Told(Voice, String),
+    Refused(ErrorReply, String),
 }
 
 impl From<io::Error> for Done {
@@ -169,12 +169,15 @@ impl Client {
         self.login_seq = 1;
         let payload = self.read_login().await?;
         if is_ssl_request(&payload) {
-            return Err(Done::Told(voice::MALFORMED, "TLS was asked for and is not offered".into()));
+            return Err(Done::Refused(error_reply::MALFORMED, "TLS was asked for and is not offered".into()));
         }
         let request = LoginRequest::parse(&payload)
-            .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
+            .map_err(|malformed| Done::Refused(error_reply::MALFORMED, malformed.to_string()))?;
         if !request.caps.has(Caps::PROTOCOL_41) || !request.caps.has(Caps::SECURE_CONNECTION) {
-            return Err(Done::Told(voice::MALFORMED, "the client speaks a protocol older than 4.1".into()));
+            return Err(Done::Refused(
+                error_reply::MALFORMED,
+                "the client speaks a protocol older than 4.1".into(),
+            ));
         }
         self.caps = request.caps & offered;
         let user = String::from_utf8_lossy(&request.user).into_owned();
@@ -201,7 +204,7 @@ impl Client {
     ) -> Result<Identity, Done> {
         self.login_seq = 1;
         let request = ChangeUser::parse(payload, self.caps)
-            .map_err(|malformed| Done::Told(voice::MALFORMED, malformed.to_string()))?;
+            .map_err(|malformed| Done::Refused(error_reply::MALFORMED, malformed.to_string()))?;
         let user = String::from_utf8_lossy(&request.user).into_owned();
         // Asked anew under a salt of its own: an answer that was overheard at the login is of no use.
         self.salt = new_salt();
@@ -238,7 +241,7 @@ impl Client {
             }
         }
         let Some(accounts) = shared.accounts(self.since + shared.settings.login_timeout).await else {
-            return Err(Done::Told(voice::NO_ACCOUNTS_YET, String::new()));
+            return Err(Done::Refused(error_reply::NO_ACCOUNTS_YET, String::new()));
         };
         let attempt = match shared.password_errors.attempt(user, from, Instant::now()) {
             Ok(attempt) => attempt,
@@ -251,7 +254,7 @@ impl Client {
                 }
                 // To be told in whole seconds.
                 let detail = format!("{} s", pause.as_secs() + 1);
-                return Err(Done::Told(voice::TOO_MANY_PASSWORD_ERRORS, detail));
+                return Err(Done::Refused(error_reply::TOO_MANY_PASSWORD_ERRORS, detail));
             }
         };
         let salt = self.salt;
@@ -275,7 +278,7 @@ impl Client {
                 "client {from} was refused as {user:?}: {why} ({kept_back} refusals more were not told)"
             );
         }
-        Err(Done::Told(voice::ACCESS_DENIED, voice::denied(user, from, !answer.is_empty())))
+        Err(Done::Refused(error_reply::ACCESS_DENIED, error_reply::denied(user, from, !answer.is_empty())))
     }
 
     /// One packet of the login, whole: its payload. Who must be quick, and says nothing, is gone.
@@ -293,7 +296,7 @@ impl Client {
                 self.login_seq = head.seq.wrapping_add(1);
                 if head.len > bytes_max {
                     let detail = format!("a login packet of more than {} KiB", bytes_max / 1024);
-                    return Err(Done::Told(voice::MALFORMED, detail));
+                    return Err(Done::Refused(error_reply::MALFORMED, detail));
                 }
                 let all = HEADER_LEN + head.len;
                 if self.buffer.len() >= all {
@@ -310,7 +313,7 @@ impl Client {
 
     /// The command at the front of the buffer, reading until it is whole or known to be larger than `retain_bytes_max`. Cancel
     /// safe: what was read stays in the buffer.
-    pub async fn command(&mut self, retain_bytes_max: usize) -> Result<AtHand, Done> {
+    pub async fn command(&mut self, retain_bytes_max: usize) -> Result<BufferedCommand, Done> {
         self.continued = 0;
         self.after_file = None;
         loop {
@@ -318,10 +321,10 @@ impl Client {
                 let len = HEADER_LEN + head.len;
                 if head.len > retain_bytes_max || head.len == PAYLOAD_MAX {
                     if self.buffer.len() >= len.min(PREFIX) {
-                        return Ok(AtHand { len, whole: false });
+                        return Ok(BufferedCommand { len, whole: false });
                     }
                 } else if self.buffer.len() >= len {
-                    return Ok(AtHand { len, whole: true });
+                    return Ok(BufferedCommand { len, whole: true });
                 }
                 // The buffer grows with what comes: a length alone must cost no memory.
             }
@@ -333,7 +336,7 @@ impl Client {
 
     /// Reads and drops a command that will not be executed. Nothing of it has been taken from the buffer yet, or all of it
     /// (its `len` is 0 then, and what follows is the next command).
-    pub async fn drop_command(&mut self, command: AtHand) -> Result<(), Done> {
+    pub async fn drop_command(&mut self, command: BufferedCommand) -> Result<(), Done> {
         if let Some(unread) = self.unread.take() {
             self.drop_unread(unread).await?;
         }
@@ -416,9 +419,9 @@ impl Client {
     }
 
     /// An error of the proxy's own.
-    pub async fn say(&mut self, voice: Voice, seq: u8, detail: &str) -> Result<(), Done> {
+    pub async fn say(&mut self, error_reply: ErrorReply, seq: u8, detail: &str) -> Result<(), Done> {
         let mut out = vec![];
-        voice.put(&mut out, self.seq(seq), detail);
+        error_reply.put(&mut out, self.seq(seq), detail);
         self.write(&out).await
     }
 

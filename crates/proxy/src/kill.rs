@@ -16,7 +16,7 @@ use crate::backend::{AttachError, Backend, Terms};
 use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::reads::CatchUp;
-use crate::registry::{Named, Place};
+use crate::registry::{Named, SessionLocation};
 use crate::shared::Shared;
 
 /// The KILLs of one link by other clients. One counts from the node's OK on: until then nobody knows whether its issuer may kill, and a
@@ -79,7 +79,7 @@ pub enum Target {
     /// No session of this proxy: the node that the issuer is on knows.
     OnNode,
     /// This client's session, where it is now.
-    Session(Place),
+    Session(SessionLocation),
     /// This very client.
     Itself,
     /// Nobody that it could be; why.
@@ -137,7 +137,7 @@ pub async fn kill(
     shared: &Arc<Shared>,
     who: &Identity,
     caps: Caps,
-    place: &Place,
+    place: &SessionLocation,
     query_only: bool,
 ) -> Result<(), String> {
     let what = if query_only { "QUERY" } else { "CONNECTION" };

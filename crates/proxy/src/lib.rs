@@ -5,7 +5,7 @@
 //!                                                 │  ▲                     │
 //!                             hold (no lane open) ┘  └ session (decides)   └ relay (the answer, streamed back)
 //!                               ▲
-//!                Routes ──> door (one owner: lanes, gate) ──> Fact::Quiesced
+//!                Routes ──> door (one owner: lanes, hold queue) ──> Fact::Quiesced
 //! ```
 //!
 //! Enters: client connections and [`topology::routes::Routes`]. Leaves: statements to nodes, and [`topology::fact::Fact`]s of
@@ -18,6 +18,7 @@ mod commits;
 mod door;
 mod driver;
 mod ending;
+pub mod error_reply;
 mod feed;
 mod frontend;
 mod hints;
@@ -35,13 +36,12 @@ mod split;
 mod stats;
 mod tap;
 mod unread;
-pub mod voice;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::gate::Limits;
+use session::hold_queue::Limits;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use topology::fact::Fact;

@@ -10,8 +10,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::driver;
+use crate::error_reply;
 use crate::shared::Shared;
-use crate::voice;
 
 /// When accepting fails for want of file descriptors, waiting a moment is better than spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
@@ -61,9 +61,9 @@ async fn welcome(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     prepare(&stream);
     shared.counts.clients_total.fetch_add(1, Relaxed);
     let Some(place) = shared.take_place() else {
-        shared.counts.error(voice::TOO_MANY_CLIENTS);
+        shared.counts.error(error_reply::TOO_MANY_CLIENTS);
         let mut refusal = vec![];
-        voice::TOO_MANY_CLIENTS.put(&mut refusal, 0, "");
+        error_reply::TOO_MANY_CLIENTS.put(&mut refusal, 0, "");
         let mut stream = stream;
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, &refusal).await;
         return;

@@ -27,7 +27,7 @@ const FORMER_MAX: usize = 64;
 
 /// Where a client's session is.
 #[derive(Clone)]
-pub struct Place {
+pub struct SessionLocation {
     /// The lane it is on.
     pub lane: Arc<Lane>,
     /// The node's number of its connection.
@@ -38,9 +38,9 @@ pub struct Place {
 
 struct Entry {
     card: Arc<Card>,
-    place: Option<Place>,
+    place: Option<SessionLocation>,
     /// Where it runs a statement on another link, as long as it does. No client was ever told that link's number.
-    aside: Option<Place>,
+    aside: Option<SessionLocation>,
     /// The numbers that nodes gave its connections, the present one last.
     threads: Vec<u32>,
 }
@@ -50,7 +50,7 @@ pub enum Named {
     /// No session of this proxy.
     Nobody,
     /// This one; `None` when it has no link now.
-    One(u32, Option<Place>),
+    One(u32, Option<SessionLocation>),
     /// One of these, by the proxy's ids.
     Several(Vec<u32>),
 }
@@ -91,7 +91,7 @@ impl Registry {
     }
 
     /// Notes where a client's session is now.
-    pub fn settle(&self, id: u32, place: Option<Place>) {
+    pub fn settle(&self, id: u32, place: Option<SessionLocation>) {
         self.with(|state| {
             let Some(entry) = state.sessions.get_mut(&id) else { return };
             let thread = place.as_ref().map(|place| place.thread_id);
@@ -112,7 +112,7 @@ impl Registry {
 
     /// A statement of the session runs on another link, where a KILL of the session is to find it; `None`: it does no more. The number of that
     /// link is none that the session is known by.
-    pub fn settle_aside(&self, id: u32, aside: Option<Place>) {
+    pub fn settle_aside(&self, id: u32, aside: Option<SessionLocation>) {
         self.with(|state| {
             if let Some(entry) = state.sessions.get_mut(&id) {
                 entry.aside = aside;
@@ -199,7 +199,7 @@ impl Registry {
 
 impl Entry {
     /// Where its statement runs, or would.
-    fn now(&self) -> Option<&Place> {
+    fn now(&self) -> Option<&SessionLocation> {
         self.aside.as_ref().or(self.place.as_ref())
     }
 }
@@ -241,8 +241,8 @@ mod tests {
         Lane::new(&of_routes, Arc::new(Notify::new()))
     }
 
-    fn place(lane: &Arc<Lane>, thread_id: u32) -> Place {
-        Place { lane: lane.clone(), thread_id, kills: Arc::default() }
+    fn place(lane: &Arc<Lane>, thread_id: u32) -> SessionLocation {
+        SessionLocation { lane: lane.clone(), thread_id, kills: Arc::default() }
     }
 
     #[test]

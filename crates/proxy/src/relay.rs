@@ -190,12 +190,12 @@ impl Relay<'_> {
             let bytes = self.backend.link.buffer.bytes();
             let Some(head) = Head::peek(&bytes[at.ready..]) else { return Ok(Wants::More) };
             let len = HEADER_LEN + head.len;
-            let at_hand = bytes.len() - at.ready;
+            let buffered = bytes.len() - at.ready;
             let first = bytes.get(at.ready + HEADER_LEN).copied();
             if head.len > 0 && first.is_none() {
                 return Ok(Wants::More);
             }
-            if at_hand < len {
+            if buffered < len {
                 if at.answer.need(head.len, first) == Need::Whole {
                     return Ok(Wants::Whole { len });
                 }
@@ -207,7 +207,7 @@ impl Relay<'_> {
             if self.must_see_more(at) {
                 return Ok(Wants::More);
             }
-            let payload = &bytes[at.ready + HEADER_LEN..at.ready + len.min(at_hand)];
+            let payload = &bytes[at.ready + HEADER_LEN..at.ready + len.min(buffered)];
             let is_first = at.delivered == Delivered::Nothing && at.ready == 0 && at.made.is_empty();
             if is_first
                 && first == Some(ERR)
@@ -231,7 +231,7 @@ impl Relay<'_> {
             let seq = self.put_in_older_form(at, head);
             let payload = at.ready + HEADER_LEN..at.ready + len;
             match step {
-                _ if at_hand < len => {
+                _ if buffered < len => {
                     let end = if let Step::End(end) = step { Some(end) } else { None };
                     return Ok(Wants::Large { len, end, seq: head.seq });
                 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use listen::log_limit::LogLimit;
-use listen::places::Places;
+use listen::slots::ConnectionSlots;
 use protocol::statement::{digest, digest_text};
 use session::exchange::Limits;
 use session::login::Check;
@@ -60,7 +60,7 @@ pub struct Shared {
     places: AtomicU32,
     /// Places for clients that have not logged in yet. A client without one is not refused, but must answer the greeting quickly. So silent sockets do not
     /// keep others out for long, and a pool that reconnects all at once is let in.
-    pub logins: Arc<Places>,
+    pub logins: Arc<ConnectionSlots>,
     /// Wrong passwords so far.
     pub password_errors: PasswordErrors,
     emptied: Notify,
@@ -77,7 +77,7 @@ pub struct Shared {
     /// How many they are, for those who only want to know whether there are any.
     suspects_count: AtomicUsize,
     /// That this host lacks something.
-    lack: LogLimit,
+    local_error: LogLimit,
     /// Why a login was refused.
     pub refusal: LogLimit,
     /// That a node said something unasked.
@@ -140,7 +140,7 @@ impl Shared {
             stopped,
             next_id: AtomicU32::new(0),
             places: AtomicU32::new(0),
-            logins: Places::new(part(2, LOGINS_MAX), part(8, LOGINS_PER_ADDRESS_MAX)),
+            logins: ConnectionSlots::new(part(2, LOGINS_MAX), part(8, LOGINS_PER_ADDRESS_MAX)),
             password_errors,
             emptied: Notify::new(),
             registry: Registry::default(),
@@ -150,7 +150,7 @@ impl Shared {
             began: Instant::now(),
             suspects: Mutex::new(suspects),
             suspects_count: AtomicUsize::new(0),
-            lack: LogLimit::new(Duration::from_secs(10)),
+            local_error: LogLimit::new(Duration::from_secs(10)),
             refusal: LogLimit::new(Duration::from_secs(1)),
             unasked: LogLimit::new(Duration::from_secs(10)),
         }
@@ -189,7 +189,7 @@ impl Shared {
     /// The picture.
     pub async fn snapshot(&self) -> Stats {
         let hold = self.door.counters().await;
-        let board = self.door.board();
+        let lane_table = self.door.lane_table();
         Stats {
             term: self.counts.term.load(Relaxed),
             clients: self.counts.clients.load(Relaxed),
@@ -210,7 +210,7 @@ impl Shared {
                 lawful: hold.lawful(),
                 held_for: self.counts.held_for.snapshot(),
             },
-            lanes: board
+            lanes: lane_table
                 .lanes
                 .iter()
                 .map(|lane| LaneStats {
@@ -235,10 +235,10 @@ impl Shared {
 
     /// Says what this host lacks when that is why a link could not be made, but not with every try.
     pub fn warn_of(&self, error: &AttachError) {
-        let AttachError::Local(lack) = error else { return };
-        if let Some(kept_back) = self.lack.now(Instant::now()) {
+        let AttachError::Local(local_error) = error else { return };
+        if let Some(kept_back) = self.local_error.now(Instant::now()) {
             tracing::warn!(
-                "a link to a node could not be made: {lack} ({kept_back} times more since this was last said)"
+                "a link to a node could not be made: {local_error} ({kept_back} times more since this was last said)"
             );
         }
     }
@@ -307,15 +307,17 @@ impl Shared {
 
     /// The board, once it knows what to announce; `None` after `within`.
     pub async fn greeting(&self, within: Duration) -> Option<Arc<ServerGreeting>> {
-        let mut boards = self.door.watch();
-        let known = tokio::time::timeout(within, boards.wait_for(|board| board.greeting.is_some())).await;
+        let mut lane_tables = self.door.watch();
+        let known =
+            tokio::time::timeout(within, lane_tables.wait_for(|lane_table| lane_table.greeting.is_some()))
+                .await;
         known.ok()?.ok()?.greeting.clone()
     }
 
     /// The accounts, once any has been read; `None` when none has until `until`.
     pub async fn accounts(&self, until: Instant) -> Option<Arc<Accounts>> {
-        let mut boards = self.door.watch();
-        let known = boards.wait_for(|board| !board.accounts.is_empty());
+        let mut lane_tables = self.door.watch();
+        let known = lane_tables.wait_for(|lane_table| !lane_table.accounts.is_empty());
         Some(tokio::time::timeout_at(until.into(), known).await.ok()?.ok()?.accounts.clone())
     }
 
@@ -324,13 +326,13 @@ impl Shared {
     pub async fn look_again(&self, user: &str, mut check: impl FnMut(&Accounts) -> Check) -> Check {
         self.hints.unknown_account(user);
         let until = Instant::now() + ACCOUNTS_WAIT;
-        let mut boards = self.door.watch();
+        let mut lane_tables = self.door.watch();
         loop {
-            let checked = check(&boards.borrow_and_update().accounts);
+            let checked = check(&lane_tables.borrow_and_update().accounts);
             if matches!(checked, Check::Accept(_)) {
                 return checked;
             }
-            if !matches!(tokio::time::timeout_at(until.into(), boards.changed()).await, Ok(Ok(()))) {
+            if !matches!(tokio::time::timeout_at(until.into(), lane_tables.changed()).await, Ok(Ok(()))) {
                 return checked;
             }
         }
@@ -346,11 +348,11 @@ impl Shared {
     ) -> T {
         self.hints.unknown_account(user);
         let until = Instant::now() + ACCOUNTS_WAIT;
-        let mut boards = self.door.watch();
+        let mut lane_tables = self.door.watch();
         loop {
-            let seen = look(&boards.borrow_and_update().accounts);
+            let seen = look(&lane_tables.borrow_and_update().accounts);
             if seen != same
-                || !matches!(tokio::time::timeout_at(until.into(), boards.changed()).await, Ok(Ok(())))
+                || !matches!(tokio::time::timeout_at(until.into(), lane_tables.changed()).await, Ok(Ok(())))
             {
                 return seen;
             }

@@ -151,8 +151,8 @@ impl Replicas {
 
     /// A lease on the least busy replica that takes reads; not on `primary`, nor where `user` is refused, nor where the session `avoids` to go.
     pub fn lease(&self, primary: NodeId, user: &str, avoids: &dyn Fn(NodeId) -> bool) -> Option<Lease> {
-        let board = self.door.board();
-        let mut lanes: Vec<&Arc<Lane>> = board
+        let lane_table = self.door.lane_table();
+        let mut lanes: Vec<&Arc<Lane>> = lane_table
             .lanes
             .iter()
             .filter(|lane| lane.node != primary && lane.is_open() && lane.has_room())
@@ -303,8 +303,13 @@ impl Replicas {
     /// The picture.
     pub fn stats(&self) -> SplitStats {
         let counts = &self.counts;
-        let lanes =
-            self.door.board().lanes.iter().map(|lane| (lane.name.to_string(), lane.sessions())).collect();
+        let lanes = self
+            .door
+            .lane_table()
+            .lanes
+            .iter()
+            .map(|lane| (lane.name.to_string(), lane.sessions()))
+            .collect();
         SplitStats {
             replicas: counts.replicas.load(Relaxed),
             primary: counts.primary.load(Relaxed),
@@ -318,7 +323,7 @@ impl Replicas {
 
 #[cfg(test)]
 mod tests {
-    use session::gate::Limits;
+    use session::hold_queue::Limits;
     use topology::Term;
     use topology::routes::{Cut, LaneState};
 
@@ -355,7 +360,7 @@ mod tests {
             Limits { time: Duration::from_secs(1), statements_max: 1, bytes_max: 1, release_at_once: 1 };
         let (facts, _) = mpsc::channel(1);
         let (door, _) = Door::start(limits, receiver, facts.clone(), Arc::new(Counts::default()));
-        door.watch().wait_for(|board| board.lanes.len() == 3).await.unwrap();
+        door.watch().wait_for(|lane_table| lane_table.lanes.len() == 3).await.unwrap();
         (Replicas::new(door, facts, Duration::from_secs(1)), sender)
     }
 

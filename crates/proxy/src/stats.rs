@@ -8,8 +8,8 @@ use measure::histogram::{Histogram, Snapshot};
 use serde::Serialize;
 
 use crate::activity::Busy;
+use crate::error_reply::{self, ErrorReply};
 use crate::split::SplitStats;
-use crate::voice::{self, Voice};
 
 /// Bounds of the histogram of waits in the hold.
 const HOLD_BOUNDS: &[Duration] = &[
@@ -46,7 +46,7 @@ pub struct Counts {
     pub pinned: AtomicU64,
     /// How long statements waited in the hold; of those whose client did not leave before the end.
     pub held_for: Histogram,
-    errors: [AtomicU64; voice::ALL.len()],
+    errors: [AtomicU64; error_reply::ALL.len()],
 }
 
 impl Default for Counts {
@@ -68,8 +68,8 @@ impl Default for Counts {
 
 impl Counts {
     /// One error of the proxy's own was given.
-    pub fn error(&self, voice: Voice) {
-        if let Some(at) = voice::ALL.iter().position(|known| *known == voice) {
+    pub fn error(&self, error_reply: ErrorReply) {
+        if let Some(at) = error_reply::ALL.iter().position(|known| *known == error_reply) {
             self.errors[at].fetch_add(1, Relaxed);
         }
     }
@@ -99,10 +99,14 @@ impl Counts {
     /// Errors given so far, by name.
     pub fn errors(&self) -> Vec<ErrorCount> {
         let count = |at: usize| self.errors[at].load(Relaxed);
-        voice::ALL
+        error_reply::ALL
             .iter()
             .enumerate()
-            .map(|(at, voice)| ErrorCount { code: voice.code, name: voice.name, count: count(at) })
+            .map(|(at, error_reply)| ErrorCount {
+                code: error_reply.code,
+                name: error_reply.name,
+                count: count(at),
+            })
             .collect()
     }
 }
@@ -110,9 +114,9 @@ impl Counts {
 /// How often one of the proxy's errors was given.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorCount {
-    /// See [`Voice::code`].
+    /// See [`ErrorReply::code`].
     pub code: u16,
-    /// See [`Voice::name`].
+    /// See [`ErrorReply::name`].
     pub name: &'static str,
     /// How often.
     pub count: u64,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bench::keeper::Kept;
+use bench::fact_answerer::Kept;
 use bench::twin::none_of;
 use bench::{SECOND, settings};
 use fixture::client::{Client, Reply};

@@ -6,7 +6,7 @@ mod bench;
 
 use std::time::{Duration, Instant};
 
-use bench::keeper::Kept;
+use bench::fact_answerer::Kept;
 use bench::twin::none_of;
 use bench::{SECOND, settings};
 use fixture::client::Reply;

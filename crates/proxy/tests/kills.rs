@@ -4,7 +4,7 @@
 
 mod bench;
 
-use bench::keeper::Kept;
+use bench::fact_answerer::Kept;
 use bench::twin::none_of;
 use bench::{SECOND, settings};
 use fixture::Server;

@@ -3,7 +3,7 @@
 
 mod bench;
 
-use bench::twin::{Ground, MOVES, Told, Twins, none_of};
+use bench::twin::{Comparison, Ground, MOVES, Twins, none_of};
 use fixture::client::ClientOptions;
 
 /// What is said one after the other before the move.
@@ -84,9 +84,9 @@ fn lay_schemas(ground: &Ground) {
 async fn hear(twins: &mut Twins, said: &str) -> Option<String> {
     for sql in HEARD {
         match twins.say(sql).await {
-            Told::Same(_) | Told::Forgotten => {}
-            Told::Ended(_) => return None,
-            Told::Differs(found) => return Some(format!("{said}: {found}")),
+            Comparison::Same(_) | Comparison::Forgotten => {}
+            Comparison::Ended(_) => return None,
+            Comparison::Differs(found) => return Some(format!("{said}: {found}")),
         }
     }
     None

@@ -5,7 +5,7 @@
 mod bench;
 
 use bench::cluster::Move;
-use bench::twin::{Ground, MOVES, Told, none_of};
+use bench::twin::{Comparison, Ground, MOVES, none_of};
 use fixture::client::ClientOptions;
 use protocol::capability::Caps;
 
@@ -294,10 +294,10 @@ async fn whatever_depends_on_the_past_is_right_or_an_error() {
             ground.cluster.move_on(how).await;
             let case = format!("{how:?}: {}: {asked}", done.join("; "));
             match twins.say(asked).await {
-                Told::Same(_) => same += 1,
-                Told::Forgotten => forgotten.push(case),
-                Told::Ended(code) => ended.push(format!("{code} {case}")),
-                Told::Differs(found) => wrong.push(format!("{how:?}: {}: {found}", done.join("; "))),
+                Comparison::Same(_) => same += 1,
+                Comparison::Forgotten => forgotten.push(case),
+                Comparison::Ended(code) => ended.push(format!("{code} {case}")),
+                Comparison::Differs(found) => wrong.push(format!("{how:?}: {}: {found}", done.join("; "))),
             }
             if asked.starts_with("INSERT INTO t ") {
                 ground.begin(&["DELETE FROM t", "ALTER TABLE t AUTO_INCREMENT = 1"]).await;
@@ -457,9 +457,11 @@ async fn what_random_sessions_have_found_stays_found() {
             ground.cluster.move_on(how).await;
             for sql in *asked {
                 match twins.say(sql).await {
-                    Told::Same(_) | Told::Forgotten => {}
-                    Told::Ended(_) => break,
-                    Told::Differs(found) => wrong.push(format!("{how:?}: {}: {found}", done.join("; "))),
+                    Comparison::Same(_) | Comparison::Forgotten => {}
+                    Comparison::Ended(_) => break,
+                    Comparison::Differs(found) => {
+                        wrong.push(format!("{how:?}: {}: {found}", done.join("; ")))
+                    }
                 }
             }
         }

@@ -4,7 +4,7 @@
 mod bench;
 
 use bench::cluster::Move;
-use bench::twin::{Ground, MOVES, Told, none_of};
+use bench::twin::{Comparison, Ground, MOVES, none_of};
 
 /// Settings that depend on one another, and what shows them.
 const DEPENDENT: &[(&[&str], &str)] = &[
@@ -94,7 +94,7 @@ async fn settings_that_depend_on_one_another_come_along() {
                 ground.cluster.move_on(how).await;
                 match twins.say(asked).await {
                     // What a procedure did is lost with a lost node.
-                    Told::Ended(_) if how == Move::Shut && done[0].starts_with("CALL") => break,
+                    Comparison::Ended(_) if how == Move::Shut && done[0].starts_with("CALL") => break,
                     told => wrong.extend(told.unequal(&format!("{how:?}, {}", done.join("; ")))),
                 }
             }
@@ -161,8 +161,8 @@ async fn what_the_proxy_asks_is_answered_whatever_the_session_has_set() {
                     "COMMIT",
                 ] {
                     match twins.say(asked).await {
-                        Told::Same(_) => same += 1,
-                        Told::Differs(found) => wrong.push(format!("{case}: {found}")),
+                        Comparison::Same(_) => same += 1,
+                        Comparison::Differs(found) => wrong.push(format!("{case}: {found}")),
                         told => {
                             ended.push(format!("{told:?} {case}"));
                             break;
@@ -235,9 +235,11 @@ async fn a_transaction_to_come_is_what_it_was_to_be() {
             ground.cluster.move_on(how).await;
             for asked in ["START TRANSACTION", "INSERT INTO plain VALUES (1)", "ROLLBACK"] {
                 match twins.say(asked).await {
-                    Told::Same(_) => {}
-                    Told::Differs(found) => wrong.push(format!("{how:?}, {}: {found}", done.join("; "))),
-                    Told::Forgotten | Told::Ended(_) => break,
+                    Comparison::Same(_) => {}
+                    Comparison::Differs(found) => {
+                        wrong.push(format!("{how:?}, {}: {found}", done.join("; ")))
+                    }
+                    Comparison::Forgotten | Comparison::Ended(_) => break,
                 }
             }
         }

@@ -5,7 +5,7 @@
 mod bench;
 
 use bench::cluster::Move;
-use bench::twin::{Ground, MOVES, Told, none_of};
+use bench::twin::{Comparison, Ground, MOVES, none_of};
 use fixture::client::{Client, ClientOptions};
 use protocol::capability::Caps;
 use protocol::command::Command;
@@ -116,10 +116,10 @@ async fn what_stored_code_set_comes_along_or_ends_the_session() {
                     for sql in *asked {
                         let hidden = how == Move::Shut && QUIET.contains(&done[0]);
                         match twins.say(sql).await {
-                            Told::Differs(_) if hidden => {}
-                            Told::Same(_) | Told::Forgotten => {}
-                            Told::Ended(_) => break,
-                            Told::Differs(found) => wrong.push(format!("{case}: {found}")),
+                            Comparison::Differs(_) if hidden => {}
+                            Comparison::Same(_) | Comparison::Forgotten => {}
+                            Comparison::Ended(_) => break,
+                            Comparison::Differs(found) => wrong.push(format!("{case}: {found}")),
                         }
                     }
                 }

@@ -22,7 +22,7 @@ use protocol::response::End;
 use protocol::statement::{Pins, Recalls};
 
 use crate::command::{InFlight, Owed};
-use crate::retry::{Progress, Verdict};
+use crate::retry::{LossDecision, Progress};
 use crate::session::Session;
 use crate::standing::Standing;
 
@@ -353,7 +353,7 @@ enum State {
         /// What was lost with the link.
         pins: Pins,
         /// What follows if the node is lost.
-        verdict: Verdict,
+        verdict: LossDecision,
     },
     /// The node refused it; the manager's look is awaited.
     AfterRefusal(NodeError),
@@ -565,10 +565,10 @@ impl Exchange {
         let progress = Progress { sent: loss.sent, delivered: loss.delivered != Delivered::Nothing };
         let verdict = match session.lost(link, &self.flight, progress) {
             // It waits or locks, and is not run again; but there is nothing that it may have done.
-            Verdict::Unknown if self.flight.only_waits() => Verdict::CutShort,
+            LossDecision::Unknown if self.flight.only_waits() => LossDecision::CutShort,
             verdict => verdict,
         };
-        let changes_nothing = matches!(verdict, Verdict::Again | Verdict::CutShort);
+        let changes_nothing = matches!(verdict, LossDecision::Again | LossDecision::CutShort);
         let is_told = loss.delivered != Delivered::Nothing;
         let may_be_killed = changes_nothing && !is_told && loss.sent && !loss.unread && !loss.given_up;
         if may_be_killed {
@@ -614,7 +614,7 @@ impl Exchange {
                 let link = link.map_or(&none, |link| &*link);
                 match session.refused(link, &self.flight, error.code) {
                     // It would be sent again, and has been often enough: the nodes' word is the answer. The link is cut with its lane.
-                    Verdict::Again
+                    LossDecision::Again
                         if self.refusals >= REFUSALS_MAX
                             && link.pins().is_empty()
                             && self.flight.command.answers() =>
@@ -648,7 +648,7 @@ impl Exchange {
     /// Refused by a node that does not serve for the moment, the statement has not run, and can be said again on the same link.
     fn may_wait(&self, session: &mut Session, link: Option<&Standing>, code: u16) -> bool {
         let Some(link) = link.filter(|link| !link.in_transaction()) else { return false };
-        !self.is_gone && session.refused(link, &self.flight, code) == Verdict::Again
+        !self.is_gone && session.refused(link, &self.flight, code) == LossDecision::Again
     }
 
     /// The client does not read its result, and the lane is to become quiet: the link is given up, as if the node had been lost.
@@ -657,14 +657,14 @@ impl Exchange {
         let link = link.map_or(&none, |link| &*link);
         let verdict = session.lost(link, &self.flight, Progress { sent: true, delivered: true });
         // Never again: a part of the answer was given.
-        let verdict = if verdict == Verdict::Again { Verdict::CutShort } else { verdict };
+        let verdict = if verdict == LossDecision::Again { LossDecision::CutShort } else { verdict };
         self.conclude(verdict, delivered, session, link.pins())
     }
 
     /// What follows from a loss, the link being of no more use.
     fn conclude(
         &mut self,
-        verdict: Verdict,
+        verdict: LossDecision,
         delivered: Delivered,
         session: &mut Session,
         pins: Pins,
@@ -682,19 +682,19 @@ impl Exchange {
         }
         let end = |failure, detail: &str| step(LetGo::Link, Op::Finish(failed(failure, detail, delivered)));
         match verdict {
-            Verdict::Unknown => {
+            LossDecision::Unknown => {
                 if is_pinned {
                     session.owe(Owed::SessionLost(names));
                 }
                 end(Failure::OutcomeUnknown, "")
             }
             _ if is_pinned => end(Failure::SessionLost, &names),
-            Verdict::Again if self.is_gone => end(Failure::TooLargeToRepeat, ""),
-            Verdict::Again if self.losses > self.limits.resends_max => end(Failure::LostAgain, ""),
-            Verdict::Again => step(LetGo::Link, Op::Retry),
-            Verdict::Done => step(LetGo::Link, Op::Finish(Finish::Ok)),
-            Verdict::RolledBack => end(Failure::RolledBack, ""),
-            Verdict::CutShort => end(Failure::CutShort, ""),
+            LossDecision::Again if self.is_gone => end(Failure::TooLargeToRepeat, ""),
+            LossDecision::Again if self.losses > self.limits.resends_max => end(Failure::LostAgain, ""),
+            LossDecision::Again => step(LetGo::Link, Op::Retry),
+            LossDecision::Done => step(LetGo::Link, Op::Finish(Finish::Ok)),
+            LossDecision::RolledBack => end(Failure::RolledBack, ""),
+            LossDecision::CutShort => end(Failure::CutShort, ""),
         }
     }
 

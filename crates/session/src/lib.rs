@@ -13,7 +13,7 @@
 //!   a fresh link <── wanted::restore, bound (what a prepared statement was prepared under)
 //!   a link that is left in good order ──> saving (what it alone knows is read from it first)
 //!   a read that has ended ──> finished, as_text (told to whoever warms another server)
-//!   no node ──> gate ──> wait, in order, within limits
+//!   no node ──> hold queue ──> wait, in order, within limits
 //! ```
 
 pub mod as_text;
@@ -21,7 +21,7 @@ pub mod bound;
 pub mod command;
 pub mod exchange;
 pub mod finished;
-pub mod gate;
+pub mod hold_queue;
 pub mod login;
 pub mod names;
 pub mod retry;

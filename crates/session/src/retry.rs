@@ -43,7 +43,7 @@ pub struct Circumstances {
 
 /// What follows from a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LossDecision {
     /// Send it again, on whatever node serves next.
     Again,
     /// It is as if it had succeeded (a ROLLBACK whose node died).
@@ -57,32 +57,32 @@ pub enum Verdict {
 }
 
 /// The table above.
-pub fn verdict(what: Circumstances, progress: Progress) -> Verdict {
+pub fn verdict(what: Circumstances, progress: Progress) -> LossDecision {
     let Progress { sent, delivered } = progress;
     if what.in_transaction {
         return match what.kind {
-            Kind::Rollback => Verdict::Done,
-            _ if sent && what.may_commit => Verdict::Unknown,
-            _ if what.untransactional => Verdict::Unknown,
-            _ => Verdict::RolledBack,
+            Kind::Rollback => LossDecision::Done,
+            _ if sent && what.may_commit => LossDecision::Unknown,
+            _ if what.untransactional => LossDecision::Unknown,
+            _ => LossDecision::RolledBack,
         };
     }
     if !sent {
-        return Verdict::Again;
+        return LossDecision::Again;
     }
     match what.kind {
-        Kind::Read | Kind::SessionOnly if delivered => Verdict::CutShort,
+        Kind::Read | Kind::SessionOnly if delivered => LossDecision::CutShort,
         Kind::Read | Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint => {
-            Verdict::Again
+            LossDecision::Again
         }
         Kind::Write if !what.autocommit && !what.may_commit && !what.untransactional => {
             if delivered {
-                Verdict::RolledBack
+                LossDecision::RolledBack
             } else {
-                Verdict::Again
+                LossDecision::Again
             }
         }
-        Kind::Write | Kind::Kill { .. } => Verdict::Unknown,
+        Kind::Write | Kind::Kill { .. } => LossDecision::Unknown,
     }
 }
 
@@ -106,22 +106,22 @@ mod tests {
     fn nothing_that_may_have_committed_is_ever_sent_again() {
         for kind in [Kind::Write, Kind::Commit, Kind::Begin, Kind::SessionOnly] {
             for progress in [SENT, GIVEN] {
-                assert_eq!(verdict(inside(kind, true), progress), Verdict::Unknown, "{kind:?} inside");
+                assert_eq!(verdict(inside(kind, true), progress), LossDecision::Unknown, "{kind:?} inside");
             }
         }
         for may_commit in [false, true] {
             for progress in [SENT, GIVEN] {
-                assert_eq!(verdict(outside(Kind::Write, may_commit), progress), Verdict::Unknown);
+                assert_eq!(verdict(outside(Kind::Write, may_commit), progress), LossDecision::Unknown);
             }
         }
     }
 
     #[test]
     fn what_surely_did_not_happen_is_told_so() {
-        assert_eq!(verdict(inside(Kind::Commit, true), UNSENT), Verdict::RolledBack);
-        assert_eq!(verdict(inside(Kind::Write, false), SENT), Verdict::RolledBack);
-        assert_eq!(verdict(inside(Kind::Read, false), GIVEN), Verdict::RolledBack);
-        assert_eq!(verdict(inside(Kind::Rollback, false), SENT), Verdict::Done);
+        assert_eq!(verdict(inside(Kind::Commit, true), UNSENT), LossDecision::RolledBack);
+        assert_eq!(verdict(inside(Kind::Write, false), SENT), LossDecision::RolledBack);
+        assert_eq!(verdict(inside(Kind::Read, false), GIVEN), LossDecision::RolledBack);
+        assert_eq!(verdict(inside(Kind::Rollback, false), SENT), LossDecision::Done);
     }
 
     #[test]
@@ -129,23 +129,23 @@ mod tests {
         for kind in [Kind::Write, Kind::Read, Kind::Savepoint] {
             for progress in [UNSENT, SENT, GIVEN] {
                 let what = Circumstances { untransactional: true, ..inside(kind, false) };
-                assert_eq!(verdict(what, progress), Verdict::Unknown, "{kind:?} {progress:?}");
+                assert_eq!(verdict(what, progress), LossDecision::Unknown, "{kind:?} {progress:?}");
             }
         }
     }
 
     #[test]
     fn reads_and_the_unsent_go_again() {
-        assert_eq!(verdict(outside(Kind::Write, true), UNSENT), Verdict::Again);
-        assert_eq!(verdict(outside(Kind::Read, false), SENT), Verdict::Again);
-        assert_eq!(verdict(outside(Kind::Read, false), GIVEN), Verdict::CutShort);
-        assert_eq!(verdict(outside(Kind::Begin, true), SENT), Verdict::Again);
+        assert_eq!(verdict(outside(Kind::Write, true), UNSENT), LossDecision::Again);
+        assert_eq!(verdict(outside(Kind::Read, false), SENT), LossDecision::Again);
+        assert_eq!(verdict(outside(Kind::Read, false), GIVEN), LossDecision::CutShort);
+        assert_eq!(verdict(outside(Kind::Begin, true), SENT), LossDecision::Again);
         let first_of_a_transaction = Circumstances { autocommit: false, ..outside(Kind::Write, false) };
-        assert_eq!(verdict(first_of_a_transaction, SENT), Verdict::Again);
+        assert_eq!(verdict(first_of_a_transaction, SENT), LossDecision::Again);
         let untransactional = Circumstances { untransactional: true, ..first_of_a_transaction };
-        assert_eq!(verdict(untransactional, SENT), Verdict::Unknown);
-        assert_eq!(verdict(untransactional, UNSENT), Verdict::Again);
+        assert_eq!(verdict(untransactional, SENT), LossDecision::Unknown);
+        assert_eq!(verdict(untransactional, UNSENT), LossDecision::Again);
         let ddl = Circumstances { autocommit: false, ..outside(Kind::Write, true) };
-        assert_eq!(verdict(ddl, SENT), Verdict::Unknown);
+        assert_eq!(verdict(ddl, SENT), LossDecision::Unknown);
     }
 }

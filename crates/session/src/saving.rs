@@ -69,11 +69,11 @@ pub type Row = [Option<Vec<u8>>];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variable {
     name: String,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Integer,
     Unsigned,
     Decimal,
@@ -86,11 +86,11 @@ impl Variable {
         let [Some(name), Some(kind)] = row else { return None };
         let name = String::from_utf8(unhex(name)?).ok().filter(|name| name.is_ascii())?;
         let kind = match kind.as_slice() {
-            b"INT" => Kind::Integer,
-            b"INT UNSIGNED" => Kind::Unsigned,
-            b"DECIMAL" => Kind::Decimal,
-            b"DOUBLE" => Kind::Double,
-            b"VARCHAR" => Kind::Text,
+            b"INT" => ValueKind::Integer,
+            b"INT UNSIGNED" => ValueKind::Unsigned,
+            b"DECIMAL" => ValueKind::Decimal,
+            b"DOUBLE" => ValueKind::Double,
+            b"VARCHAR" => ValueKind::Text,
             _ => return None,
         };
         Some(Self { name, kind })
@@ -118,7 +118,7 @@ pub fn values(variables: &[Variable]) -> Option<String> {
     for (at, variable) in variables.iter().enumerate() {
         let name = variable.quoted();
         let comma = if at > 0 { "," } else { "" };
-        let value = if variable.kind == Kind::Text { format!("HEX({name})") } else { name.clone() };
+        let value = if variable.kind == ValueKind::Text { format!("HEX({name})") } else { name.clone() };
         let _ = write!(text, "{comma}{value},CHARSET({name}),COLLATION({name})");
     }
     text.push_str(" LIMIT 1");
@@ -145,8 +145,8 @@ pub fn texts(variables: &[Variable], row: &Row) -> Option<Vec<String>> {
     Some(if variables.is_empty() { vec![] } else { vec![text] })
 }
 
-fn put(text: &mut String, kind: Kind, value: &[u8], charset: &[u8], collation: &[u8]) -> Option<()> {
-    if kind == Kind::Text {
+fn put(text: &mut String, kind: ValueKind, value: &[u8], charset: &[u8], collation: &[u8]) -> Option<()> {
+    if kind == ValueKind::Text {
         let name = |bytes: &[u8]| {
             let is_name = bytes.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_') && !bytes.is_empty();
             is_name.then(|| String::from_utf8_lossy(bytes).into_owned())
@@ -161,11 +161,11 @@ fn put(text: &mut String, kind: Kind, value: &[u8], charset: &[u8], collation: &
     let number = std::str::from_utf8(value).ok()?;
     let is_double = !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit() || b"+-.e".contains(&c));
     match kind {
-        Kind::Double if is_double && number.contains('e') => text.push_str(number),
-        Kind::Double if is_double => _ = write!(text, "{number}e0"),
+        ValueKind::Double if is_double && number.contains('e') => text.push_str(number),
+        ValueKind::Double if is_double => _ = write!(text, "{number}e0"),
         _ if !is_number(value) => return None,
-        Kind::Unsigned => _ = write!(text, "CAST({number} AS UNSIGNED)"),
-        Kind::Decimal if !number.contains('.') => _ = write!(text, "CAST({number} AS DECIMAL(65,0))"),
+        ValueKind::Unsigned => _ = write!(text, "CAST({number} AS UNSIGNED)"),
+        ValueKind::Decimal if !number.contains('.') => _ = write!(text, "CAST({number} AS DECIMAL(65,0))"),
         _ => text.push_str(number),
     }
     Some(())

@@ -16,7 +16,7 @@ use protocol::statement::{
 
 use crate::command::{BULK_SENDS_TYPES, InFlight, Next, Owed, begins_with_one_write, types_at};
 use crate::names::Lists;
-use crate::retry::{self, Circumstances, Progress, Verdict};
+use crate::retry::{self, Circumstances, LossDecision, Progress};
 use crate::standing::Standing;
 use crate::wanted::{Prepared, Wanted};
 
@@ -477,7 +477,7 @@ impl Session {
     }
 
     /// The node was lost with this command on its way; `link` is what stood on it.
-    pub fn lost(&mut self, link: &Standing, flight: &InFlight, progress: Progress) -> Verdict {
+    pub fn lost(&mut self, link: &Standing, flight: &InFlight, progress: Progress) -> LossDecision {
         // It was looked at before it had this node, on which autocommit may be another.
         let autocommit = flight.what.autocommit || self.autocommit();
         let untransactional = (progress.sent && flight.what.untransactional) || link.wrote_untransactional();
@@ -487,7 +487,7 @@ impl Session {
                 // Answered as if nothing had happened, as those who ask so expect; the next statement is told.
                 Command::PING | Command::STMT_RESET => {
                     self.owe(owed);
-                    return Verdict::Done;
+                    return LossDecision::Done;
                 }
                 // Nobody looks for the end of a transaction in the answer to these.
                 Command::STATISTICS | Command::SET_OPTION => self.owe(owed),
@@ -535,7 +535,7 @@ impl Session {
 
     /// The node refused the command with an error that speaks of the node. Such an answer means that it did not run, but for
     /// errors that may come after the work was done: those count as a loss.
-    pub fn refused(&mut self, link: &Standing, flight: &InFlight, code: u16) -> Verdict {
+    pub fn refused(&mut self, link: &Standing, flight: &InFlight, code: u16) -> LossDecision {
         let ran = !matches!(
             code,
             errno::UNKNOWN_COM_ERROR | errno::OPTION_PREVENTS_STATEMENT | errno::READ_ONLY_MODE

@@ -1,6 +1,6 @@
 //! Reads that may run on a replica while the session stands on the primary: which they are, and up to where a replica must be for it.
 //!
-//! Enters: a command, the session, what stands on its link to the primary, and the lists of names. Leaves: [`Place`], and [`Need`]. Whatever is
+//! Enters: a command, the session, what stands on its link to the primary, and the lists of names. Leaves: [`RunsOn`], and [`Need`]. Whatever is
 //! in doubt belongs to the primary, which is never wrong.
 
 use protocol::command::Command;
@@ -30,7 +30,7 @@ const ON_THE_PRIMARY: [&str; 5] =
 
 /// Where a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RunsOn {
     /// On the primary.
     Primary,
     /// On a replica that has what the session needs.
@@ -40,9 +40,15 @@ pub enum Place {
 }
 
 /// Where `flight` with this text runs. `link`: to the primary.
-pub fn place(flight: &InFlight, text: &[u8], session: &Session, link: &Standing, names: Lists<'_>) -> Place {
+pub fn runs_on(
+    flight: &InFlight,
+    text: &[u8],
+    session: &Session,
+    link: &Standing,
+    names: Lists<'_>,
+) -> RunsOn {
     let Some(scanned) = flight.scanned.filter(|_| flight.command == Command::QUERY) else {
-        return Place::Primary;
+        return RunsOn::Primary;
     };
     let changes_session =
         scanned.sets != Sets::NONE || !scanned.pins.is_empty() || !scanned.unpins.is_empty();
@@ -54,14 +60,14 @@ pub fn place(flight: &InFlight, text: &[u8], session: &Session, link: &Standing,
         || flight.calls
         || scanned.calls_stored
     {
-        return Place::Primary;
+        return RunsOn::Primary;
     }
     let status = session.flags();
     if !flight.recalls.is_empty() {
         // Of several, all must have been left in the same place.
         let is_elsewhere = LEFT.has(flight.recalls) && link.forgotten(flight.recalls) == flight.recalls;
         let is_pure = is_elsewhere && flight.leaves_no_trace && only_recalls(text, status);
-        return if is_pure { Place::LastReplica } else { Place::Primary };
+        return if is_pure { RunsOn::LastReplica } else { RunsOn::Primary };
     }
     let is_plain = flight.kind() == Kind::Read
         && scanned.renews.has(Recalls::WARNINGS.union(Recalls::FOUND_ROWS))
@@ -70,7 +76,7 @@ pub fn place(flight: &InFlight, text: &[u8], session: &Session, link: &Standing,
         && reads_rows_only(text, status)
         && !names(List::Views).any_in(text, status)
         && !names(List::Untransactional).any_in(text, status);
-    if is_plain { Place::Replica } else { Place::Primary }
+    if is_plain { RunsOn::Replica } else { RunsOn::Primary }
 }
 
 /// Whether all that the session has set and that bears on a read can be said on a replica.

@@ -13,7 +13,7 @@ use crate::status::Status;
 
 /// What a node is held to be: the result of [`crate::judgement::judge_all`], made anew after each fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct Assessment {
     pub state: NodeState,
     pub serves: Serves,
     pub problem: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct Verdict {
     pub others: Option<Finding>,
 }
 
-impl Verdict {
+impl Assessment {
     /// For a node that has not been asked yet.
     fn unchecked() -> Self {
         let finding = Finding {
@@ -100,7 +100,7 @@ pub(crate) struct Belief {
     /// Whether it still commits, by heartbeats and clients' commits.
     pub pulse: Pulse,
 
-    pub verdict: Verdict,
+    pub assessment: Assessment,
     pub since: Now,
 
     pub lane: LaneState,
@@ -146,7 +146,7 @@ impl Belief {
             probe_asked: None,
             stop_expected_until: Now::ZERO,
             pulse: Pulse::default(),
-            verdict: Verdict::unchecked(),
+            assessment: Assessment::unchecked(),
             since: now,
             lane: LaneState::Shut,
             epoch: 0,
@@ -192,17 +192,17 @@ impl Belief {
 
     /// It serves, and is not doubted.
     pub fn sound(&self) -> bool {
-        self.verdict.serves != Serves::No && self.doubt.is_none()
+        self.assessment.serves != Serves::No && self.doubt.is_none()
     }
 
     /// May be chosen as the writer: it is well, linked, and has missed no probe.
     pub fn electable(&self) -> bool {
-        self.verdict.serves == Serves::Well && self.present()
+        self.assessment.serves == Serves::Well && self.present()
     }
 
     /// It serves, is linked and has missed no probe, though it may be a donor, or drained.
     pub fn present(&self) -> bool {
-        self.verdict.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
+        self.assessment.serves != Serves::No && self.doubt.is_none() && self.linked && self.counts.misses == 0
     }
 
     /// Its last status is the answer to a query that was sent after `moment`.

@@ -219,7 +219,7 @@ impl Core {
             node.lane = state;
             node.cut = Cut::Nothing;
             if state == LaneState::Shut {
-                if node.verdict.gone {
+                if node.assessment.gone {
                     node.lost_epoch = Some(node.epoch);
                 }
                 node.epoch += 1;
@@ -348,14 +348,14 @@ impl Core {
     /// `id` is silent, and no other node has been heard since: it is rather our own network that fails.
     pub fn silent_alone(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        node.verdict.state == NodeState::Silent
+        node.assessment.state == NodeState::Silent
             && node.counts.missed_since.is_some_and(|since| !self.another_answered_since(id, since))
     }
 
     /// The node was just connected to again, and its first status is not there yet. Nothing can be held against it for that.
     pub fn first_word_awaited(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        node.linked && node.verdict.problem == UNCHECKED
+        node.linked && node.assessment.problem == UNCHECKED
     }
 
     // ---- stops that an operator has announced by draining
@@ -377,7 +377,7 @@ impl Core {
             .iter()
             .map(|node| match &node.doubt {
                 Some(doubt) => format!("{} is being confirmed ({})", node.name, doubt.why),
-                None => format!("{} {}", node.name, node.verdict.reason),
+                None => format!("{} {}", node.name, node.assessment.reason),
             })
             .collect();
         each.join("; ")

@@ -97,7 +97,7 @@ impl Stall {
     }
 
     /// Called with each fact; `Some(gap)` when the time since the one before is too long to be true.
-    pub fn woke(&mut self, now: Now) -> Option<Duration> {
+    pub fn gap_before(&mut self, now: Now) -> Option<Duration> {
         let gap = now.saturating_sub(self.last);
         self.last = self.last.max(now);
         (gap > STALL).then_some(gap)
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn a_late_tick_is_noticed() {
         let mut stall = Stall::new(Duration::ZERO);
-        assert_eq!(stall.woke(20 * MS), None);
-        assert_eq!(stall.woke(5020 * MS), Some(5000 * MS));
-        assert_eq!(stall.woke(5040 * MS), None);
+        assert_eq!(stall.gap_before(20 * MS), None);
+        assert_eq!(stall.gap_before(5020 * MS), Some(5000 * MS));
+        assert_eq!(stall.gap_before(5040 * MS), None);
     }
 }

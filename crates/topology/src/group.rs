@@ -197,9 +197,9 @@ impl Group {
 
     /// The plan has given `lost` up: with Galera, orders its eviction if that is allowed at this moment, so that the others do not wait for its
     /// suspect timeout. Returns the clause for the journal's sentence, or nothing.
-    pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
+    pub fn evict_if_allowed(&mut self, core: &mut Core, lost: NodeId) -> String {
         match self {
-            Self::Galera(group) => group.strike(core, lost),
+            Self::Galera(group) => group.evict_if_allowed(core, lost),
             Self::Replication(_) => String::new(),
         }
     }
@@ -207,7 +207,7 @@ impl Group {
     /// Whether a node that answers, and is not the one writer, may take reads.
     pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
         match self {
-            Self::Galera(_) if core.node(id).verdict.serves == Serves::Well => Reads::Current,
+            Self::Galera(_) if core.node(id).assessment.serves == Serves::Well => Reads::Current,
             Self::Galera(_) => Reads::No,
             Self::Replication(group) => group.reads(core, id),
         }

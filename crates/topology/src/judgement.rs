@@ -11,33 +11,34 @@ use crate::problem::{NOT_COMMITTING, judge};
 pub(crate) fn judge_all(core: &mut Core, group: &mut Group) {
     group.look_around(core);
     for id in ids(&core.nodes) {
-        let mut verdict =
+        let mut assessment =
             judge(core.node(id), &core.settings, core.now, group.against(core, id), || group.well(core, id));
-        verdict.gone |= verdict.serves == Serves::No && group.is_out(core, id);
+        assessment.gone |= assessment.serves == Serves::No && group.is_out(core, id);
         let now = core.now;
         let node = core.node_mut(id);
         // What was doubted is certain now: the node does not serve.
-        if verdict.serves == Serves::No && verdict.problem != "unchecked" {
+        if assessment.serves == Serves::No && assessment.problem != "unchecked" {
             node.doubt = None;
         }
-        if verdict == node.verdict {
+        if assessment == node.assessment {
             continue;
         }
-        let changed = verdict.problem != node.verdict.problem;
-        let lost = verdict.serves == Serves::No && node.verdict.serves != Serves::No;
-        if verdict.state != node.verdict.state {
+        let changed = assessment.problem != node.assessment.problem;
+        let lost = assessment.serves == Serves::No && node.assessment.serves != Serves::No;
+        if assessment.state != node.assessment.state {
             node.since = now;
         }
         if lost {
             node.lost_at.get_or_insert(now);
         }
-        node.verdict = verdict;
-        let verdict = &node.verdict;
-        if changed && verdict.problem != "unchecked" {
-            let is_grave = lost || verdict.state == NodeState::Dead || verdict.problem == NOT_COMMITTING;
+        node.assessment = assessment;
+        let assessment = &node.assessment;
+        if changed && assessment.problem != "unchecked" {
+            let is_grave =
+                lost || assessment.state == NodeState::Dead || assessment.problem == NOT_COMMITTING;
             let level = if is_grave { Level::Warn } else { Level::Info };
-            let word = group.word(verdict.state);
-            let text = format!("{} is {word}: {}", node.name, verdict.reason);
+            let word = group.word(assessment.state);
+            let text = format!("{} is {word}: {}", node.name, assessment.reason);
             core.say(level, text);
         }
     }
@@ -50,7 +51,7 @@ fn name_lost_statements(core: &mut Core) {
     for id in ids(&core.nodes) {
         let now = core.now;
         let node = core.node_mut(id);
-        if node.verdict.state == NodeState::Dead
+        if node.assessment.state == NodeState::Dead
             && let Some(told) = node.lost.tell(now)
         {
             let text = format!("{} {told}", node.name);

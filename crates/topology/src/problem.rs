@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::belief::{Belief, Verdict};
+use crate::belief::{Assessment, Belief};
 use crate::fact::Now;
 use crate::finding::{self, Finding, NodeState, Serves};
 use crate::settings::Settings;
@@ -136,7 +136,7 @@ pub(crate) fn judge(
     now: Now,
     cluster: Option<Finding>,
     well: impl FnOnce() -> String,
-) -> Verdict {
+) -> Assessment {
     let sight = Sight { node, settings, now };
     let first = |table: &[Problem]| {
         table.iter().find(|problem| (problem.matches)(&sight)).map(|problem| problem.found(&sight))
@@ -148,7 +148,7 @@ pub(crate) fn judge(
         None => (NodeState::Synced, Serves::Well, "none", well()),
     };
     let gone = matches!(state, NodeState::Dead | NodeState::Silent);
-    Verdict { state, serves, problem, reason, gone, others }
+    Assessment { state, serves, problem, reason, gone, others }
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// What a node is after `change`, when the cluster says `cluster` against it.
-    fn verdict(
+    fn assessment(
         cluster: Option<&'static str>,
         change: impl FnOnce(&mut Belief, &mut GaleraStatus),
     ) -> (&'static str, NodeState, Serves) {
@@ -179,34 +179,34 @@ mod tests {
         change(&mut belief, &mut status);
         belief.status = Some(status.into());
         let cluster = cluster.map(|problem| finding::refused(problem, "left the group".into()));
-        let verdict = judge(&belief, &settings, Duration::ZERO, cluster, String::new);
-        (verdict.problem, verdict.state, verdict.serves)
+        let assessment = judge(&belief, &settings, Duration::ZERO, cluster, String::new);
+        (assessment.problem, assessment.state, assessment.serves)
     }
 
     #[test]
     fn each_row_speaks_for_its_own_trouble() {
         use NodeState::{Dead, Draining, Refused, Silent, Synced};
-        assert_eq!(verdict(None, |_, _| ()), ("none", Synced, Serves::Well));
-        assert_eq!(verdict(None, |b, _| b.counts.refusals = 2), ("dead", Dead, Serves::No));
-        assert_eq!(verdict(None, |b, _| b.counts.misses = 3), ("silent", Silent, Serves::No));
+        assert_eq!(assessment(None, |_, _| ()), ("none", Synced, Serves::Well));
+        assert_eq!(assessment(None, |b, _| b.counts.refusals = 2), ("dead", Dead, Serves::No));
+        assert_eq!(assessment(None, |b, _| b.counts.misses = 3), ("silent", Silent, Serves::No));
         assert_eq!(
-            verdict(None, |b, _| b.rejected = Some((1045, "no".into()))),
+            assessment(None, |b, _| b.rejected = Some((1045, "no".into()))),
             ("rejected", Refused, Serves::No)
         );
-        assert_eq!(verdict(None, |b, _| b.shut_out = 2), ("shut_out", Refused, Serves::Leaves));
-        assert_eq!(verdict(None, |b, _| b.sessions_max = Some(0)), ("drained", Draining, Serves::Leaves));
+        assert_eq!(assessment(None, |b, _| b.shut_out = 2), ("shut_out", Refused, Serves::Leaves));
+        assert_eq!(assessment(None, |b, _| b.sessions_max = Some(0)), ("drained", Draining, Serves::Leaves));
     }
 
     #[test]
     fn the_cluster_speaks_before_what_only_wanes_and_its_own_graver_word_beats_that() {
         let drained = |b: &mut Belief, _: &mut GaleraStatus| b.sessions_max = Some(0);
-        assert_eq!(verdict(Some("left"), drained).0, "left");
-        assert_eq!(verdict(Some("left"), |b, _| b.counts.refusals = 2).0, "dead");
+        assert_eq!(assessment(Some("left"), drained).0, "left");
+        assert_eq!(assessment(Some("left"), |b, _| b.counts.refusals = 2).0, "dead");
         let drained_and_read_only = |b: &mut Belief, s: &mut GaleraStatus| {
             b.sessions_max = Some(0);
             s.read_only = true;
         };
-        assert_eq!(verdict(None, drained_and_read_only).0, "read_only");
-        assert_eq!(verdict(Some("left"), drained_and_read_only).0, "left");
+        assert_eq!(assessment(None, drained_and_read_only).0, "read_only");
+        assert_eq!(assessment(Some("left"), drained_and_read_only).0, "left");
     }
 }

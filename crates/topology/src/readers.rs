@@ -179,12 +179,12 @@ impl Readers {
             return Some(Unfit::brief("is drained"));
         }
         if !node.linked || node.status.is_none() || node.counts.misses >= MISSES_HELD {
-            let is_known = node.verdict.serves == Serves::No && node.verdict.problem != UNCHECKED;
-            let why = if is_known { &node.verdict.reason } else { "does not answer at the moment" };
+            let is_known = node.assessment.serves == Serves::No && node.assessment.problem != UNCHECKED;
+            let why = if is_known { &node.assessment.reason } else { "does not answer at the moment" };
             return Some(Unfit::brief(why));
         }
         match group.reads(core, id) {
-            Reads::No => return Some(Unfit::brief(&node.verdict.reason)),
+            Reads::No => return Some(Unfit::brief(&node.assessment.reason)),
             Reads::Current => return None,
             Reads::ByAge => {}
         }
@@ -215,18 +215,18 @@ impl Readers {
         let is_early = core.now.saturating_sub(self.began) < FIRST_WORDS;
         let awaited = |id: NodeId| {
             let node = core.node(id);
-            node.verdict.problem == UNCHECKED
+            node.assessment.problem == UNCHECKED
                 || (node.sound() && !node.drained() && self.ages.lag(id).is_none())
         };
         if is_early && others().any(awaited) {
             return Some(Unfit::brief("is the primary, and the others have not all been asked yet"));
         }
         let answers = node.linked && node.sound() && node.counts.misses < MISSES_HELD;
-        (!answers).then(|| Unfit::brief(node.verdict.reason.as_str()))
+        (!answers).then(|| Unfit::brief(node.assessment.reason.as_str()))
     }
 
     fn set(&mut self, core: &mut Core, id: NodeId, unfit: Option<Unfit>) {
-        let is_gone = core.node(id).verdict.gone && !core.silent_alone(id);
+        let is_gone = core.node(id).assessment.gone && !core.silent_alone(id);
         let lane = self.lane_mut(id);
         let state = match (&unfit, lane.state) {
             (None, _) => LaneState::Open,

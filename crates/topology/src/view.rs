@@ -34,7 +34,7 @@ pub struct ClusterView {
     /// Whom a switchover to nobody in particular would choose (`writers = "one"`).
     pub candidate: Option<String>,
     /// Whether any lane is open.
-    pub gate: Gate,
+    pub gate: TrafficFlow,
     /// When the gate is held: why.
     pub hold_because: Option<String>,
     /// The order or move in progress, as one sentence.
@@ -77,7 +77,7 @@ pub struct Counts {
 /// Whether statements flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Gate {
+pub enum TrafficFlow {
     /// At least one lane takes new transactions.
     Open,
     /// None does: new transactions wait.
@@ -165,8 +165,8 @@ impl ClusterView {
     /// Why they wait.
     pub fn ask_for_writer(&self) -> Result<(), Finding> {
         match self.gate {
-            Gate::Open => Ok(()),
-            Gate::Held => {
+            TrafficFlow::Open => Ok(()),
+            TrafficFlow::Held => {
                 Err(refused("held", self.hold_because.clone().unwrap_or_else(|| "no lane is open".into())))
             }
         }

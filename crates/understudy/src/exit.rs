@@ -19,7 +19,7 @@ pub enum Failure {
 }
 
 /// What a command comes to.
-pub type Outcome = Result<ExitCode, Failure>;
+pub type CommandResult = Result<ExitCode, Failure>;
 
 impl Failure {
     /// 1, with the chain of reasons in one line.

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use health::answer::{Answer, Kind};
-use link::Place;
+use link::Endpoint;
 use sha1::{Digest, Sha1};
 use socket2::{Domain, SockAddr, Socket, Type};
 use topology::health::{Question, Rules};
@@ -48,10 +48,10 @@ pub enum Target {
 
 impl Target {
     /// The name for a place. `port` is only for the machine's own.
-    pub fn of(place: &Place, port: u16) -> Self {
+    pub fn of(place: &Endpoint, port: u16) -> Self {
         match place {
-            Place::Tcp(address) => Self::Tcp(address.to_ascii_lowercase()),
-            Place::Unix(path) => Self::of_socket(path, port, DEFAULT_SOCKETS.map(Path::new)),
+            Endpoint::Tcp(address) => Self::Tcp(address.to_ascii_lowercase()),
+            Endpoint::Unix(path) => Self::of_socket(path, port, DEFAULT_SOCKETS.map(Path::new)),
         }
     }
 
@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn a_database_has_one_name() {
-        let tcp = |address: &str| Target::of(&Place::Tcp(address.into()), 3306);
-        let unix = |path: &str, port| Target::of(&Place::Unix(path.into()), port);
+        let tcp = |address: &str| Target::of(&Endpoint::Tcp(address.into()), 3306);
+        let unix = |path: &str, port| Target::of(&Endpoint::Unix(path.into()), port);
         assert_eq!(tcp("DB1:3306"), tcp("db1:3306"));
         assert_eq!(unix("/run/mysqld/mysqld.sock", 3306), Target::Here(3306));
         let dir = tempfile::tempdir().unwrap();

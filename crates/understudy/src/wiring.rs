@@ -5,22 +5,22 @@
 //!                        │
 //!     ┌──────────────────┼─────────────────────────┐
 //!     v                  v                         v
-//!   manager ── routes ─> proxy                    web ── Desk (orders, status, journal, metrics)
+//!   manager ── routes ─> proxy                    web ── ClusterControl (orders, status, journal, metrics)
 //!     ^  ^─── facts ──────┘                        │
 //!     └──────────────── orders ────────────────────┘
 //!   manager ── reads, reached ─> a second proxy: the port for reads ── facts, as such ─> manager
 //!   manager ── reads ─> the first proxy, too, where reads are split off (listen.split)
 //!   manager ── view ─> health (a node may take traffic; agent check; this program serves)
 //!   manager ── samples ─> live (each node's counters, as they come) ─> web
-//!   manager ── samples, view ─> windows (for how long each node may be away) ─> Desk, and warnings into the journal
-//!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> Desk
+//!   manager ── samples, view ─> windows (for how long each node may be away) ─> ClusterControl, and warnings into the journal
+//!   manager ── view ─> warm (what the active node is asked is replayed on the standbys) ── how warm they are ─> ClusterControl
 //! ```
 //!
 //! Five runtimes: the manager and health bring their own, the proxy has the threads, and web and warm have one thread of their own each, so
 //! that neither a probe nor an order nor a health question waits behind client traffic, and nothing behind a replay.
 
 mod capacity;
-mod desk;
+mod cluster_control;
 mod health;
 mod live;
 mod metrics;
@@ -40,7 +40,7 @@ use tokio::task::AbortHandle;
 use topology::kind::Kind;
 use topology::settings::NodeSettings;
 use topology::view::ClusterView;
-use warmup::warmer::board::Board;
+use warmup::warmer::warming_table::WarmingTable;
 
 use self::capacity::Capacities;
 use self::health::Doors;
@@ -48,7 +48,7 @@ use self::warmth::Warmth;
 use self::windows::Windows;
 use crate::descriptors::Shares;
 use crate::settings::Settings;
-use desk::Desk;
+use cluster_control::ClusterControl;
 
 /// How long the API may go on answering what it was asked before the end.
 const WEB_GRACE: Duration = Duration::from_secs(2);
@@ -58,7 +58,7 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 const CUT_GRACE: Duration = Duration::from_secs(1);
 
 /// Everything that runs.
-pub struct House {
+pub struct Services {
     manager: manager::Stop,
     /// Ends when the manager does.
     view: watch::Receiver<Arc<ClusterView>>,
@@ -105,7 +105,7 @@ pub fn start(
     shares: Shares,
     mut passwords: Passwords,
     credentials: Credentials,
-) -> anyhow::Result<House> {
+) -> anyhow::Result<Services> {
     let hot = Builder::new_multi_thread().thread_name("proxy").enable_all().build();
     let hot = hot.context("cannot start the proxy's threads")?;
     let calm = Builder::new_multi_thread().worker_threads(1).thread_name("web").enable_all().build();
@@ -135,14 +135,14 @@ pub fn start(
 
     let (warming, warmth) = match (&settings.warm, warm_secrets) {
         (Some(warm), Some(secrets)) => {
-            let board = Board::default();
+            let warming_table = WarmingTable::default();
             let warmth = Warmth {
-                board: board.clone(),
+                warming_table: warming_table.clone(),
                 require_percent: warm.require_percent,
                 source: if warm.from_proxy { "proxy" } else { "slow-log" },
                 mirror_percent: warm.mirror_percent,
             };
-            (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), board)?), Some(warmth))
+            (Some(warm::start(settings, warm, secrets, &manager, proxy.tap(), warming_table)?), Some(warmth))
         }
         _ => (None, None),
     };
@@ -166,16 +166,17 @@ pub fn start(
     let capacities = Capacities::new(names, &settings.state_dir, since_1970.as_micros() as u64);
     // It ends with the runtime.
     calm.spawn(capacities.clone().keep(manager.samples.clone()));
-    let known = desk::Known { warmth, windows, capacities };
-    let desk = Desk::new(settings, &manager, stats, health.answerer(), known, events.downgrade());
-    let desk = Arc::new(desk);
+    let known = cluster_control::Known { warmth, windows, capacities };
+    let cluster_control =
+        ClusterControl::new(settings, &manager, stats, health.answerer(), known, events.downgrade());
+    let cluster_control = Arc::new(cluster_control);
     let view = manager.view.clone();
     let web = {
         let _inside = calm.enter();
-        web::server::start(web_settings(settings, shares, credentials), Arc::clone(&desk))?
+        web::server::start(web_settings(settings, shares, credentials), Arc::clone(&cluster_control))?
     };
-    let live = calm.spawn(live::feed(desk, manager.samples.clone(), events)).abort_handle();
-    Ok(House {
+    let live = calm.spawn(live::feed(cluster_control, manager.samples.clone(), events)).abort_handle();
+    Ok(Services {
         manager: manager.stop,
         view,
         proxy,
@@ -191,7 +192,7 @@ pub fn start(
     })
 }
 
-impl House {
+impl Services {
     /// What is listened on, as one line for the log and for whoever waits for the start.
     pub fn sentence(&self) -> String {
         let list = |addresses: &[std::net::SocketAddr]| {

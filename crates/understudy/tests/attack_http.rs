@@ -21,7 +21,7 @@ use lab::stage::account::{APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{LONG, Serving, house, until};
+use program::{LONG, Serving, directory, until};
 use socket2::{Domain, Socket, Type};
 
 /// What `serve` may open: far less than the attackers could hold.
@@ -186,8 +186,8 @@ async fn whoever_does_not_read_and_whoever_does_not_speak_disturb_nobody() {
         "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
          [listen]\nmysql = \"{mysql}\"\nhttp = \"{http}\"\nhealth = \"{health}\"\n[state]\ndir = \"state\"\n"
     );
-    let house = house(&config);
-    let serving = Serving::start_with_files(house.path(), FILES_MAX);
+    let directory = directory(&config);
+    let serving = Serving::start_with_files(directory.path(), FILES_MAX);
     let mut scene = Scene { serving, mysql, http, health, files_before: 0 };
     until("both nodes are synced, and one writes", || {
         let status = scene.serving.status();

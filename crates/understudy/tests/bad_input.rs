@@ -8,7 +8,7 @@ mod program;
 use std::net::TcpListener;
 
 use fixture::Server;
-use program::{Serving, house, understudy, until, with_config};
+use program::{Serving, directory, understudy, until, with_config};
 
 /// Complete; each test replaces what it is about.
 const GOOD: &str = "\
@@ -29,7 +29,7 @@ dir = \"state\"
 ";
 
 fn config(node: &str, password: &str) -> tempfile::TempDir {
-    house(&GOOD.replace("NODE", node).replace("PASSWORD", password))
+    directory(&GOOD.replace("NODE", node).replace("PASSWORD", password))
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_wrong_configuration_names_key_line_and_what_is_allowed() {
         ("password = \"PASSWORD\"", "password = \"PASSWORD", ":9: not valid TOML: "),
     ];
     for (from, to, expect) in cases {
-        let dir = house(&GOOD.replacen(from, to, 1).replace("NODE", "127.0.0.1:1"));
+        let dir = directory(&GOOD.replacen(from, to, 1).replace("NODE", "127.0.0.1:1"));
         let file = dir.path().join("understudy.toml");
         for command in [
             &["serve"][..],
@@ -78,7 +78,7 @@ fn a_wrong_configuration_names_key_line_and_what_is_allowed() {
 fn a_file_that_cannot_be_read_is_named() {
     let said = understudy(&["serve", "--config", "/nonexistent/u.toml"]).with(2);
     assert!(said.contains("/nonexistent/u.toml: cannot be read: No such file"), "{said}");
-    let dir = house("");
+    let dir = directory("");
     let said = with_config(dir.path(), &["serve"]).with(2);
     assert!(said.contains("cannot be read: Is a directory"), "{said}");
     std::fs::write(dir.path().join("understudy.toml"), b"[cluster]\nname = \"\xff\xfe\"\n").unwrap();
@@ -91,7 +91,7 @@ fn a_file_that_cannot_be_read_is_named() {
         ("password = \"PASSWORD\"", "password_file = \"gone\"", ":9: cluster.monitor.password_file"),
         ("password = \"PASSWORD\"", "password_env = \"US_NOT_SET\"", ":9: cluster.monitor.password_env"),
     ] {
-        let dir = house(&text.replace(from, to));
+        let dir = directory(&text.replace(from, to));
         for command in [&["serve"][..], &["serve", "--check"], &["doctor"]] {
             let said = with_config(&dir.path().join("understudy.toml"), command).with(2);
             assert!(said.contains(line), "{command:?}: {said}");
@@ -101,7 +101,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let certificate = "[api]\ncertificate_file = \"gone\"\ncertificate_key_file = \"gone\"\n[state]";
     for (api, line) in [(key, ":15: api.key_file"), (certificate, ":15: api.certificate_file")] {
         let text = text.replace("[listen]", "[listen]\nhttps = \"127.0.0.1:0\"").replace("[state]", api);
-        let dir = house(&text);
+        let dir = directory(&text);
         for command in [&["serve"][..], &["serve", "--check"]] {
             let said = with_config(&dir.path().join("understudy.toml"), command).with(2);
             assert!(said.contains(line), "{command:?}: {said}");
@@ -118,7 +118,7 @@ fn a_port_in_use_says_which_key_and_what_to_do() {
         ("12: listen.http", "http = \"127.0.0.1:0\"", format!("http = \"{address}\"")),
         ("12: listen.https", "http = \"127.0.0.1:0\"", format!("https = \"{address}\"")),
     ] {
-        let dir = house(&GOOD.replace(from, &to).replace("NODE", "127.0.0.1:1"));
+        let dir = directory(&GOOD.replace(from, &to).replace("NODE", "127.0.0.1:1"));
         for command in [&["serve"][..], &["serve", "--check"]] {
             let said = with_config(&dir.path().join("understudy.toml"), command).with(1);
             let wanted = format!(

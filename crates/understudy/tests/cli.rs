@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use program::{BIN, Ended, Serving, house, mode, run, understudy};
+use program::{BIN, Ended, Serving, directory, mode, run, understudy};
 
 #[test]
 fn wrong_usage_is_2_and_nobody_there_is_3() {
@@ -83,7 +83,7 @@ const CONFIG: &str = "[cluster]\nname = \"shop\"\nid = 5\n[[cluster.node]]\nname
 
 /// Serves it.
 fn serving() -> (tempfile::TempDir, Serving) {
-    let dir = house(CONFIG);
+    let dir = directory(CONFIG);
     let serving = Serving::start(dir.path());
     (dir, serving)
 }
@@ -101,7 +101,7 @@ fn ask(serving: &Serving, command: &[&str], secure: bool) -> Ended {
 
 #[test]
 fn before_the_first_start_no_running_server_is_reached() {
-    let dir = house(CONFIG);
+    let dir = directory(CONFIG);
     for order in [&["status"][..], &["switchover"], &["drain", "db1"], &["journal"]] {
         let said = run(Command::new(BIN).args(order).current_dir(dir.path())).with(3);
         assert!(said.contains("no `understudy serve` has run yet with "), "{said}");

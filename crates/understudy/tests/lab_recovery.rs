@@ -45,14 +45,15 @@ fn both_kinds_of_return_are_measured_and_told_apart() {
 #[test]
 fn what_cannot_be_measured_is_refused_in_a_sentence() {
     let config = |kind: &str| {
-        program::house(&format!(
+        program::directory(&format!(
             "[cluster]\nname = \"shop\"\n{kind}[[cluster.node]]\nname = \"db1\"\naddress = \"127.0.0.1:1\"\n\
              [[cluster.node]]\nname = \"db2\"\naddress = \"127.0.0.1:2\"\n[cluster.monitor]\nuser = \"u\"\npassword = \"p\"\n"
         ))
     };
-    let house = config("");
+    let directory = config("");
     let refused = |more: &[&str]| {
-        with_config(&house.path().join("understudy.toml"), &[&["recovery", "measure"], more].concat()).with(2)
+        with_config(&directory.path().join("understudy.toml"), &[&["recovery", "measure"], more].concat())
+            .with(2)
     };
     assert!(refused(&["db9"]).contains("has no node db9: there is db1, db2"));
     assert!(refused(&["db1", "--away", "soon"]).contains("is no time such as 30s"));
@@ -63,7 +64,8 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
     let said =
         refused(&["db1", "--stop-command", "touch stopped", "--start-command", "true", "--window-s", "1"]);
     assert!(said.contains("nothing was changed: db1: "), "{said}");
-    let house = config("kind = \"replication\"\nreplication = { user = \"r\", password = \"p\" }\n");
-    let said = with_config(&house.path().join("understudy.toml"), &["recovery", "measure", "db1"]).with(2);
+    let directory = config("kind = \"replication\"\nreplication = { user = \"r\", password = \"p\" }\n");
+    let said =
+        with_config(&directory.path().join("understudy.toml"), &["recovery", "measure", "db1"]).with(2);
     assert!(said.contains("recovery measure is for Galera"), "{said}");
 }

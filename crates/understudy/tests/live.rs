@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
-use program::{BIN, LONG, Serving, house, run, understudy, until};
+use program::{BIN, LONG, Serving, directory, run, understudy, until};
 use serde_json::Value;
 
 /// The alternate screen, entered and left; the cursor shown again.
@@ -91,8 +91,8 @@ async fn what_nodes_do_is_sampled_told_as_it_comes_and_shown() {
         "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
          [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
     );
-    let house = house(&config);
-    let serving = Serving::start(house.path());
+    let directory = directory(&config);
+    let serving = Serving::start(directory.path());
     let writer = Writer::start(&stage);
     let status = until("both nodes apply, and only db1 sends", || {
         let status = serving.status();
@@ -108,10 +108,10 @@ async fn what_nodes_do_is_sampled_told_as_it_comes_and_shown() {
 
     samples(&serving);
     events(&serving);
-    let recording = watched(&serving, house.path());
+    let recording = watched(&serving, directory.path());
     top(&serving, &recording);
     ordered_by_keys(&serving);
-    myq_status(&stage, house.path());
+    myq_status(&stage, directory.path());
     writer.end().await;
     drop(serving);
     Arc::into_inner(stage).unwrap().down().await.unwrap();

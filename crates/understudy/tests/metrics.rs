@@ -14,7 +14,7 @@ use lab::stage::account::{APP_PASSWORD, APP_USER, MONITOR_PASSWORD, MONITOR_USER
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{Serving, house, run, understudy, until};
+use program::{Serving, directory, run, understudy, until};
 
 const STATEMENTS: u64 = 40;
 
@@ -64,8 +64,8 @@ async fn what_is_measured_is_true_of_living_and_dead_nodes() {
     config += &format!(
         "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\nhealth = \"{host}:6081\"\n[state]\ndir = \"state\"\n"
     );
-    let house = house(&config);
-    let serving = Serving::start(house.path());
+    let directory = directory(&config);
+    let serving = Serving::start(directory.path());
     let api = format!("http://{}/metrics", serving.http);
     let db = ["db1", "db2"].map(|name| format!("node=\"{name}\""));
 

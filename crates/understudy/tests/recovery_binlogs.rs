@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Kind, Stage, StagePlan};
-use program::{BIN, Ended, LONG, Serving, house, run, until};
+use program::{BIN, Ended, LONG, Serving, directory, run, until};
 
 /// ER_MASTER_FATAL_ERROR_READING_BINLOG.
 const REFUSED: &str = "1236";
@@ -40,10 +40,13 @@ async fn a_replica_whose_binary_logs_are_deleted_has_to_be_cloned() {
          [cluster.replication]\nuser = \"replication\"\npassword = \"replication\"\n\
          [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
     );
-    let house = house(&config);
+    let directory = directory(&config);
     let forecast = |further: &[&str]| -> Ended {
         let mut command = Command::new(BIN);
-        command.args(["recovery", "forecast", "--window-s", "1", "--json"]).args(further).current_dir(&house);
+        command
+            .args(["recovery", "forecast", "--window-s", "1", "--json"])
+            .args(further)
+            .current_dir(&directory);
         run(&mut command)
     };
 
@@ -85,7 +88,7 @@ async fn a_replica_whose_binary_logs_are_deleted_has_to_be_cloned() {
     assert!(replica["sentence"].as_str().unwrap().starts_with("needs a full copy of "), "{replica:#}");
 
     // A running server says the same.
-    let serving = Serving::start(house.path());
+    let serving = Serving::start(directory.path());
     until("the same from a running server", || {
         (serving.status()["nodes"][1]["recovery"]["returns_by"] == "clone").then_some(())
     });

@@ -12,7 +12,7 @@ use std::time::Duration;
 use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
-use program::{BIN, Serving, house, run, until, with_config};
+use program::{BIN, Serving, directory, run, until, with_config};
 use serde_json::Value;
 
 /// Of one row, bytes; more than the gcache in all that is written while the node is away for too long.
@@ -96,10 +96,13 @@ async fn returns_by_full_copy(stage: &Stage) {
 async fn a_node_needs_what_was_forecast_when_it_returns() {
     let stage = Stage::up(plan("recovery")).await.unwrap();
     make_table(&stage).await;
-    let house = house(&nodes(&stage));
+    let directory = directory(&nodes(&stage));
     let forecast = |further: &[&str]| -> (i32, Value) {
         let mut command = std::process::Command::new(BIN);
-        command.args(["recovery", "forecast", "--window-s", "1", "--json"]).args(further).current_dir(&house);
+        command
+            .args(["recovery", "forecast", "--window-s", "1", "--json"])
+            .args(further)
+            .current_dir(&directory);
         let ended = run(&mut command);
         (ended.code, ended.json())
     };
@@ -111,7 +114,7 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
     assert!(told["full_copy_bytes"].as_u64().unwrap() > 1 << 20, "{told:#}");
 
     without_the_rights(&stage).await;
-    a_blocked_writer_is_refused(&stage, house.path()).await;
+    a_blocked_writer_is_refused(&stage, directory.path()).await;
 
     // Away for a little.
     let position = stop(&stage).await;
@@ -147,7 +150,7 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
     assert_eq!((code, &told["nodes"][1]["returns_by"]), (1, &Value::from("sst")), "{told:#}");
     assert!(told["nodes"][1]["sentence"].as_str().unwrap().starts_with("needs a full copy of "), "{told:#}");
     returns_by_full_copy(&stage).await;
-    a_restart_by_hand_is_followed(&stage, house.path()).await;
+    a_restart_by_hand_is_followed(&stage, directory.path()).await;
     stage.down().await.unwrap();
 }
 
@@ -155,9 +158,9 @@ async fn a_node_needs_what_was_forecast_when_it_returns() {
 async fn without_the_rights(stage: &Stage) {
     let make = format!("CREATE USER few@'%' IDENTIFIED BY '{MONITOR_PASSWORD}'");
     stage.run_in("db1", &make).await.unwrap();
-    let house = house(&nodes_for(stage, "few"));
+    let directory = directory(&nodes_for(stage, "few"));
     let told =
-        with_config(&house.path().join("understudy.toml"), &["recovery", "forecast", "--window-s", "1"]);
+        with_config(&directory.path().join("understudy.toml"), &["recovery", "forecast", "--window-s", "1"]);
     assert_eq!(told.code, 0, "{}", told.said());
     assert!(told.out.contains("may be away for as long as nothing is written"), "{}", told.out);
     assert!(
@@ -170,31 +173,31 @@ async fn without_the_rights(stage: &Stage) {
 }
 
 /// With two nodes the writer is the only donor: a full copy that blocks it is refused, and everything left as it was.
-async fn a_blocked_writer_is_refused(stage: &Stage, house: &std::path::Path) {
+async fn a_blocked_writer_is_refused(stage: &Stage, directory: &std::path::Path) {
     let method = stage.run_in("db2", "SELECT @@wsrep_sst_method").await.unwrap().remove(0).remove(0);
     let data = stage.node("db2").unwrap().datadir.display().to_string();
     let measure = || {
         let order = ["recovery", "measure", "db2", "--full", "--window-s", "1", "--datadir", &data];
         let commands =
             ["--stop-command", "touch stopped; exit 1", "--start-command", "true", "--with-clients"];
-        run(std::process::Command::new(BIN).args(order).args(commands).current_dir(house))
+        run(std::process::Command::new(BIN).args(order).args(commands).current_dir(directory))
     };
     stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'rsync'").await.unwrap();
     let refused = measure().with(2);
     assert!(refused.contains("nothing was changed: db1 is the only other member"), "{refused}");
-    assert!(refused.contains("--block-only-donor") && !house.join("stopped").exists(), "{refused}");
+    assert!(refused.contains("--block-only-donor") && !directory.join("stopped").exists(), "{refused}");
     stage.run_in("db2", "SET GLOBAL wsrep_sst_method = 'mariabackup'").await.unwrap();
     // Its stop command fails: it was not refused, and told what to expect.
     let begun = measure().with(1);
     assert!(begun.contains("goes on taking writes while it sends the full copy"), "{begun}");
-    assert!(house.join("stopped").exists(), "{begun}");
+    assert!(directory.join("stopped").exists(), "{begun}");
     stage.run_in("db2", &format!("SET GLOBAL wsrep_sst_method = '{method}'")).await.unwrap();
 }
 
 /// Somebody else restarts the server, and sooner than was announced: what its log says at once is not missed.
-async fn a_restart_by_hand_is_followed(stage: &Stage, house: &std::path::Path) {
+async fn a_restart_by_hand_is_followed(stage: &Stage, directory: &std::path::Path) {
     let node = stage.node("db2").unwrap();
-    let said = house.join("measured.err");
+    let said = directory.join("measured.err");
     let err = std::fs::File::create(&said).unwrap();
     let mut command = std::process::Command::new(BIN);
     command.args([
@@ -210,7 +213,8 @@ async fn a_restart_by_hand_is_followed(stage: &Stage, house: &std::path::Path) {
         "--json",
     ]);
     command.arg("--error-log").arg(&node.error_log).arg("--datadir").arg(&node.datadir);
-    let child = command.current_dir(house).stdout(std::process::Stdio::piped()).stderr(err).spawn().unwrap();
+    let child =
+        command.current_dir(directory).stdout(std::process::Stdio::piped()).stderr(err).spawn().unwrap();
     let told = || std::fs::read_to_string(&said).unwrap();
     until("it asks for the stop", || told().contains("stop the server now").then_some(()));
     stage.fault("db2", Fault::Stop).await.unwrap();
@@ -231,8 +235,8 @@ async fn one_member_that_has_it_is_enough() {
     let host = stage.host_address();
     let listen =
         format!("[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n");
-    let house = house(&(nodes(&stage) + &listen));
-    let mut serving = Serving::start(house.path());
+    let directory = directory(&(nodes(&stage) + &listen));
+    let mut serving = Serving::start(directory.path());
     let row = |serving: &Serving, place: usize| serving.status()["nodes"][place]["recovery"].clone();
     until("a forecast for all", || {
         (0..3).all(|place| row(&serving, place)["returns_by"] == "ist").then_some(())
@@ -246,7 +250,7 @@ async fn one_member_that_has_it_is_enough() {
     until("db3 is seen to be away", || row(&serving, 2)["away_s"].as_f64());
     serving.terminate();
     serving.ended();
-    let serving = Serving::start(house.path());
+    let serving = Serving::start(directory.path());
     let said = until("what an earlier run saw", || {
         let row = row(&serving, 2);
         row["sentence"].as_str().filter(|said| said.starts_with("was last seen ")).map(str::to_owned)
@@ -315,8 +319,8 @@ async fn a_running_server_warns_before_it_is_too_late() {
     let host = stage.host_address();
     let listen =
         format!("[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n");
-    let house = house(&(nodes(&stage) + &listen));
-    let serving = Serving::start(house.path());
+    let directory = directory(&(nodes(&stage) + &listen));
+    let serving = Serving::start(directory.path());
 
     // Both take part, and db1 is written.
     let status = until("a window of db2", || {

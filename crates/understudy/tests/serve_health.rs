@@ -22,7 +22,7 @@ use lab::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, 
 use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{Ended, Serving, house, until};
+use program::{Ended, Serving, directory, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Something that must not happen is watched for so long: many of HAProxy's checks.
@@ -253,7 +253,7 @@ async fn set() -> (Scene, tempfile::TempDir) {
         "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n[listen]\nmysql = \"{mysql}\"\n\
          http = \"{http}\"\nhealth = \"{health}\"\nagent = \"{agent}\"\n[state]\ndir = \"state\"\n"
     );
-    (Scene { stage, health, agent, http, mysql }, house(&config))
+    (Scene { stage, health, agent, http, mysql }, directory(&config))
 }
 
 /// Everything in order: the bytes, the paths, the other door.

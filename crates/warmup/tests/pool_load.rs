@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use fixture::answers;
 use fixture::scripted::{Act, Heard, ScriptedNode, Setup};
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use tokio::sync::Notify;
 use warmup::pool::{Allowed, Loaded, Page, PoolError, Server, Snapshot, Space, load};
 
@@ -117,7 +117,7 @@ async fn loaded(does: Does, version: &'static str) -> (Result<Loaded, PoolError>
     let node =
         ScriptedNode::with(setup, move |heard| answer(heard, does, version, &datadir, &server_saw)).await;
     let server = Server {
-        place: Place::Tcp(node.address().to_string()),
+        place: Endpoint::Tcp(node.address().to_string()),
         login: Login::new("root".to_owned(), Secret::None),
     };
     let under_way = Notify::new();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fixture::Server;
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use warmup::rotate::{RotateError, Settings, rotate};
 
 /// The log and what is beside it, with what is in the files of another server.
@@ -27,7 +27,7 @@ async fn only_the_file_that_the_server_writes_is_renamed() {
         Server::start(&["--slow-query-log=1", "--long-query-time=5", "--slow-query-log-file=slow.log"]);
     let log = server.socket().with_file_name("data").join("slow.log");
     let asked = warmup::pool::Server {
-        place: Place::Unix(server.socket().clone()),
+        place: Endpoint::Unix(server.socket().clone()),
         login: Login::new("root", Secret::None),
     };
     let settings = Settings {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use fixture::{Server, signal};
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use slowlog::{Command, Dialect, Entry, Rows, Writer};
 use tokio::io::{AsyncWriteExt, duplex};
 use tokio::time::{Instant, sleep};
@@ -70,7 +70,7 @@ async fn until(what: &str, figures: &Figures, mut holds: impl FnMut() -> bool) {
 async fn a_standby_that_is_frozen_costs_what_is_too_late_and_no_more() {
     let standby = Server::start(&[]);
     let target = Target {
-        place: Place::Tcp(standby.address().to_string()),
+        place: Endpoint::Tcp(standby.address().to_string()),
         login: Login::new("app".to_owned(), Secret::Password("secret".to_owned())),
         session_init: Vec::new(),
     };

@@ -11,9 +11,9 @@ use axum::http::request::Parts;
 
 use crate::Control;
 use crate::api::Api;
-use crate::places::Connection;
 use crate::reply::Reply;
 use crate::request::{Said, key_of};
+use crate::slots::Connection;
 
 /// A request that only reads: the key is in its headers.
 pub struct Admitted;

@@ -9,19 +9,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-use crate::places::Place;
+use crate::slots::ConnectionSlot;
 
 /// See the head of this file. Dropping it gives the place back.
 pub struct Guarded {
     stream: TcpStream,
-    place: Place,
+    place: ConnectionSlot,
     /// Runs while a write waits for the client.
     unread: Option<Pin<Box<Sleep>>>,
 }
 
 impl Guarded {
     /// A socket that was just accepted.
-    pub fn new(stream: TcpStream, place: Place) -> Self {
+    pub fn new(stream: TcpStream, place: ConnectionSlot) -> Self {
         Self { stream, place, unread: None }
     }
 

@@ -1,7 +1,7 @@
 //! The HTTP door: orders, status, journal and metrics, for operators, scripts and monitoring.
 //!
 //! Enters: requests from outside, trusted in nothing. Leaves: [`topology::order::Order`]s for whoever implements
-//! [`Control`], and one shape of answer (`reply::Reply`). This house decides nothing about the cluster; it checks who
+//! [`Control`], and one shape of answer (`reply::Reply`). This crate decides nothing about the cluster; it checks who
 //! asks (`key`), understands what is asked (`request`) and says what came of it.
 //!
 //! ```text
@@ -20,11 +20,11 @@ mod admitted;
 mod api;
 mod guarded;
 mod live;
-mod places;
 mod private_file;
 mod repeat;
 mod reply;
 mod request;
+mod slots;
 mod slow;
 
 use std::future::Future;
@@ -32,8 +32,8 @@ use std::time::Duration;
 
 pub use axum::body::{Body, Bytes};
 pub use live::Event;
-pub use places::Limits;
 use serde_json::Value;
+pub use slots::Limits;
 use tokio::sync::broadcast;
 use topology::order::{Order, OrderReply};
 use topology::preflight::Report;

@@ -27,8 +27,8 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::Control;
 use crate::admitted::Admitted;
 use crate::api::Shared;
-use crate::places::{UNREAD_TIME_MAX, UnreadMax};
 use crate::reply::Reply;
+use crate::slots::{UNREAD_TIME_MAX, UnreadMax};
 
 /// Readers at one time.
 const READERS_MAX: usize = 32;

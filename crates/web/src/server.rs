@@ -1,4 +1,4 @@
-//! The listeners: plain HTTP and HTTPS, with limits on how many connect (`places`) and on how long each may take.
+//! The listeners: plain HTTP and HTTPS, with limits on how many connect (`slots`) and on how long each may take.
 //!
 //! Enters: addresses and a [`Control`]. Leaves: a [`Server`] that serves until told to stop. Everything that can fail
 //! fails in [`start`], before anything is served.
@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use crate::Control;
 use crate::api;
 use crate::key::ApiKey;
-use crate::places::{Admission, Limits, Places, mark_answering};
+use crate::slots::{Admission, ConnectionSlots, Limits, mark_answering};
 
 /// Longest time a request's head may take to arrive, and a kept-open connection may be silent.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
@@ -81,7 +81,7 @@ pub fn serve(
     tls: Option<Arc<ServerConfig>>,
     limits: Limits,
 ) -> Result<Server, StartError> {
-    let places = Places::new(limits);
+    let slots = ConnectionSlots::new(limits);
     let router = router.layer(axum::middleware::from_fn(mark_answering));
     let plain = listen::open(http)?;
     let secure = listen::open(https)?;
@@ -91,7 +91,7 @@ pub fn serve(
     let handle = Handle::new();
     let mut tasks = Vec::new();
     for listener in plain {
-        let admission = Admission { places: Arc::clone(&places), is_plain: true };
+        let admission = Admission { slots: Arc::clone(&slots), is_plain: true };
         let mut server =
             axum_server::from_tcp(listener)?.acceptor(admission).handle(handle.clone()).http1_only();
         limit(server.http_builder());
@@ -99,7 +99,7 @@ pub fn serve(
     }
     for listener in secure {
         let tls = tls.clone().ok_or(StartError::NoCertificate)?;
-        let admission = Admission { places: Arc::clone(&places), is_plain: false };
+        let admission = Admission { slots: Arc::clone(&slots), is_plain: false };
         let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls))
             .handshake_timeout(HANDSHAKE_TIME_MAX)
             .acceptor(admission);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, broadcast};
 use topology::order::{Order, OrderDone, OrderRefused, OrderReply};
-use topology::preflight::{Report, Row, Verdict};
+use topology::preflight::{Report, Row, Severity};
 use topology::{NodeId, Term};
 use web::key::ApiKey;
 use web::server::{Server, Settings};
@@ -53,7 +53,7 @@ impl Control for Fake {
         let row = Row {
             check: "lag",
             node: to.map_or_else(|| "db1".into(), name),
-            verdict: Verdict::Slow,
+            verdict: Severity::Slow,
             sentence: format!("is behind, and the budget is {budget:?}"),
             remedy: String::new(),
         };

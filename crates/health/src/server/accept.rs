@@ -80,13 +80,13 @@ impl Trouble {
 }
 
 /// One connection more, until it is dropped.
-pub struct Place {
+pub struct ConnectionSlot {
     pub entrance: Arc<Entrance>,
     /// All others are taken.
     pub is_beyond: bool,
 }
 
-impl Place {
+impl ConnectionSlot {
     pub fn take(entrance: &Arc<Entrance>) -> Self {
         let counts = &entrance.responder.counts;
         counts.accepted.fetch_add(1, Relaxed);
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.entrance.open.fetch_sub(1, Relaxed);
         self.entrance.responder.counts.open.fetch_sub(1, Relaxed);

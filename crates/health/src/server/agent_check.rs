@@ -8,7 +8,7 @@ use link::Transport;
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
-use super::accept::{Entrance, Place};
+use super::accept::{ConnectionSlot, Entrance};
 use super::http::SILENT_TIME_MAX;
 use super::reply::{linger, write};
 use super::respond::Responder;
@@ -19,7 +19,7 @@ const AGENT_SILENT_TIME_MAX: Duration = Duration::from_millis(20);
 
 /// Serves a client that has just been accepted, on a task of its own.
 pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
-    let place = Place::take(entrance);
+    let place = ConnectionSlot::take(entrance);
     let stream = stream.into();
     tokio::spawn(async move {
         agent_check(stream, &place.entrance.responder).await;

@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{Instant, timeout_at};
 use topology::health::{Question, Rules};
 
-use super::accept::{Entrance, Place};
+use super::accept::{ConnectionSlot, Entrance};
 use super::reply::{linger, write};
 use super::respond::Responder;
 use crate::answer::{Answer, Kind};
@@ -38,7 +38,7 @@ const READ_BYTES: usize = 1024;
 
 /// Serves a client that has just been accepted, on a task of its own.
 pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
-    let place = Place::take(entrance);
+    let place = ConnectionSlot::take(entrance);
     let mut stream = stream.into();
     tokio::spawn(async move {
         // A client that left needs no answer; one that is too slow has had its time.
@@ -48,7 +48,7 @@ pub fn welcome(stream: impl Into<Transport>, entrance: &Arc<Entrance>) {
 }
 
 /// Requests and answers until one side has had enough.
-async fn converse(responder: &Responder, stream: &mut Transport, place: &Place) -> io::Result<()> {
+async fn converse(responder: &Responder, stream: &mut Transport, place: &ConnectionSlot) -> io::Result<()> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut out: Vec<u8> = Vec::new();
     let mut patience = match (place.is_beyond, responder.several_nodes) {

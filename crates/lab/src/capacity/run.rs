@@ -18,7 +18,7 @@ use crate::failover::progress::Progress;
 use crate::failover::understudy::program;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 use crate::stage::{Kind, Stage, StagePlan};
 
 /// Room for what comes while db3 is held.
@@ -173,8 +173,8 @@ async fn passive(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32
         (out_dir.join(format!("passive-{number}.json")), out_dir.join(format!("passive-{number}.txt")));
     let mut command = asking(stage)?;
     command.args(["--passive", "--for-s", &plan.passive.as_secs().max(1).to_string(), "--json"]).arg(&json);
-    let keeper = Keeper::new()?;
-    let status = keeper.spawn(&command, Some(&said))?.ended().await?;
+    let process_parent = ProcessParent::new()?;
+    let status = process_parent.spawn(&command, Some(&said))?.ended().await?;
     if !matches!(status.code(), Some(0 | 1)) {
         let said = std::fs::read_to_string(&said).unwrap_or_default();
         bail!("`understudy capacity --passive` ended with {status}: {said}");
@@ -204,8 +204,8 @@ async fn tell(plan: &CapacityPlan, stage: &Stage, out_dir: &Path, number: u32) -
         .arg(&json)
         .arg("--html")
         .arg(&html);
-    let keeper = Keeper::new()?;
-    let status = keeper.spawn(&command, Some(&said))?.ended().await?;
+    let process_parent = ProcessParent::new()?;
+    let status = process_parent.spawn(&command, Some(&said))?.ended().await?;
     // 4: there is a figure, and flow control was felt; that is in the table.
     if !matches!(status.code(), Some(0 | 4)) {
         let said = std::fs::read_to_string(&said).unwrap_or_default();

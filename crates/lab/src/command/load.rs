@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::figures::{self, ms};
-use crate::ledger::{Client, Op, Outcome};
+use crate::ledger::{Client, CommitResult, Op};
 use crate::load::arrivals::Arrivals;
 use crate::load::session::{Protocol, Target};
 use crate::load::{ClientPlan, Load, LoadPlan, prepare};
@@ -91,7 +91,7 @@ pub async fn run(args: &LoadArgs) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for &client in &args.clients {
         let ops: Vec<Op> = run.ops.iter().filter(|op| op.client == client).cloned().collect();
-        let ok: Vec<&Op> = ops.iter().filter(|op| op.outcome == Outcome::Ok).collect();
+        let ok: Vec<&Op> = ops.iter().filter(|op| op.outcome == CommitResult::Ok).collect();
         let mut latency: Vec<Duration> = ok.iter().map(|op| op.latency()).collect();
         let mut done: Vec<Duration> = ok.iter().map(|op| op.done).collect();
         done.sort_unstable();

@@ -18,7 +18,7 @@ use super::{Driver, FailoverPlan};
 use crate::checker;
 use crate::fault::Fault;
 use crate::figures::{buckets, effect, errors_by_code, ms};
-use crate::ledger::{Client, NodeRows, Op, Outcome, Trouble};
+use crate::ledger::{Client, CommitResult, NodeRows, Op, Trouble};
 use crate::load::session::Target;
 use crate::load::sysbench::{Sysbench, SysbenchPlan};
 use crate::load::{ClientPlan, Load, LoadPlan, Run};
@@ -329,7 +329,7 @@ fn repetition_of(
     run: &Run,
     rate: f64,
     fault: Duration,
-    verdict: checker::Verdict,
+    verdict: checker::LedgerCheck,
     order: Option<Ordered>,
     sysbench: Option<BySysbench>,
     heal_ms: f64,
@@ -337,7 +337,7 @@ fn repetition_of(
     timeline: Timeline,
 ) -> Repetition {
     let ops = &run.ops;
-    let bad = |op: &&Op| op.outcome != Outcome::Ok;
+    let bad = |op: &&Op| op.outcome != CommitResult::Ok;
     let probe = run.probe.clone().unwrap_or_default();
     let mut troubles: Vec<Trouble> = ops.iter().flat_map(|op| op.troubles.clone()).collect();
     troubles.extend(probe.troubles.iter().cloned());
@@ -361,7 +361,7 @@ fn repetition_of(
         errors_retrying_by_code: errors_by_code(ops, Client::Retrying, fault),
         errors_quiet: ops.iter().filter(bad).filter(|op| op.done < fault).count() as u64,
         retries: ops.iter().map(|op| u64::from(op.attempts.saturating_sub(1))).sum(),
-        unknown: ops.iter().filter(|op| op.outcome == Outcome::Unknown).count() as u64 + probe.unknown(),
+        unknown: ops.iter().filter(|op| op.outcome == CommitResult::Unknown).count() as u64 + probe.unknown(),
         transactions: ops.len() as u64,
         verdict,
         stale_reads: probe.stale_reads,

@@ -16,11 +16,11 @@ use super::case::{Case, Scope, Writers};
 use super::haproxy::{self, Asked, Runtime};
 use super::mha::{self, Mha};
 use super::result::Who;
-use super::understudy::{Api, Knobs, Ordered, Place, program};
+use super::understudy::{Api, ConfigInputs, Knobs, Ordered, program};
 use crate::figures::ms;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::process::{Keeper, Owned};
+use crate::stage::process::{Owned, ProcessParent};
 use crate::stage::{Kind as Cluster, Stage};
 
 /// How long a proxy may take until it serves.
@@ -63,9 +63,9 @@ pub struct Front {
     /// Of the Understudy that decides.
     config: Option<PathBuf>,
     logs: Vec<PathBuf>,
-    // In this order: the processes end before their keeper does.
+    // In this order: the processes end before their process parent does.
     processes: Vec<Owned>,
-    keeper: Keeper,
+    process_parent: ProcessParent,
 }
 
 impl Front {
@@ -202,13 +202,13 @@ impl Front {
             config: None,
             logs: Vec::new(),
             processes: Vec::new(),
-            keeper: Keeper::new()?,
+            process_parent: ProcessParent::new()?,
         })
     }
 
     /// Starts a process of its own: it ends with this value, and with this program however that ends.
     fn run(&mut self, command: &Command, log: &Path) -> anyhow::Result<()> {
-        self.processes.push(self.keeper.spawn(command, Some(log))?);
+        self.processes.push(self.process_parent.spawn(command, Some(log))?);
         self.logs.push(log.to_owned());
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Front {
     /// Before a repetition: MHA's manager watches, but where an operator is to move the master, which it would refuse.
     pub async fn begin(&self, case: Case) -> anyhow::Result<()> {
         match &self.kind {
-            Kind::Mha(mha) if case != Case::Graceful => mha.watch(&self.keeper).await,
+            Kind::Mha(mha) if case != Case::Graceful => mha.watch(&self.process_parent).await,
             _ => Ok(()),
         }
     }
@@ -448,8 +448,16 @@ fn serve(
 ) -> anyhow::Result<(Api, PathBuf, Command)> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let (mysql, http) = (mysql.to_string(), free_address()?.to_string());
-    let place =
-        Place { kind, nodes, writers, mysql: &mysql, http: &http, health, dir, monitor_user: MONITOR_USER };
+    let place = ConfigInputs {
+        kind,
+        nodes,
+        writers,
+        mysql: &mysql,
+        http: &http,
+        health,
+        dir,
+        monitor_user: MONITOR_USER,
+    };
     let (config, key) = place.write(knobs, MONITOR_PASSWORD)?;
     let mut command = Command::new(program()?);
     command.args(["serve", "--config"]).arg(&config).env("UNDERSTUDY_RUN_DIR", dir);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::case::{Case, Scope, Writers, seed_says};
 use super::understudy::Sentence;
 use super::watch::Words;
-use crate::checker::Verdict;
+use crate::checker::LedgerCheck;
 use crate::figures::{Bucket, Effect, quantile};
 use crate::ledger::Trouble;
 use crate::load::pinned::PinnedReport;
@@ -68,7 +68,7 @@ pub struct Repetition {
     /// Transactions that fell due.
     pub transactions: u64,
     /// The ledger against the nodes.
-    pub verdict: Verdict,
+    pub verdict: LedgerCheck,
     /// Reads of the probe that missed an acknowledged write.
     pub stale_reads: u64,
     /// Reads of the probe.
@@ -270,7 +270,7 @@ impl Cell {
         let reps = &self.repetitions;
         let worst = |of: &dyn Fn(&Repetition) -> f64| reps.iter().map(of).fold(0.0, f64::max);
         let add = |of: &dyn Fn(&Repetition) -> u64| reps.iter().map(of).sum::<u64>();
-        let count = |of: &dyn Fn(&Verdict) -> usize| reps.iter().map(|r| of(&r.verdict)).sum::<usize>();
+        let count = |of: &dyn Fn(&LedgerCheck) -> usize| reps.iter().map(|r| of(&r.verdict)).sum::<usize>();
         let by_code = |of: &dyn Fn(&Repetition) -> &BTreeMap<String, u64>| {
             let mut codes = BTreeMap::new();
             for (code, n) in reps.iter().flat_map(of) {
@@ -493,7 +493,7 @@ pub(crate) mod tests {
             retries: 0,
             unknown: 0,
             transactions: 100,
-            verdict: Verdict::default(),
+            verdict: LedgerCheck::default(),
             stale_reads: 0,
             undone: 0,
             probe_reads: 10,

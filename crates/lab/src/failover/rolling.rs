@@ -19,10 +19,10 @@ use super::progress::Progress;
 use super::result::Conditions;
 use super::table::time;
 use super::understudy::Ordered;
-use crate::checker::{self, Verdict};
+use crate::checker::{self, LedgerCheck};
 use crate::fault::Fault;
 use crate::figures::{Effect, effect, errors_by_code, ms};
-use crate::ledger::{Client, Op, Outcome};
+use crate::ledger::{Client, CommitResult, Op};
 use crate::load::Load;
 use crate::stage::{STOP_LIMIT, Stage};
 
@@ -64,7 +64,7 @@ pub struct RollingRestart {
     /// Reads that did not see the own write before them.
     pub stale_reads: u64,
     /// The ledgers against what the clients were told.
-    pub verdict: Verdict,
+    pub verdict: LedgerCheck,
 }
 
 impl RollingRestart {
@@ -211,7 +211,7 @@ impl Begun {
         // What was due before the next node's turn, and the quiet phase.
         let of_turn: Vec<Op> = ops.iter().filter(|op| op.due < until).cloned().collect();
         let bad = |client| {
-            let due = |op: &&Op| op.client == client && op.due >= self.from && op.outcome != Outcome::Ok;
+            let due = |op: &&Op| op.client == client && op.due >= self.from && op.outcome != CommitResult::Ok;
             of_turn.iter().filter(due).count() as u64
         };
         Turn {

@@ -209,7 +209,7 @@ mod tests {
     use crate::failover::result::tests::report;
 
     #[test]
-    fn the_table_is_straight_and_holds_all_three_voices() {
+    fn the_table_is_aligned_and_has_all_three_sources() {
         let table = draw(&report());
         let widths: Vec<usize> = table
             .lines()

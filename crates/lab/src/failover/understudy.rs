@@ -38,7 +38,7 @@ pub struct Knobs {
 
 /// What a configuration needs.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct ConfigInputs<'a> {
     /// Of which kind the cluster is.
     pub kind: Kind,
     /// Name and `host:port` of each node.
@@ -58,7 +58,7 @@ pub struct Place<'a> {
 }
 
 /// File names inside the run's directory.
-impl Place<'_> {
+impl ConfigInputs<'_> {
     fn key_file(&self) -> PathBuf {
         self.dir.join("api.key")
     }
@@ -276,8 +276,8 @@ fn sentences(body: &Value) -> Vec<Sentence> {
 mod tests {
     use super::*;
 
-    fn place(nodes: &[(String, String)]) -> Place<'_> {
-        Place {
+    fn place(nodes: &[(String, String)]) -> ConfigInputs<'_> {
+        ConfigInputs {
             kind: Kind::Galera,
             nodes,
             writers: Writers::One,

@@ -24,7 +24,7 @@ use super::arrivals::Schedule;
 use super::session::{self, Phase, Protocol, Session, Target, Watch};
 use super::transaction::{Class, Deal, Shape, Transaction};
 use super::{Stage, reached};
-use crate::ledger::{Client, Op, Outcome, Trouble};
+use crate::ledger::{Client, CommitResult, Op, Trouble};
 
 /// Transactions that may wait, as in sysbench 0.5; one more is refused and counted as failed.
 const QUEUE_MAX: usize = 100_000;
@@ -164,12 +164,12 @@ impl Pool {
     fn write_down(&self, mut op: Op) {
         op.done = self.set.began.elapsed();
         match op.outcome {
-            Outcome::Ok => {
+            CommitResult::Ok => {
                 self.counters.ok.fetch_add(1, Relaxed);
                 let us = op.latency().as_micros() as u64;
                 self.response_us.lock().unwrap_or_else(PoisonError::into_inner).push(us);
             }
-            Outcome::Failed | Outcome::Unknown => {
+            CommitResult::Failed | CommitResult::Unknown => {
                 self.counters.errors.fetch_add(1, Relaxed);
             }
         }
@@ -191,7 +191,7 @@ impl Pool {
             due: job.due,
             sent: at,
             done: at,
-            outcome: Outcome::Failed,
+            outcome: CommitResult::Failed,
             attempts: 0,
             troubles: vec![trouble],
         });
@@ -240,8 +240,16 @@ impl<'a> Draft<'a> {
         let sent = pool.set.began.elapsed();
         let Job { id, due } = job;
         let client = pool.set.client;
-        let op =
-            Op { id, client, due, sent, done: sent, outcome: Outcome::Failed, attempts: 0, troubles: vec![] };
+        let op = Op {
+            id,
+            client,
+            due,
+            sent,
+            done: sent,
+            outcome: CommitResult::Failed,
+            attempts: 0,
+            troubles: vec![],
+        };
         Self { pool, op, phase: Phase::Open, during: "connect", maybe_landed: false }
     }
 
@@ -254,7 +262,7 @@ impl<'a> Draft<'a> {
             let tried = tokio::time::timeout(left, self.attempt(session, rng, deal, left)).await;
             let error = match tried {
                 Ok(Ok(())) => {
-                    self.op.outcome = Outcome::Ok;
+                    self.op.outcome = CommitResult::Ok;
                     return;
                 }
                 Ok(Err(error)) => error,
@@ -301,8 +309,8 @@ impl<'a> Draft<'a> {
         let (code, state, message) = session::tell(error);
         let at = self.pool.set.began.elapsed();
         self.op.troubles.push(Trouble { at, code, during: self.during, message });
-        self.maybe_landed |= session::outcome_of(self.phase, state.as_deref()) == Outcome::Unknown;
-        self.op.outcome = if self.maybe_landed { Outcome::Unknown } else { Outcome::Failed };
+        self.maybe_landed |= session::outcome_of(self.phase, state.as_deref()) == CommitResult::Unknown;
+        self.op.outcome = if self.maybe_landed { CommitResult::Unknown } else { CommitResult::Failed };
         state.is_some_and(|state| state.starts_with("40") && state != "40003")
     }
 
@@ -312,6 +320,6 @@ impl<'a> Draft<'a> {
         let trouble = Trouble { at, code: "given-up".into(), during: self.during, message: why.into() };
         self.op.troubles.push(trouble);
         self.maybe_landed |= self.phase == Phase::Committing;
-        self.op.outcome = if self.maybe_landed { Outcome::Unknown } else { Outcome::Failed };
+        self.op.outcome = if self.maybe_landed { CommitResult::Unknown } else { CommitResult::Failed };
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::session::{self, Phase, Target};
 use super::{Stage, reached};
-use crate::ledger::{Client, Op, Outcome, Trouble};
+use crate::ledger::{Client, CommitResult, Op, Trouble};
 
 /// Between two rounds.
 const PACE: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub struct ProbeReport {
 impl ProbeReport {
     /// Writes whose end the probe does not know.
     pub fn unknown(&self) -> u64 {
-        self.writes.iter().filter(|op| op.outcome == Outcome::Unknown).count() as u64
+        self.writes.iter().filter(|op| op.outcome == CommitResult::Unknown).count() as u64
     }
 }
 
@@ -91,7 +91,7 @@ impl Probe {
             () = rounds => {}
             () = reached(&mut ended, Stage::Ended) => {}
         }
-        self.answered(began, Outcome::Unknown);
+        self.answered(began, CommitResult::Unknown);
         self.report
     }
 
@@ -106,17 +106,17 @@ impl Probe {
         // A write that was not acknowledged may have landed: its key is not used again.
         self.next += 1;
         let sql = format!("INSERT INTO ledger (op, client, attempt) VALUES ({id}, '{}', 1)", client.name());
-        let outcome = Outcome::Unknown;
+        let outcome = CommitResult::Unknown;
         self.sent =
             Some(Op { id, client, due: at, sent: at, done: at, outcome, attempts: 1, troubles: vec![] });
         conn.query_drop(sql).await?;
-        self.answered(began, Outcome::Ok);
+        self.answered(began, CommitResult::Ok);
         self.written = Some(id);
         self.read_back(began).await
     }
 
     /// Writes down what came of the write under way, if there is one.
-    fn answered(&mut self, began: Instant, outcome: Outcome) {
+    fn answered(&mut self, began: Instant, outcome: CommitResult) {
         if let Some(op) = self.sent.take() {
             self.report.writes.push(Op { done: began.elapsed(), outcome, ..op });
         }

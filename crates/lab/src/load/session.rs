@@ -7,7 +7,7 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, DriverError, Error, IoError, Opts, OptsBuilder, Params, Statement};
 
 use super::transaction::{Shape, Step, Transaction};
-use crate::ledger::Outcome;
+use crate::ledger::CommitResult;
 
 /// Which protocol statements are sent by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -82,11 +82,13 @@ pub enum Phase {
 /// What the client knows after an error. `state` is the server's SQLSTATE, `None` when the connection itself broke.
 ///
 /// Class 40 is the standard's "transaction rolled back" (1213 is 40001), except 40003, "completion unknown".
-pub fn outcome_of(phase: Phase, state: Option<&str>) -> Outcome {
+pub fn outcome_of(phase: Phase, state: Option<&str>) -> CommitResult {
     match (phase, state) {
-        (Phase::Open, _) => Outcome::Failed,
-        (Phase::Committing, Some(state)) if state.starts_with("40") && state != "40003" => Outcome::Failed,
-        (Phase::Committing, _) => Outcome::Unknown,
+        (Phase::Open, _) => CommitResult::Failed,
+        (Phase::Committing, Some(state)) if state.starts_with("40") && state != "40003" => {
+            CommitResult::Failed
+        }
+        (Phase::Committing, _) => CommitResult::Unknown,
     }
 }
 
@@ -200,12 +202,16 @@ mod tests {
 
     #[test]
     fn an_outcome_is_never_guessed() {
-        assert_eq!(outcome_of(Phase::Open, None), Outcome::Failed, "without COMMIT nothing can land");
-        assert_eq!(outcome_of(Phase::Open, Some("08S01")), Outcome::Failed);
-        assert_eq!(outcome_of(Phase::Committing, Some("40001")), Outcome::Failed, "the server's own word");
-        assert_eq!(outcome_of(Phase::Committing, Some("40003")), Outcome::Unknown);
-        assert_eq!(outcome_of(Phase::Committing, Some("HY000")), Outcome::Unknown);
-        assert_eq!(outcome_of(Phase::Committing, None), Outcome::Unknown);
+        assert_eq!(outcome_of(Phase::Open, None), CommitResult::Failed, "without COMMIT nothing can land");
+        assert_eq!(outcome_of(Phase::Open, Some("08S01")), CommitResult::Failed);
+        assert_eq!(
+            outcome_of(Phase::Committing, Some("40001")),
+            CommitResult::Failed,
+            "the server's own word"
+        );
+        assert_eq!(outcome_of(Phase::Committing, Some("40003")), CommitResult::Unknown);
+        assert_eq!(outcome_of(Phase::Committing, Some("HY000")), CommitResult::Unknown);
+        assert_eq!(outcome_of(Phase::Committing, None), CommitResult::Unknown);
     }
 
     #[test]

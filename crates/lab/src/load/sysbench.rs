@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::second::Tell;
 use super::session::Target;
-use crate::stage::process::{Keeper, Owned};
+use crate::stage::process::{Owned, ProcessParent};
 use crate::trace::{Trace, restart_mark};
 
 /// What sysbench is asked for: the seed's command line in 1.0's words.
@@ -66,9 +66,9 @@ impl SysbenchPlan {
 
     /// Lets sysbench make its tables anew.
     pub async fn prepare(&self) -> anyhow::Result<()> {
-        let keeper = Keeper::new()?;
+        let process_parent = ProcessParent::new()?;
         for command in ["cleanup", "prepare"] {
-            let mut child = start(&keeper, &self.args(command))?;
+            let mut child = start(&process_parent, &self.args(command))?;
             let (out, err) = child.output();
             let said = Mutex::new(String::new());
             let keep = |line: &str| {
@@ -95,10 +95,10 @@ impl SysbenchPlan {
 }
 
 /// A sysbench that dies with this program, however that ends.
-fn start(keeper: &Keeper, args: &[String]) -> anyhow::Result<Owned> {
+fn start(process_parent: &ProcessParent, args: &[String]) -> anyhow::Result<Owned> {
     let mut command = std::process::Command::new("sysbench");
     command.args(args);
-    keeper.spawn_piped(&command).context("cannot start sysbench: is the package installed?")
+    process_parent.spawn_piped(&command).context("cannot start sysbench: is the package installed?")
 }
 
 /// The loop, running. Dropping it kills sysbench.
@@ -137,7 +137,7 @@ async fn restart_loop(
     tell: Option<Tell>,
     mut stop: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let keeper = Keeper::new()?;
+    let process_parent = ProcessParent::new()?;
     // When the last report line came, or the last mark was set: the mark after it says what the trace does not show.
     let seen = Mutex::new(Instant::now());
     let keep = |line: &str| {
@@ -153,7 +153,7 @@ async fn restart_loop(
     };
     loop {
         // Dropped, it is killed and waited for.
-        let mut child = start(&keeper, &plan.args("run"))?;
+        let mut child = start(&process_parent, &plan.args("run"))?;
         let (out, err) = child.output();
         let out = follow(out.map(ChildStdout::from_std).transpose()?, &keep);
         let err = follow(err.map(ChildStderr::from_std).transpose()?, &keep);

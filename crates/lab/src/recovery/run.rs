@@ -18,7 +18,7 @@ use crate::failover::result::Machine;
 use crate::failover::understudy::program;
 use crate::load::session::Target;
 use crate::stage::account::{APP_PASSWORD, APP_SCHEMA, APP_USER, MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 use crate::stage::{Kind, Stage, StagePlan};
 
 /// The restarted node.
@@ -235,8 +235,8 @@ impl<'a> Ground<'a> {
             command.arg("--allow-full-copy");
         }
         let said = dir.join("said.txt");
-        let keeper = Keeper::new()?;
-        let status = keeper.spawn(&command, Some(&said))?.ended().await?;
+        let process_parent = ProcessParent::new()?;
+        let status = process_parent.spawn(&command, Some(&said))?.ended().await?;
         if !status.success() {
             let said = std::fs::read_to_string(&said).unwrap_or_default();
             let rsync = if cell.method == "rsync" && self.rsync.is_none() {

@@ -98,14 +98,14 @@ fn table(out: &mut String, report: &Report) {
             put(out, format_args!("<td data-column=\"{}\">", scope.title()));
             let says = seed_says(kind, case, scope);
             let bar = says.and_then(seed_ms).map(|ms| bar(ms, most)).unwrap_or_default();
-            voice(out, "seed", "the seed", says.unwrap_or("not measured"), &bar, "");
+            line_of(out, "seed", "the seed", says.unwrap_or("not measured"), &bar, "");
             let mut cells: Vec<&Cell> = report.at(case, scope).collect();
             cells.sort_by_key(|cell| cell.who.rank());
             if cells.is_empty() {
                 out.push_str("<small class=\"soft\">not in this run</small>");
             }
             for cell in cells {
-                cell_voice(out, cell, most);
+                cell_line(out, cell, most);
             }
             out.push_str("</td>");
         }
@@ -114,14 +114,14 @@ fn table(out: &mut String, report: &Report) {
     out.push_str("</tbody></table>");
 }
 
-fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
+fn cell_line(out: &mut String, cell: &Cell, most: f64) {
     let (class, name) = (class_of(&cell.who), name_of(&cell.who));
     if let Some(why) = &cell.skipped {
-        voice(out, class, &name, "not measured", "", &escape(why));
+        line_of(out, class, &name, "not measured", "", &escape(why));
         return;
     }
     if cell.repetitions.is_empty() {
-        voice(out, class, &name, "broke off", "", &escape(cell.broke.as_deref().unwrap_or_default()));
+        line_of(out, class, &name, "broke off", "", &escape(cell.broke.as_deref().unwrap_or_default()));
         return;
     }
     let sum = cell.summary();
@@ -156,7 +156,7 @@ fn cell_voice(out: &mut String, cell: &Cell, most: f64) {
         small.into_iter().map(|item| format!("<span class=\"item\">{item}</span>")).collect();
     let hold = sum.hold_ms_median.map_or_else(|| "without end".to_owned(), time);
     let bar = bar(drawn_ms(&sum), most);
-    voice(out, class, &name, &format!("hold {hold}"), &bar, &small.join(" · "));
+    line_of(out, class, &name, &format!("hold {hold}"), &bar, &small.join(" · "));
 }
 
 /// What a cell's bar shows, beside the seed's outage: the longer of the hold and of the outage, ms.
@@ -165,7 +165,7 @@ fn drawn_ms(sum: &Summary) -> f64 {
 }
 
 /// `bar` and `small` are markup, the rest is text.
-fn voice(out: &mut String, class: &str, who: &str, figure: &str, bar: &str, small: &str) {
+fn line_of(out: &mut String, class: &str, who: &str, figure: &str, bar: &str, small: &str) {
     put(
         out,
         format_args!(

@@ -20,13 +20,13 @@ mod lines;
 mod links;
 mod locks;
 mod network;
-mod place;
 mod plan;
 pub mod process;
 pub mod replication;
 mod report;
 mod servers;
 mod sql;
+mod stage_dir;
 mod sweep;
 mod template;
 pub(crate) mod tools;
@@ -51,9 +51,9 @@ pub use sweep::{down, down_all};
 use wait::error_log_tail;
 
 use self::network::Network;
-use self::place::NodeRecord;
-use self::process::Keeper;
+use self::process::ProcessParent;
 use self::servers::Child;
+use self::stage_dir::NodeRecord;
 use self::tools::Tools;
 use self::watchdog::Watchdog;
 
@@ -91,8 +91,8 @@ pub struct Stage {
     nodes: Vec<StageNode>,
     tools: Tools,
     /// Ours alone: the parent of the servers, absent when they are to outlive us.
-    keeper: Option<Keeper>,
-    /// With the keeper: ends what the servers started, should this process be killed.
+    process_parent: Option<ProcessParent>,
+    /// With the process parent: ends what the servers started, should this process be killed.
     watchdog: Option<Watchdog>,
     /// Servers we are parent of, by node.
     children: Mutex<Vec<(u8, Child)>>,
@@ -139,7 +139,7 @@ impl Stage {
 
     /// The evidence of one node's process, as recorded.
     pub(crate) fn recorded(&self, node: &StageNode) -> anyhow::Result<NodeRecord> {
-        let record = place::read(&self.directory)?;
+        let record = stage_dir::read(&self.directory)?;
         record
             .nodes
             .into_iter()
@@ -152,7 +152,7 @@ impl Stage {
         node: &StageNode,
         change: impl FnOnce(&mut NodeRecord),
     ) -> anyhow::Result<()> {
-        place::update(&self.directory, |record| {
+        stage_dir::update(&self.directory, |record| {
             if let Some(entry) = record.nodes.get_mut(index(node)) {
                 change(entry);
             }
@@ -204,7 +204,7 @@ impl Stage {
         let cleared = sweep::clear(&self.directory, Some(&self.network));
         // Ended by now: this only collects them.
         self.children.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.keeper = None;
+        self.process_parent = None;
         self.watchdog = None;
         cleared
     }

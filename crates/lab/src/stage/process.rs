@@ -1,8 +1,8 @@
 //! Processes the lab starts, and how it ends exactly those.
 //!
 //! Two ways to start one:
-//! - owned, through a [`Keeper`]: it dies when this process dies, even by SIGKILL. The kernel ties that promise to the *thread*
-//!   that started the child, so the keeper is one thread that does nothing else and lives as long as the stage;
+//! - owned, through a [`ProcessParent`]: it dies when this process dies, even by SIGKILL. The kernel ties that promise to the *thread*
+//!   that started the child, so the process parent is one thread that does nothing else and lives as long as the stage;
 //! - detached ([`spawn_detached`]): it outlives us, for `lab up`.
 //!
 //! Invariant: nothing is ever signalled by name, and never by a number alone. A process is its number *and* its start time, and
@@ -144,12 +144,12 @@ type Order = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// The thread that is parent to every owned process.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct ProcessParent {
     orders: Option<mpsc::Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl ProcessParent {
     /// Starts the thread.
     pub fn new() -> anyhow::Result<Self> {
         let (orders, inbox) = mpsc::channel::<Order>();
@@ -192,17 +192,17 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ProcessParent {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // A keeper that panicked has already taken its children with it.
+            // A process parent that panicked has already taken its children with it.
             let _ = thread.join();
         }
     }
 }
 
-/// A child that ends with its keeper, with this value, or with this process, whichever is first.
+/// A child that ends with its process parent, with this value, or with this process, whichever is first.
 #[derive(Debug)]
 pub struct Owned {
     child: Child,
@@ -325,11 +325,11 @@ mod tests {
 
     #[test]
     fn an_owned_child_ends_with_its_value_and_is_found_by_its_mark() {
-        let keeper = Keeper::new().unwrap();
+        let process_parent = ProcessParent::new().unwrap();
         let directory = Path::new("/nowhere/mark-test");
         let mut command = Command::new("sleep");
         command.arg("60").env(MARK, directory);
-        let child = keeper.spawn(&command, None).unwrap();
+        let child = process_parent.spawn(&command, None).unwrap();
         let identity = Identity::of(child.id()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         while marked(directory) != [identity] {

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::galera::GaleraWord;
 use super::kind::Kind;
-use super::place::NodeRecord;
 use super::process::Identity;
 use super::replication::ReplicationWord;
+use super::stage_dir::NodeRecord;
 use super::{StageNode, galera, replication};
 
 /// How long a node may take to say how it is; a frozen one never does.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use super::place::NodeRecord;
 use super::process::{self, Identity, Owned};
+use super::stage_dir::NodeRecord;
 use super::{Stage, StageNode};
 
 /// How long a node may take to start, and a Galera node to be Synced.
@@ -43,9 +43,9 @@ impl Stage {
         command.args(arguments);
         command.env(process::MARK, &self.directory);
         let log = node.directory.join("output.log");
-        let (child, pid) = match &self.keeper {
-            Some(keeper) => {
-                let child = keeper.spawn(&command, Some(&log))?;
+        let (child, pid) = match &self.process_parent {
+            Some(process_parent) => {
+                let child = process_parent.spawn(&command, Some(&log))?;
                 let pid = child.id();
                 (Child::Owned(child), pid)
             }

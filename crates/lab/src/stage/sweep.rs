@@ -8,15 +8,15 @@ use anyhow::{Context, bail};
 
 use super::disk;
 use super::network::Network;
-use super::place::{self, Record};
 use super::process;
+use super::stage_dir::{self, Record};
 
 /// SIGKILL ends a server at once, but its memory has to be given back.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// Ends the processes of the stage in `directory`, then removes its network and its files. What is gone already is no error.
 pub(super) fn clear(directory: &Path, network: Option<&Network>) -> anyhow::Result<()> {
-    let record = place::read(directory).ok();
+    let record = stage_dir::read(directory).ok();
     let known = record.iter().flat_map(|record| &record.nodes).filter_map(|node| node.process);
     let mut processes: Vec<_> = known.collect();
     processes.extend(process::marked(directory));
@@ -32,7 +32,7 @@ pub(super) fn clear(directory: &Path, network: Option<&Network>) -> anyhow::Resu
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot remove {}", directory.display())),
     }
-    place::tidy_root()
+    stage_dir::tidy_root()
 }
 
 fn network_of(record: &Record) -> Network {
@@ -49,10 +49,10 @@ fn network_of(record: &Record) -> Network {
 /// # Errors
 /// When there is none of that name.
 pub fn down(name: &str) -> anyhow::Result<()> {
-    place::check_name(name)?;
-    let directory = place::root()?.join(name);
+    stage_dir::check_name(name)?;
+    let directory = stage_dir::root()?.join(name);
     if !directory.exists() {
-        place::tidy_root()?;
+        stage_dir::tidy_root()?;
         bail!("no stage named {name} is up");
     }
     clear(&directory, None)
@@ -70,8 +70,8 @@ pub(super) fn leftovers() -> anyhow::Result<Vec<String>> {
 
 fn sweep(wanted: impl Fn(Option<&Record>) -> bool) -> anyhow::Result<Vec<String>> {
     // Under the lock: a stage whose directory is there and whose record is not yet is being made by a holder of it.
-    let (root, held) = place::lock_root()?;
-    let stages = place::stages(&root)?;
+    let (root, held) = stage_dir::lock_root()?;
+    let stages = stage_dir::stages(&root)?;
     drop(held);
     let mut ended = Vec::new();
     for (directory, record) in stages {
@@ -82,6 +82,6 @@ fn sweep(wanted: impl Fn(Option<&Record>) -> bool) -> anyhow::Result<Vec<String>
             );
         }
     }
-    place::tidy_root()?;
+    stage_dir::tidy_root()?;
     Ok(ended)
 }

@@ -14,9 +14,9 @@ use anyhow::{Context, bail};
 use rustix::process::Signal;
 
 use super::kind::Kind;
-use super::process::{Identity, Keeper, Owned};
+use super::process::{Identity, Owned, ProcessParent};
 use super::tools::Tools;
-use super::{config, error_log_tail, place, sql};
+use super::{config, error_log_tail, sql, stage_dir};
 
 /// To be raised when what goes into a template changes.
 const EDITION: u32 = 2;
@@ -33,7 +33,7 @@ pub async fn ready(tools: &Tools, kind: Kind, tell: &impl Fn(&str)) -> anyhow::R
     }
     tell("making the template data directory (once for each server version)");
     let waiting = shelf.clone();
-    let _held = tokio::task::spawn_blocking(move || place::lock(&waiting)).await??;
+    let _held = tokio::task::spawn_blocking(move || stage_dir::lock(&waiting)).await??;
     if !template.is_dir() {
         let workshop = Workshop { directory: shelf.join(format!(".making-{}", std::process::id())) };
         workshop.make(tools, kind).await.context("cannot make the template data directory")?;
@@ -49,7 +49,7 @@ fn shelf() -> anyhow::Result<PathBuf> {
     // A user without a home has the stages' own directory, where nothing else looks at names that begin with a dot.
     Ok(match cache {
         Some(cache) => cache.join("understudy").join("lab"),
-        None => place::root()?.join(".templates"),
+        None => stage_dir::root()?.join(".templates"),
     })
 }
 
@@ -67,7 +67,7 @@ impl Workshop {
         let _ = fs::remove_dir_all(&self.directory);
         fs::create_dir_all(self.directory.join("tmp"))?;
         let data = self.directory.join("data");
-        let keeper = Keeper::new()?;
+        let process_parent = ProcessParent::new()?;
 
         let mut install = Command::new(&tools.install_db);
         install.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
@@ -77,12 +77,12 @@ impl Workshop {
             install.arg("--user=root");
         }
         let log = self.directory.join("install.log");
-        let mut installing = keeper.spawn(&install, Some(&log))?;
+        let mut installing = process_parent.spawn(&install, Some(&log))?;
         if !ended(&mut installing, Duration::from_secs(60)).await? {
             bail!("{} failed:\n{}", tools.install_db.display(), error_log_tail(&log));
         }
 
-        let mut server = self.server(tools, kind, &keeper)?;
+        let mut server = self.server(tools, kind, &process_parent)?;
         let socket = self.directory.join("mysqld.sock");
         let log = self.directory.join("error.log");
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -104,7 +104,7 @@ impl Workshop {
         kind.finish_template(&data)
     }
 
-    fn server(&self, tools: &Tools, kind: Kind, keeper: &Keeper) -> anyhow::Result<Owned> {
+    fn server(&self, tools: &Tools, kind: Kind, process_parent: &ProcessParent) -> anyhow::Result<Owned> {
         let file = self.directory.join("my.cnf");
         let mut lines = config::files(&self.directory.display().to_string());
         lines.push("skip-networking".to_owned());
@@ -113,7 +113,7 @@ impl Workshop {
         fs::write(&file, lines.join("\n") + "\n")?;
         let mut command = Command::new(&tools.mariadbd);
         command.arg(format!("--defaults-file={}", file.display())).args(kind.template_arguments());
-        keeper.spawn(&command, Some(&self.directory.join("output.log")))
+        process_parent.spawn(&command, Some(&self.directory.join("output.log")))
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use anyhow::{Context, bail};
 
 use super::network::{self, Network};
-use super::place::{self, NodeRecord, Record};
-use super::process::{Identity, Keeper};
+use super::process::{Identity, ProcessParent};
+use super::stage_dir::{self, NodeRecord, Record};
 use super::tools::Tools;
 use super::watchdog::Watchdog;
 use super::{Form, Stage, StageNode, StagePlan, config, disk, sweep, template};
@@ -26,7 +26,7 @@ impl Stage {
     /// # Errors
     /// A missing package, a name in use, or a node that did not start (with the end of its log). Nothing is left behind.
     pub async fn up_telling(plan: StagePlan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
-        place::check_name(&plan.name)?;
+        stage_dir::check_name(&plan.name)?;
         if !(1..=5).contains(&plan.nodes) {
             bail!("a stage has 1 to 5 nodes, not {}", plan.nodes);
         }
@@ -41,7 +41,7 @@ impl Stage {
         stage.furnish(&plan, &template)?;
         stage.begin(&tell).await?;
         if plan.keep {
-            place::update(&stage.directory, |record| record.kept = true)?;
+            stage_dir::update(&stage.directory, |record| record.kept = true)?;
             stage.clear_on_drop = false;
         }
         Ok(stage)
@@ -52,13 +52,13 @@ impl Stage {
     /// # Errors
     /// When there is none of that name: the text lists those there are.
     pub fn attach(name: &str) -> anyhow::Result<Self> {
-        place::check_name(name)?;
-        let root = place::root()?;
+        stage_dir::check_name(name)?;
+        let root = stage_dir::root()?;
         let directory = root.join(name);
-        let Ok(record) = place::read(&directory) else {
+        let Ok(record) = stage_dir::read(&directory) else {
             let names: Vec<String> =
-                place::stages(&root)?.into_iter().filter_map(|(_, record)| Some(record?.name)).collect();
-            place::tidy_root()?;
+                stage_dir::stages(&root)?.into_iter().filter_map(|(_, record)| Some(record?.name)).collect();
+            stage_dir::tidy_root()?;
             let known = if names.is_empty() {
                 "none is up".to_owned()
             } else {
@@ -72,9 +72,9 @@ impl Stage {
 
     /// Makes the directory, the record and with them the claim on a name and a subnet.
     fn claim(plan: &StagePlan, namespaced: bool, tools: Tools) -> anyhow::Result<Self> {
-        let (root, _held) = place::lock_root()?;
+        let (root, _held) = stage_dir::lock_root()?;
         let mut taken = BTreeSet::new();
-        for (path, record) in place::stages(&root)? {
+        for (path, record) in stage_dir::stages(&root)? {
             if path.ends_with(&plan.name) {
                 bail!("a stage named {0} is up already: `understudy lab down --name {0}` ends it", plan.name);
             }
@@ -91,10 +91,10 @@ impl Stage {
             server_options: plan.server_options.clone(),
             nodes: vec![NodeRecord::default(); usize::from(plan.nodes)],
         };
-        let keeper = if plan.keep { None } else { Some(Keeper::new()?) };
+        let process_parent = if plan.keep { None } else { Some(ProcessParent::new()?) };
         let directory = root.join(&plan.name);
         fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-        let mut stage = Self::assemble(directory, &record, tools, keeper, true);
+        let mut stage = Self::assemble(directory, &record, tools, process_parent, true);
         if !plan.keep {
             stage.watchdog = Some(Watchdog::start(&stage.directory)?);
         }
@@ -105,7 +105,7 @@ impl Stage {
                 stage.directory.display()
             );
         }
-        place::write(&stage.directory, &record)?;
+        stage_dir::write(&stage.directory, &record)?;
         Ok(stage)
     }
 
@@ -113,7 +113,7 @@ impl Stage {
         directory: PathBuf,
         record: &Record,
         tools: Tools,
-        keeper: Option<Keeper>,
+        process_parent: Option<ProcessParent>,
         clear_on_drop: bool,
     ) -> Self {
         let network = Network {
@@ -145,7 +145,7 @@ impl Stage {
             network,
             nodes,
             tools,
-            keeper,
+            process_parent,
             watchdog: None,
             children: Mutex::default(),
             clear_on_drop,

@@ -1,6 +1,6 @@
 //! Ends what a stage's servers started themselves, when this process is killed.
 //!
-//! The servers die with us by the kernel's word (see [`super::process::Keeper`]), but that word is not inherited: the scripts of
+//! The servers die with us by the kernel's word (see [`super::process::ProcessParent`]), but that word is not inherited: the scripts of
 //! a state transfer would outlive their server. The watchdog is one shell that waits for the end of its standard input, which
 //! only we hold: it comes by our end, whatever that is. Then it ends every process that carries the stage's mark. After an
 //! orderly end there is none, and it just goes.

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use rustix::process::Signal;
 
 use crate::stage::Stage;
-use crate::stage::process::{Identity, Keeper, Owned};
+use crate::stage::process::{Identity, Owned, ProcessParent};
 
 /// How long keepalived may take to start, and to end in good order.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Agent {
     /// When its configuration is not accepted, or it does not start, with its own words.
     pub async fn start(
         stage: &Stage,
-        keeper: &Keeper,
+        process_parent: &ProcessParent,
         programs: &Programs,
         node: &str,
         config: &[String],
@@ -109,7 +109,7 @@ impl Agent {
             stage.command_in(node, &programs.keepalived)?
         };
         command.args(words).envs(env.iter().map(|(key, value)| (key, value)));
-        agent.process = Some(keeper.spawn(&command, Some(&agent.dir.join("keepalived.log")))?);
+        agent.process = Some(process_parent.spawn(&command, Some(&agent.dir.join("keepalived.log")))?);
         let deadline = Instant::now() + START_LIMIT;
         while agent.parent().is_none() || agent.child().is_none() {
             if Instant::now() > deadline {

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::figures::ms;
 use crate::stage::Stage;
-use crate::stage::process::{Keeper, Owned};
+use crate::stage::process::{Owned, ProcessParent};
 
 /// An address of nobody, put to a node and taken away again, to see that the observer sees.
 const SIGN: &str = "192.0.2.254/32";
@@ -89,13 +89,17 @@ impl Observer {
     ///
     /// # Errors
     /// When `ip` cannot watch all namespaces at once.
-    pub async fn start(stage: &Stage, keeper: &Keeper, addresses: &[IpAddr]) -> anyhow::Result<Self> {
+    pub async fn start(
+        stage: &Stage,
+        process_parent: &ProcessParent,
+        addresses: &[IpAddr],
+    ) -> anyhow::Result<Self> {
         let addresses = addresses.to_vec();
         let names = names(stage)?;
         let mut command = Command::new("ip");
         command.args(["-oneline", "monitor", "address", "all-nsid"]);
         command.env(crate::stage::process::MARK, stage.directory());
-        let mut monitor = keeper.spawn_piped(&command)?;
+        let mut monitor = process_parent.spawn_piped(&command)?;
         let (Some(lines), _) = monitor.output() else { bail!("`ip monitor` has no output") };
         let seen = Arc::new(Mutex::new(Seen::default()));
         let shared = seen.clone();

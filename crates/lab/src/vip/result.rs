@@ -12,7 +12,7 @@ use crate::failover::result::Machine;
 
 /// One repetition of one scenario. Times are since the fault, in ms.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct ScenarioRun {
     /// What was done.
     pub scenario: Scenario,
     /// From 0.
@@ -63,12 +63,12 @@ pub struct Report {
     /// Galera's options.
     pub galera_options: String,
     /// In the order of the run.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ScenarioRun>,
     /// Scenarios that could not be run to their end, and why.
     pub broken: Vec<String>,
 }
 
-impl Outcome {
+impl ScenarioRun {
     /// How long an address had two holders that one client could have reached, in all.
     pub fn overlap_ms(&self) -> f64 {
         self.overlap(true)

@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use super::client::{Attempt, errors, longest_gap};
 use super::observer::{Event, Holders, What, overlaps};
-use super::result::{Outcome, Report};
+use super::result::{Report, ScenarioRun};
 use super::scenario::{End, Scenario};
 use super::scene::{LIMIT, Scene, VICTIM, Wanted};
 use super::{PRIORITIES, VipPlan};
@@ -97,7 +97,7 @@ async fn one(
     plan: &VipPlan,
     scenario: Scenario,
     repetition: u32,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ScenarioRun> {
     scene.raise(plan, wanted(scenario)).await?;
     let mut notes = Vec::new();
     let mut wrong = Vec::new();
@@ -182,7 +182,7 @@ async fn one(
     };
     let gap = vips.iter().map(|through| longest_gap(&attempts, *through, fault, calm)).max();
     let overlaps = overlaps(&events, fault, mended);
-    let outcome = Outcome {
+    let outcome = ScenarioRun {
         scenario,
         repetition,
         // What a person does about it afterwards is not the machine's own doing.
@@ -216,7 +216,7 @@ fn complete<'a, T>(
 }
 
 /// Adds what is wrong with the figures.
-fn judged(mut outcome: Outcome) -> Outcome {
+fn judged(mut outcome: ScenarioRun) -> ScenarioRun {
     let scenario = outcome.scenario;
     match scenario.ends() {
         End::Moves if outcome.moved_ms.is_none() => outcome.wrong.push("the address did not move".into()),

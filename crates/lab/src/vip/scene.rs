@@ -21,9 +21,9 @@ use super::client::Client;
 use super::observer::{Holders, Observer, What};
 use super::{Families, PRIORITIES, VipPlan};
 use crate::failover::case::Writers;
-use crate::failover::understudy::{Knobs, Place, program};
+use crate::failover::understudy::{ConfigInputs, Knobs, program};
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::process::{Keeper, Owned};
+use crate::stage::process::{Owned, ProcessParent};
 use crate::stage::{ADVISED_EVS, Kind, Stage, StagePlan, tools};
 
 /// The node that has the address when a scenario begins, as in the seed.
@@ -64,7 +64,7 @@ pub struct Scene {
     proxies: BTreeMap<String, Owned>,
     /// Watches from before the first keepalived on.
     pub observer: Observer,
-    keeper: Keeper,
+    process_parent: ProcessParent,
     programs: Programs,
     /// The addresses that can move, and those that do so now.
     known: Vec<IpAddr>,
@@ -102,14 +102,14 @@ impl Scene {
         }
         stage.run_in("db1", ACCOUNT).await.context("cannot make the check's account")?;
         let programs = programs(&stage, keepalived)?;
-        let keeper = Keeper::new()?;
-        let observer = Observer::start(&stage, &keeper, &[v4, v6]).await?;
+        let process_parent = ProcessParent::new()?;
+        let observer = Observer::start(&stage, &process_parent, &[v4, v6]).await?;
         Ok(Self {
             client: None,
             agents: BTreeMap::new(),
             proxies: BTreeMap::new(),
             observer,
-            keeper,
+            process_parent,
             programs,
             known: vec![v4, v6],
             vips: Vec::new(),
@@ -144,9 +144,16 @@ impl Scene {
             let config = self.config(plan, wanted, name)?;
             let env = self.environment(name)?;
             let supervised = wanted.supervised;
-            let agent =
-                Agent::start(&self.stage, &self.keeper, &self.programs, name, &config, &env, supervised)
-                    .await?;
+            let agent = Agent::start(
+                &self.stage,
+                &self.process_parent,
+                &self.programs,
+                name,
+                &config,
+                &env,
+                supervised,
+            )
+            .await?;
             self.agents.insert(name.clone(), agent);
             let state = if name == VICTIM { "now master" } else { "now backup" };
             let told = self.until(LIMIT, |scene| scene.state(name) == state).await;
@@ -192,9 +199,9 @@ impl Scene {
 
     /// Ends everything and takes it away.
     pub async fn down(self) -> anyhow::Result<()> {
-        let Self { observer, keeper, stage, .. } = self;
+        let Self { observer, process_parent, stage, .. } = self;
         drop(observer);
-        drop(keeper);
+        drop(process_parent);
         stage.down().await
     }
 
@@ -364,7 +371,7 @@ impl Scene {
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let nodes: Vec<(String, String)> =
             self.stage.nodes().iter().map(|node| (node.name.clone(), node.address.to_string())).collect();
-        let place = Place {
+        let place = ConfigInputs {
             kind: Kind::Galera,
             nodes: &nodes,
             writers: Writers::One,
@@ -380,7 +387,7 @@ impl Scene {
         let (config, _) = place.write(&Knobs::default(), MONITOR_PASSWORD)?;
         let mut command = self.stage.command_in(node, &self.programs.understudy)?;
         command.args(["serve", "--config"]).arg(config).envs(self.environment(node)?);
-        let proxy = self.keeper.spawn(&command, Some(&dir.join("understudy.log")))?;
+        let proxy = self.process_parent.spawn(&command, Some(&dir.join("understudy.log")))?;
         self.proxies.insert(node.to_owned(), proxy);
         Ok(())
     }

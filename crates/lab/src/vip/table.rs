@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::result::{Outcome, Report};
+use super::result::{Report, ScenarioRun};
 use super::scenario::Scenario;
 use crate::figures::quantile;
 
 /// One outcome in one line.
-pub fn line(outcome: &Outcome) -> String {
+pub fn line(outcome: &ScenarioRun) -> String {
     let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), time);
     let verdict = if outcome.wrong.is_empty() {
         "as it must be".to_owned()
@@ -42,7 +42,7 @@ fn summed(values: impl Iterator<Item = f64>) -> String {
 
 /// The whole table.
 pub fn draw(report: &Report) -> String {
-    let mut by_scenario: BTreeMap<usize, Vec<&Outcome>> = BTreeMap::new();
+    let mut by_scenario: BTreeMap<usize, Vec<&ScenarioRun>> = BTreeMap::new();
     for outcome in &report.outcomes {
         let at = Scenario::ALL.iter().position(|scenario| *scenario == outcome.scenario).unwrap_or(0);
         by_scenario.entry(at).or_default().push(outcome);
@@ -139,8 +139,8 @@ mod tests {
 
     const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 100));
 
-    fn outcome(repetition: u32, moved_ms: f64) -> Outcome {
-        Outcome {
+    fn outcome(repetition: u32, moved_ms: f64) -> ScenarioRun {
+        ScenarioRun {
             scenario: Scenario::Stop,
             repetition,
             addresses: vec![ADDRESS],

@@ -16,7 +16,7 @@ use super::workload::TABLE;
 use super::{chunk, mirror};
 use crate::failover::understudy::program;
 use crate::stage::account::{APP_SCHEMA, APP_USER};
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 
 /// A replay ends within this, besides the time that it is to take.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -34,7 +34,7 @@ pub struct Bench<'a> {
     /// Both chunks.
     pub recording: &'a Recording,
     /// Parent of the replays.
-    pub keeper: &'a Keeper,
+    pub process_parent: &'a ProcessParent,
 }
 
 /// What was done before the measurement.
@@ -121,7 +121,7 @@ impl Bench<'_> {
         // This machine's own password is nobody's business here.
         command.env_remove("UNDERSTUDY_PASSWORD");
         let said = self.file("pool.out");
-        let mut load = self.keeper.spawn(&command, Some(&said))?;
+        let mut load = self.process_parent.spawn(&command, Some(&said))?;
         let status =
             tokio::time::timeout(PATIENCE, load.ended()).await.context("understudy pool load hangs")??;
         if !status.success() {
@@ -139,7 +139,8 @@ impl Bench<'_> {
 
     /// Replays a log as fast as the node is, to its end.
     async fn replay(&self, node: &str, log: &Path, pool: Option<u32>) -> anyhow::Result<Played> {
-        let playing = self.playback(node, log, pool, None)?.start(self.keeper, self.file("warming.out"))?;
+        let playing =
+            self.playback(node, log, pool, None)?.start(self.process_parent, self.file("warming.out"))?;
         playing.ended(PATIENCE).await
     }
 
@@ -151,7 +152,7 @@ impl Bench<'_> {
         let every = Duration::from_secs_f64(every_s / speed).max(SAMPLE_EVERY_MIN);
         let playback = self.playback(STANDBY, &self.recording.second.path, None, Some(speed))?;
         let before = self.ground.reads(STANDBY).await?;
-        let mut playing = playback.start(self.keeper, self.file("measured.out"))?;
+        let mut playing = playback.start(self.process_parent, self.file("measured.out"))?;
         let began = Instant::now();
         let mut samples = vec![Sample::default()];
         let mut ticks = tokio::time::interval(every);

@@ -18,7 +18,7 @@ use super::record::Recording;
 use super::takeover::{self, Asked, Killed};
 use crate::failover::front::Front;
 use crate::figures::{ms, quantile};
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 
 /// Before the kill, and after the takeover.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -65,11 +65,11 @@ pub async fn measure(
     ground: &Ground,
     plan: &WarmPlan,
     recording: &Recording,
-    keeper: &Keeper,
+    process_parent: &ProcessParent,
 ) -> anyhow::Result<Vec<Failover>> {
     let mut rows = Vec::new();
     for standby in [Standby::Warmed, Standby::Cold, Standby::Slow] {
-        rows.push(run(ground, plan, recording, keeper, standby).await?);
+        rows.push(run(ground, plan, recording, process_parent, standby).await?);
     }
     Ok(rows)
 }
@@ -78,7 +78,7 @@ async fn run(
     ground: &Ground,
     plan: &WarmPlan,
     recording: &Recording,
-    keeper: &Keeper,
+    process_parent: &ProcessParent,
     standby: Standby,
 ) -> anyhow::Result<Failover> {
     let stage = &ground.stage;
@@ -86,9 +86,9 @@ async fn run(
     stage.run_in(STANDBY, "START SLAVE").await?;
     ground.applied().await?;
     // Chunk 2 was just run, whatever happened to the active node since.
-    replay(ground, recording, keeper, ACTIVE).await?;
+    replay(ground, recording, process_parent, ACTIVE).await?;
     match standby {
-        Standby::Warmed => replay(ground, recording, keeper, STANDBY).await?,
+        Standby::Warmed => replay(ground, recording, process_parent, STANDBY).await?,
         Standby::Cold => {}
         Standby::Slow => {
             let sql = format!("SET GLOBAL innodb_buffer_pool_size = {TINY_POOL_MB} * 1024 * 1024");
@@ -131,7 +131,12 @@ async fn run(
 }
 
 /// Replays chunk 2 on a node, as fast as it is.
-async fn replay(ground: &Ground, recording: &Recording, keeper: &Keeper, node: &str) -> anyhow::Result<()> {
+async fn replay(
+    ground: &Ground,
+    recording: &Recording,
+    process_parent: &ProcessParent,
+    node: &str,
+) -> anyhow::Result<()> {
     let address = ground.stage.node(node)?.address;
     let playback = Playback {
         log: &recording.second.path,
@@ -140,7 +145,11 @@ async fn replay(ground: &Ground, recording: &Recording, keeper: &Keeper, node: &
         pool: None,
         recorded: None,
     };
-    playback.start(keeper, ground.stage.directory().join("failover.out"))?.ended(PATIENCE).await.map(drop)
+    playback
+        .start(process_parent, ground.stage.directory().join("failover.out"))?
+        .ended(PATIENCE)
+        .await
+        .map(drop)
 }
 
 /// Whether anybody but the new primary is the writer at any time of a window.

@@ -226,7 +226,7 @@ async fn forecast(
     let address = stage.node(STANDBY)?.address;
     let mut load = Load::connect(&ground.active()?, plan.connections, plan.shape()).await?;
     record::cut(ground, "before-forecast.log").await?;
-    let streamer = Streamer::start(ground, bench.keeper).await?;
+    let streamer = Streamer::start(ground, bench.process_parent).await?;
     let mut command = Command::new(program()?);
     command.arg("warmth").arg(streamer.base()).args(["--host", &address.ip().to_string()]);
     command.args(["--port", &address.port().to_string(), "--window-s", &asked.window_s.to_string()]);
@@ -238,7 +238,7 @@ async fn forecast(
     let said = stage.directory().join("warmth.out");
     // Else it would be that of the row before.
     let _ = std::fs::remove_file(&said);
-    let mut running = bench.keeper.spawn(&command, Some(&said))?;
+    let mut running = bench.process_parent.spawn(&command, Some(&said))?;
     streamer.is_read(START_LIMIT).await?;
     let count = (asked.window_s + BEYOND_S) * u64::from(asked.per_s);
     let ran = load.run(asked.from, count, asked.per_s).await?.whole()?;

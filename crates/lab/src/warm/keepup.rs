@@ -14,7 +14,7 @@ use super::playback::{WARM_PASSWORD, WARM_USER, summary};
 use super::record;
 use super::streamer::Streamer;
 use crate::failover::understudy::program;
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 
 /// What is left to replay when the source is quiet takes at most so long.
 const REST_LIMIT: Duration = Duration::from_secs(300);
@@ -39,11 +39,15 @@ pub struct KeepUp {
 }
 
 /// Measures the replay with the recorded parallelism, and with one session.
-pub async fn measure(ground: &Ground, plan: &WarmPlan, keeper: &Keeper) -> anyhow::Result<Vec<KeepUp>> {
+pub async fn measure(
+    ground: &Ground,
+    plan: &WarmPlan,
+    process_parent: &ProcessParent,
+) -> anyhow::Result<Vec<KeepUp>> {
     let mut rows = Vec::new();
     for (sessions, pool) in [("as recorded", None), ("one", Some(1))] {
         ground.make_cold().await?;
-        rows.push(run(ground, plan, keeper, sessions, pool).await?);
+        rows.push(run(ground, plan, process_parent, sessions, pool).await?);
     }
     Ok(rows)
 }
@@ -51,17 +55,17 @@ pub async fn measure(ground: &Ground, plan: &WarmPlan, keeper: &Keeper) -> anyho
 async fn run(
     ground: &Ground,
     plan: &WarmPlan,
-    keeper: &Keeper,
+    process_parent: &ProcessParent,
     sessions: &'static str,
     pool: Option<u32>,
 ) -> anyhow::Result<KeepUp> {
     let mut load = Load::connect(&ground.active()?, plan.connections, plan.shape()).await?;
     record::cut(ground, "keepup.log").await?;
-    let streamer = Streamer::start(ground, keeper).await?;
+    let streamer = Streamer::start(ground, process_parent).await?;
     let said = ground.stage.directory().join("keepup.out");
     // Else it would be that of the row before.
     let _ = std::fs::remove_file(&said);
-    let mut replay = keeper.spawn(&pipe(ground, &streamer, pool)?, Some(&said))?;
+    let mut replay = process_parent.spawn(&pipe(ground, &streamer, pool)?, Some(&said))?;
     let began = Instant::now();
     let ran = load.run(2 * plan.events_per_chunk(), plan.events_per_chunk(), 0).await?.whole()?;
     let quiet = Instant::now();

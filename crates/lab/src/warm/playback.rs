@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::failover::understudy::program;
-use crate::stage::process::{Keeper, Owned};
+use crate::stage::process::{Owned, ProcessParent};
 
 /// The account that replays: it may read, and nothing else.
 pub const WARM_USER: &str = "warm";
@@ -49,7 +49,7 @@ pub struct Playing {
 
 impl Playback<'_> {
     /// Starts it; what it says goes to `said`.
-    pub fn start(&self, keeper: &Keeper, said: PathBuf) -> anyhow::Result<Playing> {
+    pub fn start(&self, process_parent: &ProcessParent, said: PathBuf) -> anyhow::Result<Playing> {
         let mut command = Command::new(program()?);
         command.arg("replay").arg(self.log).args(["--host", &self.host, "--port", &self.port.to_string()]);
         // What the lab itself asks of the active node is in the log, too.
@@ -64,7 +64,7 @@ impl Playback<'_> {
             std::fs::remove_file(&said)?;
         }
         let began = Instant::now();
-        Ok(Playing { owned: keeper.spawn(&command, Some(&said))?, said, began })
+        Ok(Playing { owned: process_parent.spawn(&command, Some(&said))?, said, began })
     }
 }
 

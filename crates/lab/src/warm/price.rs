@@ -11,7 +11,7 @@ use super::ground::{ACTIVE, Ground};
 use super::load::Load;
 use super::record;
 use super::streamer::Streamer;
-use crate::stage::process::{Identity, Keeper};
+use crate::stage::process::{Identity, ProcessParent};
 
 /// The part of a chunk that each row runs.
 const CHUNK_PART: u64 = 6;
@@ -40,18 +40,27 @@ pub struct Price {
 }
 
 /// Measures each.
-pub async fn measure(ground: &Ground, plan: &WarmPlan, keeper: &Keeper) -> anyhow::Result<Vec<Price>> {
+pub async fn measure(
+    ground: &Ground,
+    plan: &WarmPlan,
+    process_parent: &ProcessParent,
+) -> anyhow::Result<Vec<Price>> {
     let mut rows = Vec::new();
     // The same statements each time, and once before that for nothing: a server that has them in memory is compared with itself.
-    run(ground, plan, keeper, Beside::NoLog).await?;
+    run(ground, plan, process_parent, Beside::NoLog).await?;
     for beside in [Beside::NoLog, Beside::Log, Beside::Reader] {
-        rows.push(run(ground, plan, keeper, beside).await?);
+        rows.push(run(ground, plan, process_parent, beside).await?);
     }
     ground.stage.run_in(ACTIVE, "SET GLOBAL slow_query_log = ON").await?;
     Ok(rows)
 }
 
-async fn run(ground: &Ground, plan: &WarmPlan, keeper: &Keeper, beside: Beside) -> anyhow::Result<Price> {
+async fn run(
+    ground: &Ground,
+    plan: &WarmPlan,
+    process_parent: &ProcessParent,
+    beside: Beside,
+) -> anyhow::Result<Price> {
     let count = (plan.events_per_chunk() / CHUNK_PART).max(1);
     let is_logged = beside != Beside::NoLog;
     // Connections take it over when they begin.
@@ -61,7 +70,7 @@ async fn run(ground: &Ground, plan: &WarmPlan, keeper: &Keeper, beside: Beside) 
         record::cut(ground, "price.log").await?;
     }
     let streamer = match beside {
-        Beside::Reader => Some(Streamer::start(ground, keeper).await?),
+        Beside::Reader => Some(Streamer::start(ground, process_parent).await?),
         _ => None,
     };
     let reader = match &streamer {
@@ -69,7 +78,7 @@ async fn run(ground: &Ground, plan: &WarmPlan, keeper: &Keeper, beside: Beside) 
             let mut command = Command::new("curl");
             command.args(["-sN", "-o", "/dev/null", &streamer.url()]);
             Some(
-                keeper
+                process_parent
                     .spawn(&command, None)
                     .context("curl reads the stream; apt-get install curl provides it")?,
             )

@@ -10,7 +10,7 @@ use super::{Part, WarmPlan};
 use super::{failover, forecast, keepup, price, record};
 use crate::failover::machine;
 use crate::failover::progress::Progress;
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 
 /// Measures all that was asked for.
 ///
@@ -19,12 +19,12 @@ use crate::stage::process::Keeper;
 pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report> {
     check(plan)?;
     let tell = |text: &str| progress.now(text);
-    let keeper = Keeper::new()?;
+    let process_parent = ProcessParent::new()?;
     let ground = Ground::lay(plan, tell).await?;
     progress.step();
     let recording = record::record(&ground, plan, tell).await.context("recording the log")?;
     progress.step();
-    let bench = Bench { ground: &ground, plan, recording: &recording, keeper: &keeper };
+    let bench = Bench { ground: &ground, plan, recording: &recording, process_parent: &process_parent };
     let mut cases = Vec::new();
     // What followed while the log was recorded has it in memory only until it is restarted.
     let (follows, others): (Vec<&'static Way>, Vec<&'static Way>) =
@@ -38,19 +38,21 @@ pub async fn run(plan: &WarmPlan, progress: &Progress) -> anyhow::Result<Report>
     let (mut keep_up, mut prices, mut failovers) = (Vec::new(), Vec::new(), Vec::new());
     if plan.parts.contains(&Part::FullRate) {
         tell("full rate: whether replay keeps up with the source");
-        keep_up =
-            keepup::measure(&ground, plan, &keeper).await.context("replay beside a source at full rate")?;
+        keep_up = keepup::measure(&ground, plan, &process_parent)
+            .await
+            .context("replay beside a source at full rate")?;
         progress.step();
     }
     if plan.parts.contains(&Part::Price) {
         tell("what streaming costs the active node");
-        prices = price::measure(&ground, plan, &keeper).await.context("the cost of streaming")?;
+        prices = price::measure(&ground, plan, &process_parent).await.context("the cost of streaming")?;
         progress.step();
     }
     if plan.parts.contains(&Part::Failovers) {
         tell("failovers under load: a warmed standby, a cold one, a slow one");
-        failovers =
-            failover::measure(&ground, plan, &recording, &keeper).await.context("a failover under load")?;
+        failovers = failover::measure(&ground, plan, &recording, &process_parent)
+            .await
+            .context("a failover under load")?;
         progress.step();
     }
     if plan.parts.contains(&Part::Forecasts) {

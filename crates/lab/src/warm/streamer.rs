@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use super::ground::Ground;
 use crate::failover::http;
 use crate::failover::understudy::program;
-use crate::stage::process::{Identity, Keeper, Owned};
+use crate::stage::process::{Identity, Owned, ProcessParent};
 
 /// It answers within this.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ pub struct Streamer {
 
 impl Streamer {
     /// Starts it, and waits until it answers.
-    pub async fn start(ground: &Ground, keeper: &Keeper) -> anyhow::Result<Self> {
+    pub async fn start(ground: &Ground, process_parent: &ProcessParent) -> anyhow::Result<Self> {
         let address = {
             // Free until somebody takes it between here and the streamer's own bind, who would be told.
             let listener = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
@@ -33,7 +33,7 @@ impl Streamer {
         let mut command = Command::new(program()?);
         command.args(["slowlog", "serve", "--listen", &address, "--file"]).arg(ground.slow_log()?);
         let log = ground.stage.directory().join("slowlog-serve.log");
-        let streamer = Self { owned: keeper.spawn(&command, Some(&log))?, address };
+        let streamer = Self { owned: process_parent.spawn(&command, Some(&log))?, address };
         let deadline = Instant::now() + START_LIMIT;
         while let Err(error) = streamer.events().await {
             if Instant::now() > deadline {

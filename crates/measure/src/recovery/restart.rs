@@ -69,7 +69,7 @@ impl Mark {
 
 /// How the node got what it missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TransferKind {
     /// It missed nothing.
     Nothing,
     /// The missed writesets.
@@ -80,7 +80,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl TransferKind {
     /// Of JSON and of tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -217,16 +217,16 @@ impl Restart {
     }
 
     /// How it got what it missed. A full copy brings a position of its own; before an incremental transfer the node keeps the one it had.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TransferKind {
         if !self.has_log {
-            return Kind::Unknown;
+            return TransferKind::Unknown;
         }
         match (&self.local, &self.installed) {
-            (Some(local), Some(installed)) if local == installed => Kind::Incremental,
-            (Some(_), Some(_)) => Kind::Full,
+            (Some(local), Some(installed)) if local == installed => TransferKind::Incremental,
+            (Some(_), Some(_)) => TransferKind::Full,
             // Nothing was asked for.
-            (None, None) if self.donor.is_none() && self.is_over() => Kind::Nothing,
-            _ => Kind::Unknown,
+            (None, None) if self.donor.is_none() && self.is_over() => TransferKind::Nothing,
+            _ => TransferKind::Unknown,
         }
     }
 
@@ -262,22 +262,22 @@ impl Restart {
 }
 
 /// What a forecast, made when the node could still choose, says of an absence that was so long.
-pub fn expected(forecast: Forecast, away: Duration) -> Kind {
+pub fn expected(forecast: Forecast, away: Duration) -> TransferKind {
     match forecast {
-        Forecast::FullCopy(_) => Kind::Full,
-        Forecast::Missed(None) => Kind::Incremental,
-        Forecast::Missed(Some(window)) if window >= away => Kind::Incremental,
-        Forecast::Missed(Some(_)) => Kind::Full,
-        Forecast::DependsOnSource(_) => Kind::Unknown,
+        Forecast::FullCopy(_) => TransferKind::Full,
+        Forecast::Missed(None) => TransferKind::Incremental,
+        Forecast::Missed(Some(window)) if window >= away => TransferKind::Incremental,
+        Forecast::Missed(Some(_)) => TransferKind::Full,
+        Forecast::DependsOnSource(_) => TransferKind::Unknown,
     }
 }
 
 /// Whether that came; `None` where one of the two is not known. A node that missed nothing needed no full copy.
-pub fn was_right(expected: Kind, came: Kind) -> Option<bool> {
+pub fn was_right(expected: TransferKind, came: TransferKind) -> Option<bool> {
     let is_full = |kind| match kind {
-        Kind::Full => Some(true),
-        Kind::Incremental | Kind::Nothing => Some(false),
-        Kind::Unknown => None,
+        TransferKind::Full => Some(true),
+        TransferKind::Incremental | TransferKind::Nothing => Some(false),
+        TransferKind::Unknown => None,
     };
     Some(is_full(expected)? == is_full(came)?)
 }
@@ -306,15 +306,15 @@ mod tests {
     #[test]
     fn the_kind_is_told_by_the_positions() {
         let ist = follow(include_str!("logs/rsync-ist.log"));
-        assert_eq!((ist.kind(), ist.positions()), (Kind::Incremental, Some((88, 56))));
+        assert_eq!((ist.kind(), ist.positions()), (TransferKind::Incremental, Some((88, 56))));
         assert_eq!(ist.ist, Some((32, 57, 88)));
         for log in [include_str!("logs/rsync-full.log"), include_str!("logs/mariabackup-full.log")] {
             let full = follow(log);
-            assert_eq!(full.kind(), Kind::Full);
+            assert_eq!(full.kind(), TransferKind::Full);
             assert!(full.donor.is_some() && full.is_over());
         }
         let failed = follow(include_str!("logs/failed.log"));
-        assert_eq!((failed.kind(), failed.gross()), (Kind::Unknown, None));
+        assert_eq!((failed.kind(), failed.gross()), (TransferKind::Unknown, None));
         assert!(failed.failed.is_some());
     }
 
@@ -353,18 +353,21 @@ mod tests {
                 (Mark::Ready, 0)
             ]
         );
-        assert_eq!((restart.gross(), restart.kind()), (Some(at(12)), Kind::Unknown));
+        assert_eq!((restart.gross(), restart.kind()), (Some(at(12)), TransferKind::Unknown));
     }
 
     #[test]
     fn a_forecast_is_held_against_what_came() {
         let hour = Duration::from_secs(3600);
         let window = Forecast::Missed(Some(hour));
-        assert_eq!(was_right(expected(window, hour), Kind::Incremental), Some(true));
-        assert_eq!(was_right(expected(window, hour * 2), Kind::Incremental), Some(false));
-        assert_eq!(was_right(expected(Forecast::Missed(None), hour), Kind::Nothing), Some(true));
-        assert_eq!(was_right(expected(Forecast::FullCopy(Reason::Gone), hour), Kind::Full), Some(true));
-        assert_eq!(was_right(expected(Forecast::DependsOnSource(None), hour), Kind::Full), None);
-        assert_eq!(was_right(expected(window, hour), Kind::Unknown), None);
+        assert_eq!(was_right(expected(window, hour), TransferKind::Incremental), Some(true));
+        assert_eq!(was_right(expected(window, hour * 2), TransferKind::Incremental), Some(false));
+        assert_eq!(was_right(expected(Forecast::Missed(None), hour), TransferKind::Nothing), Some(true));
+        assert_eq!(
+            was_right(expected(Forecast::FullCopy(Reason::Gone), hour), TransferKind::Full),
+            Some(true)
+        );
+        assert_eq!(was_right(expected(Forecast::DependsOnSource(None), hour), TransferKind::Full), None);
+        assert_eq!(was_right(expected(window, hour), TransferKind::Unknown), None);
     }
 }

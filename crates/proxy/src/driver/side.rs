@@ -27,7 +27,7 @@ use protocol::response::End;
 use protocol::statement::{Recalls, names_made};
 use session::command::InFlight;
 use session::exchange::{Delivered, Failure, Finish, NodeError};
-use session::split::{Gtid, LEFT, Need, Place as Runs, is_position, place};
+use session::split::{Gtid, LEFT, Need, RunsOn as Runs, is_position, runs_on};
 use tokio::time::timeout;
 use topology::NodeId;
 use topology::fact::ConnectFailure;
@@ -37,7 +37,7 @@ use super::{Driver, END, Flow, OF_LOGIN};
 use crate::activity::Doing;
 use crate::backend::{AttachError, Backend, Terms, of_io};
 use crate::ending;
-use crate::frontend::AtHand;
+use crate::frontend::BufferedCommand;
 use crate::lane::{Lane, Lease};
 use crate::reads::CatchUp;
 use crate::relay::{Relay, Relayed};
@@ -107,7 +107,7 @@ enum Unfit {
 
 impl Driver {
     /// A command before it goes to the primary: runs it on a replica if it may.
-    pub(super) async fn elsewhere(&mut self, flight: &InFlight, command: AtHand) -> Elsewhere {
+    pub(super) async fn elsewhere(&mut self, flight: &InFlight, command: BufferedCommand) -> Elsewhere {
         let Some(replicas) = self.shared.replicas.clone() else { return TO_PRIMARY };
         let runs = self.runs(flight, command);
         let fit = match runs {
@@ -150,7 +150,7 @@ impl Driver {
     }
 
     /// The names that a command is about to give to views and the like. From here on no read that names them runs on a replica.
-    pub(super) fn makes_names(&self, flight: &InFlight, command: AtHand) -> Vec<String> {
+    pub(super) fn makes_names(&self, flight: &InFlight, command: BufferedCommand) -> Vec<String> {
         let Some(replicas) = self.shared.replicas.as_ref().filter(|_| flight.changes_tables()) else {
             return vec![];
         };
@@ -183,7 +183,7 @@ impl Driver {
     }
 
     /// Where it is to run.
-    fn runs(&self, flight: &InFlight, command: AtHand) -> Runs {
+    fn runs(&self, flight: &InFlight, command: BufferedCommand) -> Runs {
         let (Some(backend), true) = (self.at.backend.as_ref(), command.whole) else { return Runs::Primary };
         if self.session.owed().is_some() || self.at.is_leased() || backend.lane().is_cut() {
             return Runs::Primary;
@@ -191,7 +191,7 @@ impl Driver {
         let payload = self.client.buffer.bytes().get(HEADER_LEN..command.len).unwrap_or_default();
         let Ok(text) = command::query_text(payload, self.client.caps) else { return Runs::Primary };
         let door = &self.shared.door;
-        let runs = place(flight, text, &self.session, &backend.standing, &|list| door.names(list));
+        let runs = runs_on(flight, text, &self.session, &backend.standing, &|list| door.names(list));
         let is_tied = !backend.standing.pins().is_empty();
         let is_overdue = || is_tied && backend.rested_at().elapsed() > TIED_RESTS_MAX;
         let may_mean_more = || {
@@ -515,7 +515,7 @@ impl Driver {
         &mut self,
         replicas: &Replicas,
         flight: &InFlight,
-        command: AtHand,
+        command: BufferedCommand,
         lease: Option<Lease>,
     ) -> Elsewhere {
         self.at.settle_aside(self.side.as_ref().map(|side| &side.backend));
@@ -592,7 +592,12 @@ impl Driver {
     }
 
     /// The client has a part of the answer, and no more will come.
-    async fn cut_short(&mut self, flight: &InFlight, command: AtHand, delivered: Delivered) -> Elsewhere {
+    async fn cut_short(
+        &mut self,
+        flight: &InFlight,
+        command: BufferedCommand,
+        delivered: Delivered,
+    ) -> Elsewhere {
         if let Some(backend) = &mut self.at.backend {
             backend.standing.forget(LEFT);
         }
@@ -600,7 +605,7 @@ impl Driver {
         Elsewhere::Done(self.finish(finish, flight, command).await)
     }
 
-    async fn relay_on_side(&mut self, flight: &InFlight, command: AtHand) -> Relayed {
+    async fn relay_on_side(&mut self, flight: &InFlight, command: BufferedCommand) -> Relayed {
         let nothing = |how| Relayed::Lost { how, delivered: Delivered::Nothing };
         let Some(side) = self.side.as_mut() else { return nothing(ConnectFailure::Closed) };
         let backend = &mut side.backend;

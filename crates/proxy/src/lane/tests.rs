@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use link::Transport;
-use session::gate::Limits;
+use session::hold_queue::Limits;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -15,12 +15,12 @@ use crate::door::Door;
 const LONG: Duration = Duration::from_secs(10);
 
 /// A door, and a way to give it routes.
-struct House {
+struct TestDoor {
     door: Door,
     routes: watch::Sender<Arc<Routes>>,
 }
 
-impl House {
+impl TestDoor {
     async fn new() -> Self {
         let (routes, newest) = watch::channel(Arc::new(routes(1, 1, LaneState::Open)));
         let (facts, _) = mpsc::channel(8);
@@ -32,7 +32,7 @@ impl House {
     }
 
     fn lane(&self) -> Arc<Lane> {
-        self.door.board().lanes[0].clone()
+        self.door.lane_table().lanes[0].clone()
     }
 
     async fn publish(&self, version: u64, epoch: u64, state: LaneState) {
@@ -41,8 +41,8 @@ impl House {
     }
 
     async fn taken_up(&self, version: u64) {
-        let mut boards = self.door.watch();
-        let taken = boards.wait_for(|board| board.version == version);
+        let mut lane_tables = self.door.watch();
+        let taken = lane_tables.wait_for(|lane_table| lane_table.version == version);
         timeout(LONG, taken).await.unwrap().unwrap();
     }
 }
@@ -80,14 +80,14 @@ async fn pair() -> (Transport, TcpStream) {
 
 #[tokio::test]
 async fn a_lane_that_was_shut_is_cut_when_the_last_session_has_let_go() {
-    let house = House::new().await;
-    let lane = house.lane();
+    let test_door = TestDoor::new().await;
+    let lane = test_door.lane();
     let (ours, mut theirs) = pair().await;
     let registration = lane.register(ours.cutter().unwrap()).unwrap();
     assert!(!lane.is_empty());
     // The next epoch: the lane of the old one is shut, whoever is on it.
-    house.publish(2, 2, LaneState::Open).await;
-    assert!(lane.is_shut() && !lane.is_empty() && !Arc::ptr_eq(&lane, &house.lane()));
+    test_door.publish(2, 2, LaneState::Open).await;
+    assert!(lane.is_shut() && !lane.is_empty() && !Arc::ptr_eq(&lane, &test_door.lane()));
     // Its socket is shut, although the session still holds it.
     assert_eq!(timeout(LONG, theirs.read(&mut [0])).await.unwrap().unwrap(), 0);
     assert!(lane.register(ours.cutter().unwrap()).is_none(), "too late");
@@ -99,34 +99,34 @@ async fn a_lane_that_was_shut_is_cut_when_the_last_session_has_let_go() {
 
 #[tokio::test]
 async fn a_lane_without_a_link_is_cut_as_it_is_shut() {
-    let house = House::new().await;
-    let lane = house.lane();
-    house.publish(2, 2, LaneState::Shut).await;
-    assert!(lane.is_empty() && house.lane().is_empty(), "the old one, and the new one that begins shut");
+    let test_door = TestDoor::new().await;
+    let lane = test_door.lane();
+    test_door.publish(2, 2, LaneState::Shut).await;
+    assert!(lane.is_empty() && test_door.lane().is_empty(), "the old one, and the new one that begins shut");
 }
 
 #[tokio::test]
 async fn a_saver_keeps_a_draining_lane_from_being_quiet() {
-    let house = House::new().await;
-    let lane = house.lane();
+    let test_door = TestDoor::new().await;
+    let lane = test_door.lane();
     let lease = lane.lease().unwrap();
     let saver = lease.save_later();
-    house.publish(2, 1, LaneState::Draining).await;
+    test_door.publish(2, 1, LaneState::Draining).await;
     timeout(LONG, lane.until_not_open()).await.unwrap();
     assert!(lane.lease().is_none());
     drop(lease);
     assert!(lane.leases() == 0 && lane.is_draining() && !lane.is_quiet());
     drop(saver);
     assert!(lane.is_quiet());
-    house.publish(3, 1, LaneState::Open).await;
+    test_door.publish(3, 1, LaneState::Open).await;
     assert!(lane.lease().is_some(), "undone");
 }
 
 #[tokio::test]
 async fn alarms_are_numbered_from_one() {
-    let house = House::new().await;
-    let lane = house.lane();
+    let test_door = TestDoor::new().await;
+    let lane = test_door.lane();
     assert_eq!((lane.next_alarm(), lane.next_alarm()), (1, 2));
-    house.publish(2, 2, LaneState::Open).await;
-    assert_eq!(house.lane().next_alarm(), 1, "each epoch has its own");
+    test_door.publish(2, 2, LaneState::Open).await;
+    assert_eq!(test_door.lane().next_alarm(), 1, "each epoch has its own");
 }

@@ -61,7 +61,7 @@ pub(crate) struct Heard<'a> {
 }
 
 /// What a read is told as.
-struct Told<'a> {
+struct LoggedRead<'a> {
     sql: Cow<'a, [u8]>,
     schema: Option<&'a [u8]>,
 }
@@ -206,12 +206,15 @@ impl Ear {
         now: &Bound,
         heard: &Heard<'a>,
         bytes_max: usize,
-    ) -> Result<Told<'a>, NoText> {
+    ) -> Result<LoggedRead<'a>, NoText> {
         let flags = session.flags();
         let (told, scanned) = match prepared(session, heard) {
             None => {
                 let text = text_as_sent(session, heard).unwrap_or_default();
-                (Told { sql: Cow::Borrowed(text), schema: session.wanted.schema() }, heard.flight.scanned())
+                (
+                    LoggedRead { sql: Cow::Borrowed(text), schema: session.wanted.schema() },
+                    heard.flight.scanned(),
+                )
             }
             Some(statement) => {
                 // With attributes a command has its parameters elsewhere, and those among them.
@@ -228,7 +231,7 @@ impl Ear {
                 let charset = Charset { name, is_converted: connection != name };
                 let sql = as_text(statement, heard.payload, pieces, charset, flags, bytes_max)?;
                 let schema = statement.bound.schema.as_deref();
-                (Told { sql: Cow::Owned(sql), schema }, Some(&statement.scanned))
+                (LoggedRead { sql: Cow::Owned(sql), schema }, Some(&statement.scanned))
             }
         };
         let sql = &told.sql;
@@ -247,7 +250,7 @@ impl Ear {
     fn finished(
         &mut self,
         listener: &Listener,
-        told: &Told<'_>,
+        told: &LoggedRead<'_>,
         session: &Session,
         heard: &Heard<'_>,
     ) -> Finished {

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 pub mod cluster;
-pub mod keeper;
+pub mod fact_answerer;
 pub mod twin;
 
 use std::net::SocketAddr;

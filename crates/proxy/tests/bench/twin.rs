@@ -78,7 +78,7 @@ pub struct Twins {
 
 /// What came of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Comparison {
     /// Both were told the same.
     Same(Reply),
     /// The moved one was told that it cannot be known, and goes on.
@@ -89,26 +89,26 @@ pub enum Told {
     Differs(String),
 }
 
-impl Told {
+impl Comparison {
     /// Both had nothing to be told.
-    pub fn nothing() -> Told {
-        Told::Same(Reply { parts: vec![] })
+    pub fn nothing() -> Comparison {
+        Comparison::Same(Reply { parts: vec![] })
     }
 
     /// What each was told when asked `what`.
-    pub fn of(what: &str, moved: Reply, stayed: Reply) -> Told {
-        let Some(difference) = moved.difference(&stayed) else { return Told::Same(moved) };
+    pub fn of(what: &str, moved: Reply, stayed: Reply) -> Comparison {
+        let Some(difference) = moved.difference(&stayed) else { return Comparison::Same(moved) };
         match moved.error() {
-            Some(FORGOTTEN) => Told::Forgotten,
-            Some(code @ (SESSION_LOST | NOT_REBUILT)) => Told::Ended(code),
-            _ => Told::Differs(format!("{what} => {difference}")),
+            Some(FORGOTTEN) => Comparison::Forgotten,
+            Some(code @ (SESSION_LOST | NOT_REBUILT)) => Comparison::Ended(code),
+            _ => Comparison::Differs(format!("{what} => {difference}")),
         }
     }
 
     /// The same, or an error that says so: `None`; otherwise the difference.
     pub fn wrong(self) -> Option<String> {
         match self {
-            Told::Differs(what) => Some(what),
+            Comparison::Differs(what) => Some(what),
             _ => None,
         }
     }
@@ -116,10 +116,10 @@ impl Told {
     /// Only the same will do: `None`; otherwise what came.
     pub fn unequal(self, what: &str) -> Option<String> {
         match self {
-            Told::Same(_) => None,
-            Told::Differs(found) => Some(format!("{what}: {found}")),
-            Told::Forgotten => Some(format!("{what}: 9110, where the same could have been told")),
-            Told::Ended(code) => Some(format!("{what}: {code}, where the same could have been told")),
+            Comparison::Same(_) => None,
+            Comparison::Differs(found) => Some(format!("{what}: {found}")),
+            Comparison::Forgotten => Some(format!("{what}: 9110, where the same could have been told")),
+            Comparison::Ended(code) => Some(format!("{what}: {code}, where the same could have been told")),
         }
     }
 }
@@ -131,24 +131,24 @@ impl Twins {
     }
 
     /// Both say the same.
-    pub async fn say(&mut self, sql: impl AsRef<[u8]>) -> Told {
+    pub async fn say(&mut self, sql: impl AsRef<[u8]>) -> Comparison {
         let sql = sql.as_ref();
         let moved = self.moved.query(sql).await;
         let stayed = self.stayed.query(sql).await;
-        Told::of(&sql.escape_ascii().to_string(), moved, stayed)
+        Comparison::of(&sql.escape_ascii().to_string(), moved, stayed)
     }
 
     /// Both say the same before any move: nothing but the same answer is right.
     pub async fn set(&mut self, sql: impl AsRef<[u8]>) {
         let sql = sql.as_ref();
         let told = self.say(sql).await;
-        assert!(matches!(told, Told::Same(_)), "before the move: {told:?}");
+        assert!(matches!(told, Comparison::Same(_)), "before the move: {told:?}");
     }
 
     /// Both send one command.
-    pub async fn ask(&mut self, payload: &[u8]) -> Told {
+    pub async fn ask(&mut self, payload: &[u8]) -> Comparison {
         let (moved, stayed) = (self.moved.ask(payload).await, self.stayed.ask(payload).await);
-        Told::of(&payload.escape_ascii().to_string(), moved, stayed)
+        Comparison::of(&payload.escape_ascii().to_string(), moved, stayed)
     }
 
     /// How many statements are prepared.
@@ -162,7 +162,7 @@ impl Twins {
     }
 
     /// Both prepare; the number that [`Twins::execute`] takes, or what both were told instead.
-    pub async fn prepare_each(&mut self, sql: &str) -> Result<usize, Told> {
+    pub async fn prepare_each(&mut self, sql: &str) -> Result<usize, Comparison> {
         let said = (self.moved.prepare(sql).await, self.stayed.prepare(sql).await);
         let error = |said: Result<Prepared, Part>| match said {
             Ok(statement) => Reply { parts: vec![Part::Lost(format!("prepared {statement:?}"))] },
@@ -173,7 +173,7 @@ impl Twins {
                 self.statements.push((moved, stayed));
                 Ok(self.statements.len() - 1)
             }
-            (moved, stayed) => Err(Told::of(&format!("PREPARE {sql}"), error(moved), error(stayed))),
+            (moved, stayed) => Err(Comparison::of(&format!("PREPARE {sql}"), error(moved), error(stayed))),
         }
     }
 
@@ -197,23 +197,23 @@ impl Twins {
     }
 
     /// Both execute.
-    pub async fn execute(&mut self, number: usize, params: &[Param]) -> Told {
+    pub async fn execute(&mut self, number: usize, params: &[Param]) -> Comparison {
         let (moved, stayed) = self.execute_each(number, params).await;
-        Told::of(&format!("execute {params:?}"), moved, stayed)
+        Comparison::of(&format!("execute {params:?}"), moved, stayed)
     }
 
     /// Both reset their connection, what each was told.
-    pub async fn reset_each(&mut self) -> Told {
+    pub async fn reset_each(&mut self) -> Comparison {
         self.statements.clear();
-        Told::of("reset", self.moved.reset().await, self.stayed.reset().await)
+        Comparison::of("reset", self.moved.reset().await, self.stayed.reset().await)
     }
 
     /// Both change to another account; what each was told.
-    pub async fn change_user_each(&mut self, options: &ClientOptions) -> Told {
+    pub async fn change_user_each(&mut self, options: &ClientOptions) -> Comparison {
         self.statements.clear();
         let reply = |said: Result<(), Part>| Reply { parts: said.err().into_iter().collect() };
         let moved = reply(self.moved.change_user(options).await);
-        Told::of("change of user", moved, reply(self.stayed.change_user(options).await))
+        Comparison::of("change of user", moved, reply(self.stayed.change_user(options).await))
     }
 
     /// Both reset their connection.

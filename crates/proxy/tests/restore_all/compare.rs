@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fixture::client::{Param, Part, Reply};
 use protocol::ok::status;
 
-use crate::bench::twin::{Told, Twins};
+use crate::bench::twin::{Comparison, Twins};
 use crate::steps::{Case, Step};
 
 /// Variables that may differ, and why. Nothing else may.
@@ -134,29 +134,31 @@ pub async fn compare(twins: &mut Twins, case: &Case, statements: usize) -> Resul
     let mut may_differ: Vec<&str> = MAY_DIFFER.iter().map(|(name, _)| *name).collect();
     for question in questions {
         match ask(twins, question, &may_differ, flags).await {
-            Told::Same(_) => {}
-            Told::Differs(what) if has("late") && what.contains(READ_ONLY) => {
+            Comparison::Same(_) => {}
+            Comparison::Differs(what) if has("late") && what.contains(READ_ONLY) => {
                 return Ok(Ended::Told(READ_ONLY_CODE));
             }
             // What it would have used up, or written, its twin has: from here on they are not the same.
-            Told::Forgotten if touches_tables(question) => return Ok(Ended::SameButForgotten(forgotten + 1)),
-            Told::Forgotten => {
+            Comparison::Forgotten if touches_tables(question) => {
+                return Ok(Ended::SameButForgotten(forgotten + 1));
+            }
+            Comparison::Forgotten => {
                 forgotten += 1;
                 if question.contains("LAST_INSERT_ID") || question.contains("@@last_insert_id") {
                     // Asked for by itself it is missed; a list of everything is for eyes.
                     may_differ.extend(["last_insert_id", "identity"]);
                 }
             }
-            Told::Ended(code) => return Ok(Ended::Told(code)),
-            Told::Differs(what) => return Err(what),
+            Comparison::Ended(code) => return Ok(Ended::Told(code)),
+            Comparison::Differs(what) => return Err(what),
         }
     }
     for number in 0..statements {
         match execute(twins, number).await {
-            Told::Same(_) => {}
-            Told::Forgotten => forgotten += 1,
-            Told::Ended(code) => return Ok(Ended::Told(code)),
-            Told::Differs(what) => return Err(format!("statement {number}: {what}")),
+            Comparison::Same(_) => {}
+            Comparison::Forgotten => forgotten += 1,
+            Comparison::Ended(code) => return Ok(Ended::Told(code)),
+            Comparison::Differs(what) => return Err(format!("statement {number}: {what}")),
         }
     }
     for question in [
@@ -164,7 +166,7 @@ pub async fn compare(twins: &mut Twins, case: &Case, statements: usize) -> Resul
         "SELECT * FROM information_schema.user_variables WHERE variable_name <> 'n' ORDER BY 1",
         ALL_VARIABLES,
     ] {
-        if let Told::Differs(what) = ask(twins, question, &may_differ, flags).await {
+        if let Comparison::Differs(what) = ask(twins, question, &may_differ, flags).await {
             return Err(what);
         }
     }
@@ -172,7 +174,7 @@ pub async fn compare(twins: &mut Twins, case: &Case, statements: usize) -> Resul
 }
 
 /// Executes a kept statement, each of its parameters a small number.
-pub async fn execute(twins: &mut Twins, number: usize) -> Told {
+pub async fn execute(twins: &mut Twins, number: usize) -> Comparison {
     let params = vec![Param::Int(2); twins.params(number)];
     twins.execute(number, &params).await
 }
@@ -181,14 +183,14 @@ fn touches_tables(question: &str) -> bool {
     question.contains("shop.") || question.contains("names") || question.contains("TRANSACTION")
 }
 
-async fn ask(twins: &mut Twins, question: &str, may_differ: &[&str], flags: u16) -> Told {
+async fn ask(twins: &mut Twins, question: &str, may_differ: &[&str], flags: u16) -> Comparison {
     let began = Instant::now();
     let moved = without_what_may_differ(twins.moved.query(question).await, question, may_differ, flags);
     if began.elapsed() > SOON {
-        return Told::Differs(format!("{question} => answered after {} s", began.elapsed().as_secs()));
+        return Comparison::Differs(format!("{question} => answered after {} s", began.elapsed().as_secs()));
     }
     let stayed = without_what_may_differ(twins.stayed.query(question).await, question, may_differ, flags);
-    Told::of(question, moved, stayed)
+    Comparison::of(question, moved, stayed)
 }
 
 fn without_what_may_differ(mut reply: Reply, question: &str, may_differ: &[&str], flags: u16) -> Reply {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use bench::SECOND;
 use bench::cluster::Move;
-use bench::twin::{Ground, Told, Twins};
+use bench::twin::{Comparison, Ground, Twins};
 use compare::Ended;
 use fixture::Server;
 use fixture::client::{Client, ClientOptions};
@@ -131,9 +131,9 @@ impl Stage {
     }
 
     /// Commits what is open, and moves.
-    async fn move_on(&mut self, twins: &mut Twins, how: Move) -> Told {
+    async fn move_on(&mut self, twins: &mut Twins, how: Move) -> Comparison {
         let told = commit(twins).await;
-        if matches!(told, Told::Same(_)) {
+        if matches!(told, Comparison::Same(_)) {
             self.replicate().await;
             self.ground.cluster.move_on(how).await;
         }
@@ -145,32 +145,32 @@ impl Stage {
         self.clear().await;
         let mut twins = self.ground.twins_as(&case.login).await;
         // A server gives a new session what FOUND_ROWS() was in the thread's last one.
-        if let Told::Differs(what) = twins.say("SELECT 1").await {
+        if let Comparison::Differs(what) = twins.say("SELECT 1").await {
             return Err(what);
         }
         let mut statements = 0;
         for step in &case.steps {
             let told = self.step(&mut twins, step, &mut statements).await;
             match told {
-                Told::Same(_) => {}
+                Comparison::Same(_) => {}
                 // What it would have done, its twin has done: from here on they are not the same.
-                Told::Forgotten => return Ok(Ended::SameButForgotten(1)),
-                Told::Ended(code) => return Ok(Ended::Told(code)),
-                Told::Differs(what) => return Err(what),
+                Comparison::Forgotten => return Ok(Ended::SameButForgotten(1)),
+                Comparison::Ended(code) => return Ok(Ended::Told(code)),
+                Comparison::Differs(what) => return Err(what),
             }
         }
         if let Some(how) = case.moved {
             match self.move_on(&mut twins, how).await {
-                Told::Same(_) => {}
-                Told::Forgotten => return Ok(Ended::SameButForgotten(1)),
-                Told::Ended(code) => return Ok(Ended::Told(code)),
-                Told::Differs(what) => return Err(what),
+                Comparison::Same(_) => {}
+                Comparison::Forgotten => return Ok(Ended::SameButForgotten(1)),
+                Comparison::Ended(code) => return Ok(Ended::Told(code)),
+                Comparison::Differs(what) => return Err(what),
             }
         }
         compare::compare(&mut twins, case, statements).await
     }
 
-    async fn step(&mut self, twins: &mut Twins, step: &Step, statements: &mut usize) -> Told {
+    async fn step(&mut self, twins: &mut Twins, step: &Step, statements: &mut usize) -> Comparison {
         match step {
             Step::Say(text) => twins.say(text).await,
             Step::Run(sql) => match twins.prepare_each(sql).await {
@@ -180,14 +180,14 @@ impl Stage {
             Step::Prepare(sql) => match twins.prepare_each(sql).await {
                 Ok(_) => {
                     *statements = twins.statements();
-                    Told::nothing()
+                    Comparison::nothing()
                 }
                 Err(told) => told,
             },
             Step::Execute(which) if twins.statements() > 0 => {
                 compare::execute(twins, which % twins.statements()).await
             }
-            Step::Execute(_) => Told::nothing(),
+            Step::Execute(_) => Comparison::nothing(),
             Step::InitDb(schema) => twins.ask(&[&[Command::INIT_DB.0], schema.as_bytes()].concat()).await,
             Step::SetOption(on) => twins.ask(&[Command::SET_OPTION.0, u8::from(!on), 0]).await,
             Step::Reset => {
@@ -209,18 +209,18 @@ impl Stage {
 
 /// A server keeps the role, and takes the schema's collation for its own default, when it is told to forget the session; the proxy's
 /// forgets them. Both are put where all agree.
-async fn as_if_reset_were_whole(twins: &mut Twins, told: Told) -> Told {
-    if !matches!(told, Told::Same(_)) {
+async fn as_if_reset_were_whole(twins: &mut Twins, told: Comparison) -> Comparison {
+    if !matches!(told, Comparison::Same(_)) {
         return told;
     }
     let role = twins.say("SET ROLE NONE").await;
     let schema = twins.say("SELECT DATABASE()").await;
     match (role, schema) {
-        (Told::Same(_), Told::Same(schema)) => match schema.value().as_deref() {
-            Some("NULL") | None => Told::nothing(),
+        (Comparison::Same(_), Comparison::Same(schema)) => match schema.value().as_deref() {
+            Some("NULL") | None => Comparison::nothing(),
             Some(schema) => twins.say(format!("USE {schema}")).await,
         },
-        (Told::Same(_), schema) => schema,
+        (Comparison::Same(_), schema) => schema,
         (role, _) => role,
     }
 }
@@ -236,13 +236,13 @@ async fn count_from(hand: &mut Client, id: &str, value: &str) {
 }
 
 /// Ends the transactions of both, if either has one.
-async fn commit(twins: &mut Twins) -> Told {
+async fn commit(twins: &mut Twins) -> Comparison {
     let is_open = |status: Option<u16>| status.is_some_and(|status| status & IN_TRANS != 0);
     let (moved, stayed) = (twins.moved.ping().await, twins.stayed.ping().await);
     if is_open(moved.status()) || is_open(stayed.status()) {
         return twins.say("COMMIT AND NO CHAIN NO RELEASE").await;
     }
-    Told::of("ping", moved, stayed)
+    Comparison::of("ping", moved, stayed)
 }
 
 /// How the cases went.

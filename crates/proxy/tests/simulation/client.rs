@@ -7,7 +7,7 @@ use session::exchange::Failure;
 
 use crate::World;
 use crate::clock::{Either, race};
-use crate::ledger::Told;
+use crate::ledger::KnownResult;
 use crate::link::Does;
 use crate::session_driver::{Driver, Heard};
 
@@ -70,9 +70,9 @@ impl Client {
         }
     }
 
-    fn tell(&mut self, rows: &[u32], told: Told) {
+    fn tell(&mut self, rows: &[u32], told: KnownResult) {
         self.world.ledger.told(rows, told);
-        if told == Told::Done {
+        if told == KnownResult::Done {
             let log = self.world.group.log.borrow();
             for row in rows {
                 let at = log.iter().rposition(|there| there == row);
@@ -89,10 +89,10 @@ impl Client {
         let row = self.world.ledger.new_row();
         let heard = self.say(Does::Write(row)).await;
         let told = match heard {
-            Some(Heard::Ok) => Told::Done,
-            Some(Heard::Error(_)) => Told::NotDone,
+            Some(Heard::Ok) => KnownResult::Done,
+            Some(Heard::Error(_)) => KnownResult::NotDone,
             Some(Heard::Failed(failure)) => told_by(failure),
-            Some(Heard::Closed) | None => Told::Unknown,
+            Some(Heard::Closed) | None => KnownResult::Unknown,
             Some(Heard::Rows(_)) => panic!("rows for a write"),
         };
         self.tell(&[row], told);
@@ -128,12 +128,12 @@ impl Client {
                 Some(Heard::Ok) => {}
                 // Whatever it is: without a COMMIT nothing is done.
                 Some(Heard::Failed(_)) => {
-                    self.tell(&rows, Told::NotDone);
+                    self.tell(&rows, KnownResult::NotDone);
                     return true;
                 }
                 Some(Heard::Error(_)) => return self.roll_back(&rows).await,
                 Some(Heard::Closed) | None => {
-                    self.tell(&rows, Told::NotDone);
+                    self.tell(&rows, KnownResult::NotDone);
                     return false;
                 }
                 Some(Heard::Rows(_)) => panic!("rows for a write"),
@@ -145,10 +145,10 @@ impl Client {
         }
         let heard = self.say(Does::Commit).await;
         let told = match heard {
-            Some(Heard::Ok) => Told::Done,
-            Some(Heard::Error(_)) => Told::NotDone,
+            Some(Heard::Ok) => KnownResult::Done,
+            Some(Heard::Error(_)) => KnownResult::NotDone,
             Some(Heard::Failed(failure)) => told_by(failure),
-            Some(Heard::Closed) | None => Told::Unknown,
+            Some(Heard::Closed) | None => KnownResult::Unknown,
             Some(Heard::Rows(_)) => panic!("rows for a COMMIT"),
         };
         self.tell(&rows, told);
@@ -157,20 +157,20 @@ impl Client {
 
     async fn roll_back(&mut self, rows: &[u32]) -> bool {
         let heard = self.say(Does::Rollback).await;
-        self.tell(rows, Told::NotDone);
+        self.tell(rows, KnownResult::NotDone);
         !matches!(heard, Some(Heard::Closed) | None)
     }
 }
 
 /// What an error of the proxy's says of a write.
-fn told_by(failure: Failure) -> Told {
+fn told_by(failure: Failure) -> KnownResult {
     match failure {
-        Failure::OutcomeUnknown => Told::Unknown,
+        Failure::OutcomeUnknown => KnownResult::Unknown,
         Failure::RolledBack
         | Failure::HoldExpired
         | Failure::HoldFull
         | Failure::NotRebuilt
-        | Failure::SessionLost => Told::NotDone,
+        | Failure::SessionLost => KnownResult::NotDone,
         other => panic!("{other:?} for a write"),
     }
 }

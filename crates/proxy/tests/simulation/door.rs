@@ -1,4 +1,4 @@
-//! The door: the real gate and the real counts of lanes, fed with routes and messages as the proxy's own door is, one after the other.
+//! The door: the real hold queue and the real counts of lanes, fed with routes and messages as the proxy's own door is, one after the other.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use session::gate::{Counters, Gate, Limits, Ticket, Verdict};
+use session::hold_queue::{Counters, HoldQueue, Limits, Ticket, WaitEnd};
 use topology::Term;
 use topology::fact::Fact;
 use topology::routes::Routes;
@@ -19,7 +19,7 @@ use crate::occupancy::State;
 
 /// What sessions see of the routes in force.
 #[derive(Clone, Default)]
-pub struct Board {
+pub struct LaneTable {
     pub term: Term,
     pub version: u64,
     pub lanes: Vec<Rc<Lane>>,
@@ -63,12 +63,12 @@ pub struct Door {
     clock: Rc<Clock>,
     manager: Rc<Manager>,
     is_one: bool,
-    board: RefCell<Board>,
-    gate: RefCell<Gate>,
+    lane_table: RefCell<LaneTable>,
+    hold_queue: RefCell<HoldQueue>,
     inbox: Inbox,
     waiting: RefCell<BTreeMap<Ticket, u64>>,
     tickets: RefCell<BTreeMap<u64, Ticket>>,
-    verdicts: RefCell<BTreeMap<u64, (Verdict, Ticket)>>,
+    verdicts: RefCell<BTreeMap<u64, (WaitEnd, Ticket)>>,
     quiesced: RefCell<BTreeSet<u8>>,
     cutting: RefCell<Vec<Rc<Lane>>>,
     shut: Cell<u64>,
@@ -88,8 +88,8 @@ impl Door {
             clock: clock.clone(),
             manager: manager.clone(),
             is_one,
-            board: RefCell::default(),
-            gate: RefCell::new(Gate::new(limits)),
+            lane_table: RefCell::default(),
+            hold_queue: RefCell::new(HoldQueue::new(limits)),
             inbox: Rc::default(),
             waiting: RefCell::default(),
             tickets: RefCell::default(),
@@ -105,13 +105,13 @@ impl Door {
     }
 
     /// The routes in force.
-    pub fn board(&self) -> Board {
-        self.board.borrow().clone()
+    pub fn lane_table(&self) -> LaneTable {
+        self.lane_table.borrow().clone()
     }
 
     /// The numbers of the hold.
     pub fn counters(&self) -> Counters {
-        self.gate.borrow().counters()
+        self.hold_queue.borrow().counters()
     }
 
     /// Lanes that were shut, and those of them that were said to be cut.
@@ -121,13 +121,13 @@ impl Door {
 
     /// A lane that takes a transaction now.
     pub fn try_lease(&self, avoid: Option<&Rc<Lane>>) -> Option<Lease> {
-        let lease = pick(&self.board.borrow().lanes, avoid)?.lease();
+        let lease = pick(&self.lane_table.borrow().lanes, avoid)?.lease();
         self.check_alone();
         lease
     }
 
     /// Waits in the hold; `None` for a verdict against it.
-    pub async fn wait(&self, bytes: usize, since: Duration) -> Result<Slot, Verdict> {
+    pub async fn wait(&self, bytes: usize, since: Duration) -> Result<Slot, WaitEnd> {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
         self.inbox.borrow_mut().push_back(Message::Wait { id, bytes, since });
@@ -135,24 +135,25 @@ impl Door {
         let (verdict, ticket) = self.clock.until(|| self.verdicts.borrow_mut().remove(&id)).await;
         waiting.is_over = true;
         match verdict {
-            Verdict::Resumed => Ok(Slot { ticket, inbox: self.inbox.clone() }),
+            WaitEnd::Resumed => Ok(Slot { ticket, inbox: self.inbox.clone() }),
             against => Err(against),
         }
     }
 
     /// The one invariant that the whole design is for; and what was said to be quiet is so.
     pub fn check_alone(&self) {
-        for lane in self.board.borrow().lanes.iter().filter(|lane| lane.state() == State::Draining) {
+        for lane in self.lane_table.borrow().lanes.iter().filter(|lane| lane.state() == State::Draining) {
             let is_said = self.quiesced.borrow().contains(&lane.node.0);
             assert!(!is_said || lane.leases() == 0, "a transaction runs on a lane that was said to be quiet");
         }
         if !self.is_one {
             return;
         }
-        let board = self.board.borrow();
-        let busy: Vec<_> = board.lanes.iter().filter(|lane| !lane.is_shut() && lane.leases() > 0).collect();
+        let lane_table = self.lane_table.borrow();
+        let busy: Vec<_> =
+            lane_table.lanes.iter().filter(|lane| !lane.is_shut() && lane.leases() > 0).collect();
         assert!(busy.len() <= 1, "transactions run on two nodes");
-        let open: Vec<_> = board.lanes.iter().filter(|lane| lane.is_open()).collect();
+        let open: Vec<_> = lane_table.lanes.iter().filter(|lane| lane.is_open()).collect();
         assert!(open.len() <= 1, "two lanes are open");
         if let ([busy], [open]) = (busy.as_slice(), open.as_slice()) {
             assert!(Rc::ptr_eq(busy, open), "a transaction runs beside the open lane");
@@ -162,7 +163,7 @@ impl Door {
     async fn run(self: Rc<Self>, dice: Rc<Dice>) {
         let mut version = 0;
         loop {
-            let deadline = self.gate.borrow().next_deadline().unwrap_or(Duration::MAX);
+            let deadline = self.hold_queue.borrow().next_deadline().unwrap_or(Duration::MAX);
             let has_news = || {
                 let routes = self.manager.routes.borrow();
                 let is_new = routes.as_ref().is_some_and(|routes| routes.version != version);
@@ -177,7 +178,7 @@ impl Door {
             } else if let Some(message) = { self.inbox.borrow_mut().pop_front() } {
                 self.heard(message);
             } else {
-                self.with_gate(Gate::expire);
+                self.with_hold_queue(HoldQueue::expire);
             }
             self.say_quiet();
             self.say_cut();
@@ -190,35 +191,37 @@ impl Door {
             Message::Wait { id, bytes, since } => {
                 self.refresh_gate();
                 let mut out = vec![];
-                let ticket = self.gate.borrow_mut().enter(self.clock.now(), since, bytes, &mut out);
+                let ticket = self.hold_queue.borrow_mut().enter(self.clock.now(), since, bytes, &mut out);
                 self.waiting.borrow_mut().insert(ticket, id);
                 self.tickets.borrow_mut().insert(id, ticket);
                 self.deliver(out);
             }
             Message::Gone(id) => {
                 let ticket = self.tickets.borrow_mut().remove(&id);
-                if ticket.is_some_and(|ticket| self.gate.borrow_mut().gone(ticket)) {
+                if ticket.is_some_and(|ticket| self.hold_queue.borrow_mut().gone(ticket)) {
                     self.waiting.borrow_mut().retain(|_, waiting| *waiting != id);
                 }
             }
-            Message::Finished(ticket) => self.with_gate(|gate, now, out| gate.finished(now, ticket, out)),
+            Message::Finished(ticket) => {
+                self.with_hold_queue(|hold_queue, now, out| hold_queue.finished(now, ticket, out))
+            }
             Message::Look => self.refresh_gate(),
         }
         assert!(self.counters().lawful(), "{:?}", self.counters());
     }
 
-    fn with_gate(&self, act: impl FnOnce(&mut Gate, Duration, &mut Vec<(Ticket, Verdict)>)) {
+    fn with_hold_queue(&self, act: impl FnOnce(&mut HoldQueue, Duration, &mut Vec<(Ticket, WaitEnd)>)) {
         let mut out = vec![];
-        act(&mut self.gate.borrow_mut(), self.clock.now(), &mut out);
+        act(&mut self.hold_queue.borrow_mut(), self.clock.now(), &mut out);
         self.deliver(out);
     }
 
     fn refresh_gate(&self) {
-        let is_open = pick(&self.board.borrow().lanes, None).is_some();
-        self.with_gate(|gate, now, out| gate.set_open(now, is_open, out));
+        let is_open = pick(&self.lane_table.borrow().lanes, None).is_some();
+        self.with_hold_queue(|hold_queue, now, out| hold_queue.set_open(now, is_open, out));
     }
 
-    fn deliver(&self, verdicts: Vec<(Ticket, Verdict)>) {
+    fn deliver(&self, verdicts: Vec<(Ticket, WaitEnd)>) {
         for (ticket, verdict) in verdicts {
             let id = self.waiting.borrow_mut().remove(&ticket).expect("a verdict for one who does not wait");
             self.tickets.borrow_mut().remove(&id);
@@ -227,7 +230,7 @@ impl Door {
     }
 
     fn take_up(&self, routes: &Arc<Routes>) {
-        let old = self.board.borrow().lanes.clone();
+        let old = self.lane_table.borrow().lanes.clone();
         let mut lanes = vec![];
         for wanted in &routes.lanes {
             let lane = match old.get(usize::from(wanted.node.0)) {
@@ -250,7 +253,7 @@ impl Door {
             lanes.push(lane);
         }
         self.quiesced.borrow_mut().clear();
-        *self.board.borrow_mut() = Board { term: routes.term, version: routes.version, lanes };
+        *self.lane_table.borrow_mut() = LaneTable { term: routes.term, version: routes.version, lanes };
         self.check_alone();
         self.refresh_gate();
     }
@@ -261,16 +264,18 @@ impl Door {
     }
 
     fn say_quiet(&self) {
-        let board = self.board();
-        for lane in
-            board.lanes.iter().filter(|lane| lane.state() == State::Draining && lane.occupancy.is_quiet())
+        let lane_table = self.lane_table();
+        for lane in lane_table
+            .lanes
+            .iter()
+            .filter(|lane| lane.state() == State::Draining && lane.occupancy.is_quiet())
         {
             if self.quiesced.borrow_mut().insert(lane.node.0) {
                 let fact = Fact::Quiesced {
                     node: lane.node,
                     epoch: lane.epoch,
-                    term: board.term,
-                    version: board.version,
+                    term: lane_table.term,
+                    version: lane_table.version,
                 };
                 self.manager.tell(fact, false);
             }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use session::gate::Ticket;
+use session::hold_queue::Ticket;
 use topology::NodeId;
 use topology::routes::LaneState;
 

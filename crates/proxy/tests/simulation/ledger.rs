@@ -11,7 +11,7 @@ const SENT_MAX: u32 = 4;
 
 /// What a client knows of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum KnownResult {
     /// Not yet anything.
     Nothing,
     Done,
@@ -23,7 +23,7 @@ pub enum Told {
 /// See the head of this file.
 #[derive(Default)]
 pub struct Ledger {
-    told: RefCell<BTreeMap<u32, Told>>,
+    told: RefCell<BTreeMap<u32, KnownResult>>,
     /// Rows of a transaction belong together.
     transactions: RefCell<Vec<Vec<u32>>>,
     /// Rows that a node has begun to commit, and has not surely failed to.
@@ -38,7 +38,7 @@ impl Ledger {
     pub fn new_row(&self) -> u32 {
         let mut next = self.next.borrow_mut();
         *next += 1;
-        self.told.borrow_mut().insert(*next, Told::Nothing);
+        self.told.borrow_mut().insert(*next, KnownResult::Nothing);
         *next
     }
 
@@ -65,10 +65,10 @@ impl Ledger {
     }
 
     /// A client hears this of rows that belong together.
-    pub fn told(&self, rows: &[u32], told: Told) {
+    pub fn told(&self, rows: &[u32], told: KnownResult) {
         for row in rows {
             let before = self.told.borrow_mut().insert(*row, told);
-            assert_eq!(before, Some(Told::Nothing), "row {row} was answered twice");
+            assert_eq!(before, Some(KnownResult::Nothing), "row {row} was answered twice");
         }
         if rows.len() > 1 {
             self.transactions.borrow_mut().push(rows.to_vec());
@@ -81,9 +81,11 @@ impl Ledger {
         assert_eq!(there.len(), log.len(), "a row was done twice: {log:?}");
         for (row, told) in self.told.borrow().iter() {
             match told {
-                Told::Done => assert!(there.contains(row), "row {row} was acknowledged, and is lost"),
-                Told::NotDone => assert!(!there.contains(row), "row {row} was said not to be done, and is"),
-                Told::Unknown | Told::Nothing => {}
+                KnownResult::Done => assert!(there.contains(row), "row {row} was acknowledged, and is lost"),
+                KnownResult::NotDone => {
+                    assert!(!there.contains(row), "row {row} was said not to be done, and is")
+                }
+                KnownResult::Unknown | KnownResult::Nothing => {}
             }
         }
         for rows in self.transactions.borrow().iter() {
@@ -94,7 +96,7 @@ impl Ledger {
 
     /// How many rows were told each of these.
     pub fn counts(&self) -> [usize; 4] {
-        [Told::Nothing, Told::Done, Told::NotDone, Told::Unknown]
+        [KnownResult::Nothing, KnownResult::Done, KnownResult::NotDone, KnownResult::Unknown]
             .map(|kind| self.told.borrow().values().filter(|told| **told == kind).count())
     }
 }

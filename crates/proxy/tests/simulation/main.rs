@@ -1,7 +1,7 @@
 //! Brain, door and sessions together in simulated time, while everything that can go wrong goes wrong: nodes are killed, stopped, frozen
 //! and cut off, links are ended, errors are forged, the disk fails, the manager stalls, operators give orders.
 //!
-//! Real: `topology::brain`, `session::gate`, `session::session`, `session::exchange`, and the counts of a lane. Simulated: the nodes and
+//! Real: `topology::brain`, `session::hold_queue`, `session::session`, `session::exchange`, and the counts of a lane. Simulated: the nodes and
 //! their group, the network, the probes, and what the shells do around the cores. No socket, no thread, no clock: a seed gives one run.
 //!
 //! Invariants, checked all the time:
@@ -45,11 +45,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use session::gate::Limits;
+use session::hold_queue::Limits;
 use topology::NodeId;
 use topology::order::Order;
 use topology::settings::{EvictPolicy, Writers};
-use topology::view::Gate;
+use topology::view::TrafficFlow;
 
 use clock::Clock;
 use dice::Dice;
@@ -176,7 +176,7 @@ impl World {
 
     /// As many as there should be when all is well.
     fn lanes_are_open(&self) -> bool {
-        let open = self.door.board().lanes.iter().filter(|lane| lane.is_open()).count();
+        let open = self.door.lane_table().lanes.iter().filter(|lane| lane.is_open()).count();
         open == if self.is_one { 1 } else { NODES }
     }
 
@@ -198,15 +198,15 @@ impl World {
         let counters = self.door.counters();
         assert!(counters.lawful() && counters.waiting == 0, "{counters:?}");
         let view = self.manager.view();
-        assert_eq!(view.gate, Gate::Open, "{:?}", view.hold_because);
+        assert_eq!(view.gate, TrafficFlow::Open, "{:?}", view.hold_because);
         for node in &view.nodes {
             assert_eq!(node.doubt, None, "{} is in doubt still", node.name);
             assert_eq!(node.problem, None, "{}: {}", node.name, node.reason);
         }
         assert_eq!(self.manager.unanswered(), 0, "an order has no answer");
-        let board = self.door.board();
-        assert!(board.lanes.iter().all(|lane| lane.is_calm()), "an alarm has no answer");
-        assert!(board.lanes.iter().all(|lane| lane.leases() == 0), "a lease is left");
+        let lane_table = self.door.lane_table();
+        assert!(lane_table.lanes.iter().all(|lane| lane.is_calm()), "an alarm has no answer");
+        assert!(lane_table.lanes.iter().all(|lane| lane.leases() == 0), "a lease is left");
         assert!(self.lanes_are_open(), "not all lanes are open that should be");
         let (shut, cut) = self.door.shut_and_cut();
         assert_eq!(shut, cut, "a shut lane was never said to be cut");

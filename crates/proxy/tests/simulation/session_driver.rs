@@ -14,7 +14,7 @@ use session::exchange::{
     Ask, Delivered, Event, Exchange, Failure, Finish, LetGo, Limits, Look, Loss, NoLease, NoLink, NodeError,
     Op, RoutesNow,
 };
-use session::gate::Verdict;
+use session::hold_queue::WaitEnd;
 use session::names::Names;
 use session::session::Session;
 use session::standing::Standing;
@@ -264,8 +264,8 @@ impl Driver {
         loop {
             waiting.slot = None;
             let slot = self.world.door.wait(bytes, since).await.map_err(|against| match against {
-                Verdict::Evicted => NoLease::Evicted,
-                Verdict::Expired | Verdict::Resumed => NoLease::Expired,
+                WaitEnd::Evicted => NoLease::Evicted,
+                WaitEnd::Expired | WaitEnd::Resumed => NoLease::Expired,
             })?;
             waiting.slot = Some(slot);
             if let Some(lease) = own.and_then(Lane::lease).or_else(|| self.world.door.try_lease(None)) {
@@ -460,10 +460,11 @@ impl Driver {
 
     /// Whether the lane that the command failed on takes transactions, and whether another does.
     fn openings(&self) -> (bool, bool) {
-        let board = self.world.door.board();
+        let lane_table = self.world.door.lane_table();
         let failed = self.tried.as_ref().map(|(lane, _)| lane);
         let is_failed = |lane: &Rc<Lane>| failed.is_some_and(|failed| Rc::ptr_eq(failed, lane));
-        let elsewhere = board.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane));
+        let elsewhere =
+            lane_table.lanes.iter().any(|lane| lane.is_open() && lane.has_room() && !is_failed(lane));
         (failed.is_some_and(|lane| lane.is_open()), elsewhere)
     }
 

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use protocol::command::Command;
 
 use crate::bench::SECOND;
-use crate::bench::twin::{Told, Twins};
+use crate::bench::twin::{Comparison, Twins};
 use crate::compare::{self, Ended};
 use crate::pair::{Pair, WAIT};
 use crate::steps::{self, Case, Step};
@@ -135,10 +135,10 @@ impl Stage {
             }
             for step in &all {
                 match say(&mut twins, step, &mut statements).await {
-                    Told::Same(_) => {}
-                    Told::Forgotten => return Ok(Ended::SameButForgotten(1)),
-                    Told::Ended(code) => return Ok(Ended::Told(code)),
-                    Told::Differs(what) => return Err(format!("{all:?}: {what}")),
+                    Comparison::Same(_) => {}
+                    Comparison::Forgotten => return Ok(Ended::SameButForgotten(1)),
+                    Comparison::Ended(code) => return Ok(Ended::Told(code)),
+                    Comparison::Differs(what) => return Err(format!("{all:?}: {what}")),
                 }
             }
         }
@@ -146,7 +146,7 @@ impl Stage {
     }
 }
 
-async fn say(twins: &mut Twins, step: &Step, statements: &mut usize) -> Told {
+async fn say(twins: &mut Twins, step: &Step, statements: &mut usize) -> Comparison {
     match step {
         Step::Say(text) => twins.say(text).await,
         Step::Run(sql) => match twins.prepare_each(sql).await {
@@ -156,7 +156,7 @@ async fn say(twins: &mut Twins, step: &Step, statements: &mut usize) -> Told {
         Step::Prepare(sql) => match twins.prepare_each(sql).await {
             Ok(_) => {
                 *statements = twins.statements();
-                Told::nothing()
+                Comparison::nothing()
             }
             Err(told) => told,
         },
@@ -177,23 +177,23 @@ async fn say(twins: &mut Twins, step: &Step, statements: &mut usize) -> Told {
             let told = twins.change_user_each(&options).await;
             as_if_reset_were_whole(twins, told).await
         }
-        Step::Execute(_) | Step::Move(_) => Told::nothing(),
+        Step::Execute(_) | Step::Move(_) => Comparison::nothing(),
     }
 }
 
 /// See `restore_all`.
-async fn as_if_reset_were_whole(twins: &mut Twins, told: Told) -> Told {
-    if !matches!(told, Told::Same(_)) {
+async fn as_if_reset_were_whole(twins: &mut Twins, told: Comparison) -> Comparison {
+    if !matches!(told, Comparison::Same(_)) {
         return told;
     }
     let role = twins.say("SET ROLE NONE").await;
     let schema = twins.say("SELECT DATABASE()").await;
     match (role, schema) {
-        (Told::Same(_), Told::Same(schema)) => match schema.value().as_deref() {
-            Some("NULL") | None => Told::nothing(),
+        (Comparison::Same(_), Comparison::Same(schema)) => match schema.value().as_deref() {
+            Some("NULL") | None => Comparison::nothing(),
             Some(schema) => twins.say(format!("USE {schema}")).await,
         },
-        (Told::Same(_), schema) => schema,
+        (Comparison::Same(_), schema) => schema,
         (role, _) => role,
     }
 }

@@ -45,7 +45,7 @@ impl On {
         self.session.lost_idle(&link);
     }
 
-    fn lost(&mut self, flight: &InFlight, progress: Progress) -> Verdict {
+    fn lost(&mut self, flight: &InFlight, progress: Progress) -> LossDecision {
         let link = self.lose();
         self.session.lost(&link, flight, progress)
     }
@@ -55,7 +55,7 @@ impl On {
         self.session.lost_unsure(&link, flight);
     }
 
-    fn refused(&mut self, flight: &InFlight, code: u16) -> Verdict {
+    fn refused(&mut self, flight: &InFlight, code: u16) -> LossDecision {
         let link = self.lose();
         self.session.refused(&link, flight, code)
     }
@@ -187,11 +187,11 @@ fn a_loss_while_nothing_is_asked_of_the_transaction_is_told_later() {
     let mut session = On::new();
     run(&mut session, &query("BEGIN"), IN_TRANS);
     let rollback = flight(&mut session, &query("ROLLBACK"));
-    assert_eq!(session.lost(&rollback, SENT), Verdict::Done);
+    assert_eq!(session.lost(&rollback, SENT), LossDecision::Done);
     let mut session = On::new();
     run(&mut session, &query("BEGIN"), IN_TRANS);
     let chained = flight(&mut session, &query("ROLLBACK AND CHAIN"));
-    assert_eq!(session.lost(&chained, SENT), Verdict::RolledBack);
+    assert_eq!(session.lost(&chained, SENT), LossDecision::RolledBack);
 }
 
 #[test]
@@ -238,11 +238,11 @@ fn what_ran_with_autocommit_on_is_never_sent_twice() {
     let mut session = On::new();
     session.session.attached(0);
     let planned = flight(&mut session, &insert);
-    assert_eq!(session.lost(&planned, SENT), Verdict::Again);
+    assert_eq!(session.lost(&planned, SENT), LossDecision::Again);
     // Looked at for one node, run on another, which has autocommit on.
     let planned = flight(&mut session, &insert);
     session.session.attached(AUTO);
-    assert_eq!(session.lost(&planned, SENT), Verdict::Unknown);
+    assert_eq!(session.lost(&planned, SENT), LossDecision::Unknown);
 }
 
 #[test]
@@ -254,24 +254,24 @@ fn a_single_write_that_was_refused_did_not_run_whatever_it_looks_like() {
     };
     let commented = " insert /*!50001 IGNORE */ INTO t VALUES (1)";
     for (sql, whole) in [(commented, true), ("REPLACE INTO t VALUES ('...", false)] {
-        assert_eq!(refused(sql, whole, CAPS), Verdict::Again, "{sql}");
-        assert_eq!(refused(sql, whole, CAPS | Caps::MULTI_STATEMENTS), Verdict::Unknown, "{sql}");
+        assert_eq!(refused(sql, whole, CAPS), LossDecision::Again, "{sql}");
+        assert_eq!(refused(sql, whole, CAPS | Caps::MULTI_STATEMENTS), LossDecision::Unknown, "{sql}");
     }
     for sql in ["/*!99999 INSERT */ CALL p()", "CALL /*! p */ ()", "INSERTED /*! x */ ", "INSERT"] {
         let whole = sql != "INSERT"; // cut off: it may go on as another word
-        assert_eq!(refused(sql, whole, CAPS), Verdict::Unknown, "{sql}");
+        assert_eq!(refused(sql, whole, CAPS), LossDecision::Unknown, "{sql}");
     }
 }
 
 #[test]
 fn what_runs_several_statements_may_have_run_before_a_refusal() {
     for (sql, verdict) in [
-        ("INSERT INTO t VALUES (1)", Verdict::Again),
-        ("ALTER TABLE t ADD b INT", Verdict::Again),
-        ("CALL p()", Verdict::Unknown),
-        ("EXECUTE s", Verdict::Unknown),
-        ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); END", Verdict::Unknown),
-        ("COMMIT", Verdict::Again), // of nothing
+        ("INSERT INTO t VALUES (1)", LossDecision::Again),
+        ("ALTER TABLE t ADD b INT", LossDecision::Again),
+        ("CALL p()", LossDecision::Unknown),
+        ("EXECUTE s", LossDecision::Unknown),
+        ("BEGIN NOT ATOMIC INSERT INTO t VALUES (1); END", LossDecision::Unknown),
+        ("COMMIT", LossDecision::Again), // of nothing
     ] {
         for code in [errno::UNKNOWN_COM_ERROR, errno::OPTION_PREVENTS_STATEMENT, errno::READ_ONLY_MODE] {
             let mut session = On::new();
@@ -282,11 +282,11 @@ fn what_runs_several_statements_may_have_run_before_a_refusal() {
     let mut session = On::new();
     let id = prepared(&mut session, "INSERT INTO t VALUES (?)", 1);
     let bulk = flight(&mut session, &on_statement(Command::STMT_BULK_EXECUTE, id, &[128, 0, 8, 0]));
-    assert_eq!(session.refused(&bulk, errno::UNKNOWN_COM_ERROR), Verdict::Unknown);
+    assert_eq!(session.refused(&bulk, errno::UNKNOWN_COM_ERROR), LossDecision::Unknown);
     // In a transaction it is certain all the same.
     run(&mut session, &query("BEGIN"), IN_TRANS);
     let bulk = flight(&mut session, &on_statement(Command::STMT_BULK_EXECUTE, id, &[128, 0, 8, 0]));
-    assert_eq!(session.lost(&bulk, SENT), Verdict::RolledBack);
+    assert_eq!(session.lost(&bulk, SENT), LossDecision::RolledBack);
 }
 
 #[test]
@@ -425,7 +425,7 @@ fn a_read_of_a_view_that_may_write_is_a_write() {
             panic!("{sql}")
         };
         let harmless = (flight.can_be_cut(), flight.ends_without_trace(), flight.cost() == Cost::CutShort);
-        let again = on.lost(&flight, SENT) == Verdict::Again;
+        let again = on.lost(&flight, SENT) == LossDecision::Again;
         (again, harmless)
     };
     let (read, write) = ((true, (true, true, true)), (false, (false, false, false)));

@@ -35,11 +35,11 @@ impl On {
         }
     }
 
-    fn place(&mut self, sql: &str) -> Place {
+    fn runs_on(&mut self, sql: &str) -> RunsOn {
         let flight = self.flight(sql);
         let catalogue = self.catalogue.clone();
         let names = |list| Names::of(catalogue.as_ref(), list);
-        place(&flight, sql.as_bytes(), &self.session, &self.link, &names)
+        runs_on(&flight, sql.as_bytes(), &self.session, &self.link, &names)
     }
 }
 
@@ -47,31 +47,31 @@ impl On {
 fn a_plain_read_may_run_on_a_replica_and_nothing_else() {
     let mut on = On::new();
     for (sql, wanted) in [
-        ("SELECT a FROM t WHERE id = 5", Place::Replica),
-        ("SELECT a FROM t; ", Place::Replica),
-        ("SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1", Place::Replica),
-        ("SELECT 1", Place::Primary),
-        ("SELECT NOW() FROM t", Place::Primary),
-        ("SELECT a FROM t FOR UPDATE", Place::Primary),
-        ("SELECT a FROM shown", Place::Primary),
-        ("SELECT a FROM `SHOWN` AS s", Place::Primary),
-        ("SELECT a FROM audited", Place::Primary),
-        ("SELECT a FROM fleeting", Place::Primary),
-        ("SELECT f(a) FROM t", Place::Primary),
-        ("SELECT @x FROM t", Place::Primary),
-        ("SELECT a FROM t; SELECT b FROM t", Place::Primary),
-        ("UPDATE t SET a = 1", Place::Primary),
-        ("INSERT INTO t SELECT a FROM t", Place::Primary),
-        ("SHOW TABLES", Place::Primary),
-        ("SET @x = 1", Place::Primary),
-        ("BEGIN", Place::Primary),
-        ("CALL p()", Place::Primary),
-        ("SHOW WARNINGS", Place::Primary),
+        ("SELECT a FROM t WHERE id = 5", RunsOn::Replica),
+        ("SELECT a FROM t; ", RunsOn::Replica),
+        ("SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1", RunsOn::Replica),
+        ("SELECT 1", RunsOn::Primary),
+        ("SELECT NOW() FROM t", RunsOn::Primary),
+        ("SELECT a FROM t FOR UPDATE", RunsOn::Primary),
+        ("SELECT a FROM shown", RunsOn::Primary),
+        ("SELECT a FROM `SHOWN` AS s", RunsOn::Primary),
+        ("SELECT a FROM audited", RunsOn::Primary),
+        ("SELECT a FROM fleeting", RunsOn::Primary),
+        ("SELECT f(a) FROM t", RunsOn::Primary),
+        ("SELECT @x FROM t", RunsOn::Primary),
+        ("SELECT a FROM t; SELECT b FROM t", RunsOn::Primary),
+        ("UPDATE t SET a = 1", RunsOn::Primary),
+        ("INSERT INTO t SELECT a FROM t", RunsOn::Primary),
+        ("SHOW TABLES", RunsOn::Primary),
+        ("SET @x = 1", RunsOn::Primary),
+        ("BEGIN", RunsOn::Primary),
+        ("CALL p()", RunsOn::Primary),
+        ("SHOW WARNINGS", RunsOn::Primary),
     ] {
-        assert_eq!(on.place(sql), wanted, "{sql}");
+        assert_eq!(on.runs_on(sql), wanted, "{sql}");
     }
     on.catalogue = None;
-    assert_eq!(on.place("SELECT a FROM t"), Place::Primary, "any name may be a view");
+    assert_eq!(on.runs_on("SELECT a FROM t"), RunsOn::Primary, "any name may be a view");
 }
 
 #[test]
@@ -79,28 +79,28 @@ fn what_the_session_holds_or_has_set_keeps_it_on_the_primary() {
     const READ: &str = "SELECT a FROM t";
     let mut on = On::new();
     on.link.pin(Pins::USER_VARIABLE.union(Pins::GET_LOCK));
-    assert_eq!(on.place(READ), Place::Replica);
+    assert_eq!(on.runs_on(READ), RunsOn::Replica);
     for pin in [Pins::TEMP_TABLE, Pins::LOCK_TABLES, Pins::XA, Pins::UNNAMED, Pins::TIMESTAMP, Pins::ROLE] {
         let mut on = On::new();
         on.link.pin(pin);
-        assert_eq!(on.place(READ), Place::Primary, "{:?}", pin.names());
+        assert_eq!(on.runs_on(READ), RunsOn::Primary, "{:?}", pin.names());
     }
     let mut on = On::new();
     on.link.set_transaction(true);
-    assert_eq!(on.place(READ), Place::Primary);
+    assert_eq!(on.runs_on(READ), RunsOn::Primary);
     let mut on = On::new();
     on.link.ran_code();
-    assert_eq!(on.place(READ), Place::Primary, "it may have set what nobody told");
+    assert_eq!(on.runs_on(READ), RunsOn::Primary, "it may have set what nobody told");
     let mut on = On::new();
     on.session.server_status(&mut on.link, 0);
-    assert_eq!(on.place(READ), Place::Primary, "autocommit is off");
+    assert_eq!(on.runs_on(READ), RunsOn::Primary, "autocommit is off");
     let mut on = On::new();
     on.session = Session::new(Some(b"Information_Schema".to_vec()));
-    assert_eq!(on.place(READ), Place::Primary);
+    assert_eq!(on.runs_on(READ), RunsOn::Primary);
     for name in ON_THE_PRIMARY {
         let mut on = On::new();
         on.session.wanted.learned_variable(name, b"1", &mut on.link);
-        assert_eq!(on.place(READ), Place::Primary, "{name}");
+        assert_eq!(on.runs_on(READ), RunsOn::Primary, "{name}");
     }
 }
 
@@ -109,17 +109,17 @@ fn what_a_read_left_is_asked_for_where_it_ran() {
     let mut on = On::new();
     on.link.forget(LEFT);
     for sql in ["SHOW WARNINGS", "SELECT FOUND_ROWS(), ROW_COUNT()", "SELECT @@warning_count"] {
-        assert_eq!(on.place(sql), Place::LastReplica, "{sql}");
+        assert_eq!(on.runs_on(sql), RunsOn::LastReplica, "{sql}");
     }
     for sql in
         ["SELECT FOUND_ROWS() INTO @x", "INSERT INTO t VALUES (ROW_COUNT())", "SELECT LAST_INSERT_ID()"]
     {
-        assert_eq!(on.place(sql), Place::Primary, "{sql}");
+        assert_eq!(on.runs_on(sql), RunsOn::Primary, "{sql}");
     }
     on.link.remembers(Recalls::ROW_COUNT);
-    assert_eq!(on.place("SELECT FOUND_ROWS()"), Place::LastReplica);
-    assert_eq!(on.place("SELECT ROW_COUNT()"), Place::Primary);
-    assert_eq!(on.place("SELECT FOUND_ROWS(), ROW_COUNT()"), Place::Primary, "nobody knows both");
+    assert_eq!(on.runs_on("SELECT FOUND_ROWS()"), RunsOn::LastReplica);
+    assert_eq!(on.runs_on("SELECT ROW_COUNT()"), RunsOn::Primary);
+    assert_eq!(on.runs_on("SELECT FOUND_ROWS(), ROW_COUNT()"), RunsOn::Primary, "nobody knows both");
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Brain {
     /// If this process was suspended or starved, that time counts against no node: nobody could have heard an answer.
     fn notice_stall(&mut self) {
         let core = &mut self.core;
-        let Some(gap) = core.stall.woke(core.now) else { return };
+        let Some(gap) = core.stall.gap_before(core.now) else { return };
         core.last_sign = (core.last_sign + gap).min(core.now);
         for node in &mut core.nodes {
             node.counts.leave_out(gap, core.now);
@@ -289,13 +289,13 @@ impl Brain {
                 let node = core.node(id);
                 let is_fit = node.linked
                     && node.doubt.is_none()
-                    && (node.verdict.serves != Serves::No || node.pulse.is_given_up());
+                    && (node.assessment.serves != Serves::No || node.pulse.is_given_up());
                 let beats = may
                     && is_fit
                     && (writes(id)
                         || others
-                            && (node.verdict.serves == Serves::Well
-                                || node.verdict.problem == NOT_COMMITTING));
+                            && (node.assessment.serves == Serves::Well
+                                || node.assessment.problem == NOT_COMMITTING));
                 let commits = if is_fit && writes(id) { node.pulse.commits(core.now) } else { &[] };
                 Wish { beats, commits: commits.to_vec() }
             })
@@ -325,7 +325,7 @@ impl Brain {
         }
         let just_lost = core.nodes.iter().any(|node| {
             let recent = node.lost_at.is_some_and(|at| core.now.saturating_sub(at) < JUST_LOST);
-            recent && node.verdict.serves == Serves::No && node.lane != LaneState::Shut
+            recent && node.assessment.serves == Serves::No && node.lane != LaneState::Shut
         });
         let unclear =
             core.nodes.iter().any(|node| node.doubt.is_some()) || self.group.is_unclear(core) || just_lost;

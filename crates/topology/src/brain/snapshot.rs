@@ -4,7 +4,7 @@ use super::Brain;
 use crate::election::{elect, ids};
 use crate::fact::Now;
 use crate::finding::Serves;
-use crate::view::{ClusterView, Gate, NodeView, Stuck};
+use crate::view::{ClusterView, NodeView, Stuck, TrafficFlow};
 
 impl Brain {
     // ---- for people
@@ -19,15 +19,15 @@ impl Brain {
                 id,
                 name: node.name.clone(),
                 address: node.address.clone(),
-                state: node.verdict.state,
+                state: node.assessment.state,
                 reason: match &node.doubt {
                     Some(doubt) => format!("is being confirmed: {}", doubt.why),
-                    None => node.verdict.reason.clone(),
+                    None => node.assessment.reason.clone(),
                 },
-                serves: node.verdict.serves,
-                problem: (node.verdict.serves != Serves::Well).then_some(node.verdict.problem),
+                serves: node.assessment.serves,
+                problem: (node.assessment.serves != Serves::Well).then_some(node.assessment.problem),
                 doubt: node.doubt.as_ref().map(|doubt| doubt.why.clone()),
-                others: node.verdict.others.clone(),
+                others: node.assessment.others.clone(),
                 since_ms: ago(node.since),
                 lane: node.lane,
                 epoch: node.epoch,
@@ -51,7 +51,7 @@ impl Brain {
             version: core.version,
             writer: core.writer.map(|id| core.name(id).to_owned()),
             candidate: self.candidate(),
-            gate: if core.any_open() { Gate::Open } else { Gate::Held },
+            gate: if core.any_open() { TrafficFlow::Open } else { TrafficFlow::Held },
             hold_because: (!core.any_open()).then(|| core.hold.clone()),
             order: core.saving.as_ref().map(|saving| saving.running.what.clone()).or_else(|| self.doing()),
             bootstraps: self.group.bootstraps(),

@@ -29,7 +29,7 @@ pub enum Action {
         /// Which node.
         node: NodeId,
         /// 0.1 s; otherwise the node's own value.
-        brisk: bool,
+        fast_join_retrans: bool,
     },
     /// Shorten the evs timers (suspect timeout and its like) of all `members`, or of none, if the group waits for a member that does not
     /// acknowledge ([`super::question`]). Give all members their own values back as soon as the group has a view other than `view`, on

@@ -54,7 +54,7 @@ const ANSWER_SLACK: Duration = Duration::from_millis(500);
 
 /// An eviction for which all conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Warrant {
+struct AllowedEviction {
     victim: NodeId,
     via: NodeId,
     view: u64,
@@ -74,29 +74,35 @@ impl Galera {
     /// A lost node is to be evicted and the conditions do not hold yet: the survivors are asked for their status until they do, or it has left.
     pub(super) fn eviction_pending(&self, core: &Core) -> bool {
         self.evicting.is_none()
-            && ids(&core.nodes).any(|id| self.guilty(core, id) && self.member(id).evict_after <= core.now)
+            && ids(&core.nodes)
+                .any(|id| self.is_to_be_evicted(core, id) && self.member(id).evict_after <= core.now)
     }
 
     /// The first lost node for whose eviction all conditions hold now.
-    fn warrant(&self, core: &Core) -> Option<Warrant> {
+    fn allowed_eviction(&self, core: &Core) -> Option<AllowedEviction> {
         if self.evicting.is_some() {
             return None;
         }
         ids(&core.nodes)
-            .filter(|id| self.guilty(core, *id) && self.member(*id).evict_after <= core.now)
+            .filter(|id| self.is_to_be_evicted(core, *id) && self.member(*id).evict_after <= core.now)
             .find_map(|victim| {
-                let via = self.witness(core, victim)?;
+                let via = self.eviction_survivor(core, victim)?;
                 let view = own(core.node(via))?.conf_id;
-                Some(Warrant { victim, via, view, gcomm_uuid: self.member(victim).gcomm_uuid.clone() })
+                Some(AllowedEviction {
+                    victim,
+                    via,
+                    view,
+                    gcomm_uuid: self.member(victim).gcomm_uuid.clone(),
+                })
             })
     }
 
     /// Orders the eviction of `lost`, if all conditions hold at this moment, and returns the clause for the sentence about the failover.
-    pub fn strike(&mut self, core: &mut Core, lost: NodeId) -> String {
-        match self.warrant(core).filter(|warrant| warrant.victim == lost) {
-            Some(warrant) => {
-                let text = format!("evicting it through {}; ", core.name(warrant.via));
-                self.evict(core, warrant);
+    pub fn evict_if_allowed(&mut self, core: &mut Core, lost: NodeId) -> String {
+        match self.allowed_eviction(core).filter(|allowed_eviction| allowed_eviction.victim == lost) {
+            Some(allowed_eviction) => {
+                let text = format!("evicting it through {}; ", core.name(allowed_eviction.via));
+                self.evict(core, allowed_eviction);
                 text
             }
             None => self.part_with(core, lost),
@@ -105,20 +111,20 @@ impl Galera {
 
     /// Orders an eviction that was not part of a failover: the lost node was not the writer, or the proof of its death came later.
     pub(super) fn evict_bystander(&mut self, core: &mut Core) {
-        let Some(warrant) = self.warrant(core) else { return };
-        if !self.member(warrant.victim).spared {
-            let victim = core.node(warrant.victim);
-            let (name, reason) = (&victim.name, &victim.verdict.reason);
-            let text = format!("{name} {reason}: evicting it through {}", core.name(warrant.via));
+        let Some(allowed_eviction) = self.allowed_eviction(core) else { return };
+        if !self.member(allowed_eviction.victim).spared {
+            let victim = core.node(allowed_eviction.victim);
+            let (name, reason) = (&victim.name, &victim.assessment.reason);
+            let text = format!("{name} {reason}: evicting it through {}", core.name(allowed_eviction.via));
             core.say(Level::Warn, text);
         }
-        self.evict(core, warrant);
+        self.evict(core, allowed_eviction);
     }
 
     /// Orders the eviction. The caller writes the journal's sentence.
-    fn evict(&mut self, core: &mut Core, warrant: Warrant) {
+    fn evict(&mut self, core: &mut Core, allowed_eviction: AllowedEviction) {
         let within = core.settings.galera.evict_deadline;
-        let Warrant { victim, via, view, gcomm_uuid } = warrant;
+        let AllowedEviction { victim, via, view, gcomm_uuid } = allowed_eviction;
         self.member_mut(victim).evict_tries += 1;
         self.evicting = Some(Ordered { victim, gcomm_uuid: gcomm_uuid.clone(), since: core.now });
         core.out.push(Action::Evict { victim, gcomm_uuid, via, view, within }.into());
@@ -180,9 +186,9 @@ impl Galera {
     }
 
     /// The node is lost in the sense of the setting `evict` (dead; or also silent), has not left by itself, and was not evicted yet.
-    fn guilty(&self, core: &Core, id: NodeId) -> bool {
+    fn is_to_be_evicted(&self, core: &Core, id: NodeId) -> bool {
         let (node, member) = (core.node(id), self.member(id));
-        let lost = match (core.settings.galera.evict, node.verdict.state) {
+        let lost = match (core.settings.galera.evict, node.assessment.state) {
             (EvictPolicy::Proven | EvictPolicy::Silent, NodeState::Dead) => true,
             (EvictPolicy::Silent, NodeState::Silent) => !core.silent_alone(id),
             _ => false,
@@ -203,8 +209,8 @@ impl Galera {
     /// node that is still in the view.
     pub fn note_departures(&mut self, core: &mut Core) {
         for id in ids(&core.nodes) {
-            let verdict = &core.node(id).verdict;
-            if verdict.serves != Serves::No {
+            let assessment = &core.node(id).assessment;
+            if assessment.serves != Serves::No {
                 let member = self.member_mut(id);
                 if std::mem::take(&mut member.left_view) {
                     // The stop that was expected has happened, and is over.
@@ -213,7 +219,8 @@ impl Galera {
                 member.evicted_uuid.clear();
                 member.evict_tries = 0;
                 member.spared = false;
-            } else if matches!(verdict.state, NodeState::Dead | NodeState::Silent) && self.unlisted(core, id)
+            } else if matches!(assessment.state, NodeState::Dead | NodeState::Silent)
+                && self.unlisted(core, id)
             {
                 self.member_mut(id).left_view = true;
             }
@@ -227,8 +234,9 @@ impl Galera {
         let node = core.node(id);
         let says_so = own(node).is_some() && !primary(node);
         let said_so = !node.linked && node.leaving_since.is_some();
-        let struck = self.against(core, id).is_some_and(|finding| finding.problem == super::view::EVICTED);
-        struck || ((says_so || said_so) && self.unlisted(core, id))
+        let was_evicted =
+            self.against(core, id).is_some_and(|finding| finding.problem == super::view::EVICTED);
+        was_evicted || ((says_so || said_so) && self.unlisted(core, id))
     }
 
     /// A survivor has reported since the loss a view that does not list the node.
@@ -244,7 +252,7 @@ impl Galera {
 
     /// The survivor through which the victim may be evicted now: by a status newer than the loss the victim is still in its view, and the
     /// members that live are a majority of that view. `None`: not now.
-    fn witness(&self, core: &Core, victim: NodeId) -> Option<NodeId> {
+    fn eviction_survivor(&self, core: &Core, victim: NodeId) -> Option<NodeId> {
         let since = core.node(victim).lost_at.unwrap_or_default().max(self.evict_ended.unwrap_or_default());
         let stands = |id: &NodeId| *id != victim && survivor(core.node(*id));
         let fresh =
@@ -275,7 +283,8 @@ impl Galera {
 
     /// How many members live, not counting `id`. Members that are not in the configuration cannot be asked, and count as alive.
     fn live_without(&self, core: &Core, id: NodeId) -> usize {
-        ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count() + self.strangers
+        ids(&core.nodes).filter(|other| *other != id && survivor(core.node(*other))).count()
+            + self.unconfigured_members
     }
 }
 
@@ -286,6 +295,6 @@ pub(super) fn survivor(node: &Belief) -> bool {
 
 /// It can be given orders about the group, though it may refuse clients (read only, a donor, ...).
 fn usable(node: &Belief) -> bool {
-    node.verdict.serves != Serves::No
-        || matches!(node.verdict.problem, "read_only" | "reject_queries" | "donor_rejects")
+    node.assessment.serves != Serves::No
+        || matches!(node.assessment.problem, "read_only" | "reject_queries" | "donor_rejects")
 }

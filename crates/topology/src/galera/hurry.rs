@@ -138,7 +138,7 @@ impl Galera {
     fn silent_since(&self, core: &Core, id: NodeId) -> Option<Now> {
         let (node, member) = (core.node(id), self.member(id));
         let gone = member.left_view || !node.linked_once || node.leaving_since.is_some();
-        let helped_otherwise = node.verdict.state == NodeState::Dead || node.verdict.problem == "left";
+        let helped_otherwise = node.assessment.state == NodeState::Dead || node.assessment.problem == "left";
         self.unanswered_since(core, id).filter(|_| !gone && !helped_otherwise)
     }
 

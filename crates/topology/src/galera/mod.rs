@@ -49,7 +49,7 @@ pub(crate) struct Galera {
     view: Option<GroupView>,
     /// How many members of the group are not in the configuration (an arbitrator, a node that was forgotten there). Counted whenever all
     /// configured nodes are in the same view, as the size of that view less their number.
-    strangers: usize,
+    unconfigured_members: usize,
     /// An eviction in flight.
     evicting: Option<evict::Ordered>,
     /// When the last one ended: the next one is decided on a status that is newer than this.
@@ -82,7 +82,7 @@ struct Member {
     /// When the query was sent whose answer is late ([`crate::fact::Fact::ProbeSlow`]).
     slow_since: Option<Now>,
     /// Its `evs.join_retrans_period` was ordered to be 0.1 s, see [`pace`].
-    brisk: bool,
+    fast_join_retrans: bool,
     /// It misses probes while others answer; and when that last began.
     late: bool,
     late_last: Option<Now>,
@@ -98,7 +98,7 @@ impl Galera {
         Self {
             members: vec![Member::default(); nodes],
             view: None,
-            strangers: 0,
+            unconfigured_members: 0,
             evicting: None,
             evict_ended: None,
             hurry: None,

@@ -35,10 +35,10 @@ impl Galera {
         let leaving: Vec<NodeId> = ids(&core.nodes).filter(|id| self.on_its_way_out(core, *id)).collect();
         for id in ids(&core.nodes) {
             let node = core.node(id);
-            let brisk = leaving.iter().any(|other| *other != id) && node.linked && primary(node);
-            if brisk != self.member(id).brisk {
-                self.member_mut(id).brisk = brisk;
-                core.out.push(Action::Pace { node: id, brisk }.into());
+            let fast_join_retrans = leaving.iter().any(|other| *other != id) && node.linked && primary(node);
+            if fast_join_retrans != self.member(id).fast_join_retrans {
+                self.member_mut(id).fast_join_retrans = fast_join_retrans;
+                core.out.push(Action::Pace { node: id, fast_join_retrans }.into());
             }
         }
     }
@@ -68,10 +68,10 @@ impl Galera {
         if left_alone || !node.linked_once || member.left_view {
             return false;
         }
-        let lost = node.verdict.serves == Serves::No
+        let lost = node.assessment.serves == Serves::No
             && (!node.linked || node.leaving_since.is_some())
             && !core.silent_alone(id);
         let stopping = core.now < node.stop_expected_until;
-        (lost && !member.spared || member.late || stopping) && node.verdict.problem != "left"
+        (lost && !member.spared || member.late || stopping) && node.assessment.problem != "left"
     }
 }

@@ -240,7 +240,7 @@ impl Galera {
             return self.ask_for_proofs(core, nodes, kept.into_iter().cloned().collect());
         }
         let oldest = proofs.iter().map(age).max().unwrap_or(PROOF_AGE_MAX);
-        match self.verdict(core, standstill, proofs) {
+        match self.assessment(core, standstill, proofs) {
             Err(why) => self.leave(core, &why),
             Ok(via) => {
                 let Some(status) = own(core.node(via)) else { return };
@@ -320,7 +320,7 @@ impl Galera {
     }
 
     /// Whom to tell.
-    fn verdict(&self, core: &Core, standstill: &Standstill, proofs: &[Proof]) -> Result<NodeId, String> {
+    fn assessment(&self, core: &Core, standstill: &Standstill, proofs: &[Proof]) -> Result<NodeId, String> {
         self.history(core, standstill)?;
         let candidate = |id: NodeId| {
             let proof = proofs.iter().find(|proof| proof.node == id);

@@ -34,7 +34,7 @@ pub(super) struct GroupView {
 
 impl GroupView {
     /// The view is newer than the one that the node itself reported last, and does not list the node.
-    fn lacks(&self, node: &Belief, member: &Member) -> bool {
+    fn omits(&self, node: &Belief, member: &Member) -> bool {
         let Some(status) = own(node) else { return false };
         member.listed_once
             && !self.members.is_empty()
@@ -73,7 +73,7 @@ impl Galera {
         }
         // Its last status may be older than that view. It was asked, and has a moment to answer.
         let view = self.view.as_ref().filter(|view| {
-            view.lacks(node, member)
+            view.omits(node, member)
                 && (node.leaving_since.is_some()
                     || node.answered_since(view.since)
                     || core.now > view.since + LEFT_WORD_WAIT)
@@ -111,7 +111,7 @@ impl Galera {
         });
         let Some(Some(first)) = views.next() else { return };
         if views.all(|view| view == Some(first)) {
-            self.strangers = first.2.saturating_sub(core.nodes.len());
+            self.unconfigured_members = first.2.saturating_sub(core.nodes.len());
         }
     }
 
@@ -121,10 +121,10 @@ impl Galera {
         let absent: Vec<NodeId> = ids(&core.nodes)
             .filter(|id| {
                 let node = core.node(*id);
-                node.verdict.serves != Serves::No
+                node.assessment.serves != Serves::No
                     && node.linked
                     && node.doubt.is_none()
-                    && view.lacks(node, self.member(*id))
+                    && view.omits(node, self.member(*id))
                     && !node.answered_since(view.since)
             })
             .collect();

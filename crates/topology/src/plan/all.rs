@@ -126,8 +126,8 @@ impl All {
             if !ids.iter().any(|id| core.silent_alone(*id)) {
                 core.settled();
             }
-        } else if core.nodes.iter().all(|node| node.verdict.serves == Serves::No) {
-            let unchecked = core.nodes.iter().any(|node| node.verdict.problem == "unchecked");
+        } else if core.nodes.iter().all(|node| node.assessment.serves == Serves::No) {
+            let unchecked = core.nodes.iter().any(|node| node.assessment.problem == "unchecked");
             let text = format!("no node can write: {}", core.why_nobody());
             if unchecked { core.hold = text } else { core.hold(Level::Error, text) }
         } else {
@@ -140,7 +140,7 @@ impl All {
         let now = core.now;
         let place = usize::from(id.0);
         self.entries[place].barrier.expire(now);
-        if core.node(id).verdict.serves != Serves::No {
+        if core.node(id).assessment.serves != Serves::No {
             self.entries[place].held_since = None;
         }
         if core.silent_alone(id) {
@@ -165,19 +165,20 @@ impl All {
             let now = core.now;
             core.node_mut(id).pulse.give_up(now);
             judge_all(core, group);
-            let how = group.strike(core, id);
+            let how = group.evict_if_allowed(core, id);
             if !how.is_empty() {
-                let text = format!("{} {}: {how}others commit", core.name(id), core.node(id).verdict.reason);
+                let text =
+                    format!("{} {}: {how}others commit", core.name(id), core.node(id).assessment.reason);
                 core.say(Level::Warn, text);
             }
         }
         let node = core.node(id);
-        match node.verdict.serves {
+        match node.assessment.serves {
             Serves::No if self.is_lost(core, id) => self.lost(core, group, id),
             Serves::No => self.hold(core, id),
             Serves::Leaves if node.lane == LaneState::Shut => self.entries[place] = Entry::default(),
             Serves::Leaves if node.drained() => self.drained(core, id),
-            Serves::Leaves if node.verdict.problem == SHUT_OUT => self.stays(core, id),
+            Serves::Leaves if node.assessment.problem == SHUT_OUT => self.stays(core, id),
             Serves::Leaves => self.leaves(core, id),
             Serves::Stays if node.lane == LaneState::Shut && self.another_well(core, id) => {}
             Serves::Well | Serves::Stays => {
@@ -193,7 +194,7 @@ impl All {
         let node = core.node(id);
         let held = self.entries[usize::from(id.0)].held_since;
         node.lane == LaneState::Shut
-            || node.verdict.gone
+            || node.assessment.gone
             || held.is_some_and(|since| core.now.saturating_sub(since) >= WORD_HELD)
     }
 
@@ -208,7 +209,7 @@ impl All {
         entry.barrier.reset();
         core.set_lane(id, LaneState::Draining);
         if self.another_serves(core, id) {
-            let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
+            let because = format!("{} {}", core.name(id), core.node(id).assessment.reason);
             let text = format!("{because}: it is held, the others go on when they have applied everything");
             core.say(Level::Warn, text);
             self.ask_others(core, id);
@@ -230,7 +231,7 @@ impl All {
     }
 
     fn another_serves(&self, core: &Core, id: NodeId) -> bool {
-        ids(&core.nodes).any(|other| other != id && core.node(other).verdict.serves != Serves::No)
+        ids(&core.nodes).any(|other| other != id && core.node(other).assessment.serves != Serves::No)
     }
 
     /// A node that must not be used any more.
@@ -246,8 +247,8 @@ impl All {
             return;
         }
         core.set_lane(id, LaneState::Shut);
-        let because = format!("{} {}", core.name(id), core.node(id).verdict.reason);
-        let how = group.strike(core, id);
+        let because = format!("{} {}", core.name(id), core.node(id).assessment.reason);
+        let how = group.evict_if_allowed(core, id);
         self.term = core.next_term();
         self.ticket = Some(core.decide(self.term, None));
         let text =
@@ -329,7 +330,8 @@ impl All {
         if entry.leave_quiet || now >= budget.over() {
             *entry = Entry::default();
             core.set_lane(id, LaneState::Shut);
-            let text = format!("{} {}: its sessions have moved", core.name(id), core.node(id).verdict.reason);
+            let text =
+                format!("{} {}: its sessions have moved", core.name(id), core.node(id).assessment.reason);
             core.say(Level::Info, text);
         }
     }
@@ -337,7 +339,7 @@ impl All {
     fn another_well(&self, core: &Core, id: NodeId) -> bool {
         ids(&core.nodes).any(|other| {
             other != id
-                && core.node(other).verdict.serves == Serves::Well
+                && core.node(other).assessment.serves == Serves::Well
                 && core.node(other).lane == LaneState::Open
         })
     }

@@ -1,6 +1,6 @@
 //! What is looked at in either kind of cluster: the node itself, what runs on the writer, and who cannot leave it.
 
-use super::Verdict::{Fails, Note, Slow};
+use super::Severity::{Fails, Note, Slow};
 use super::said::{Said, Session};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
 use crate::finding::Serves;

@@ -1,6 +1,6 @@
 //! What is looked at in a Galera cluster beside what is looked at in any.
 
-use super::Verdict::{Note, Slow};
+use super::Severity::{Note, Slow};
 use super::sight::{Found, Look, Rule, Sight, look};
 
 /// Writesets that are applied in a moment.

@@ -30,7 +30,7 @@ use crate::view::ClusterView;
 /// What a row comes to; the graver, the greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Severity {
     /// Nothing speaks against it.
     Ok,
     /// The node does not answer: what it said last does not count.
@@ -51,7 +51,7 @@ pub struct Row {
     /// At which node.
     pub node: String,
     /// What it comes to.
-    pub verdict: Verdict,
+    pub verdict: Severity,
     /// What was found, to follow the node's name.
     pub sentence: String,
     /// What to do about it; empty when there is nothing to do.
@@ -124,7 +124,7 @@ pub fn judge(inputs: &Inputs) -> Report {
         }
         Err(row) => rows.push(row),
     }
-    let fails = rows.iter().any(|row| row.verdict == Verdict::Fails);
+    let fails = rows.iter().any(|row| row.verdict == Severity::Fails);
     Report { from: view.writer.clone(), to, fails, rows }
 }
 
@@ -135,7 +135,7 @@ fn apply(rules: &[Rule], sight: &Sight, rows: &mut Vec<Row>) {
             Some(Ok((node, sentence))) => rows.push(Row {
                 check: rule.check,
                 node: node.to_owned(),
-                verdict: Verdict::Ok,
+                verdict: Severity::Ok,
                 sentence,
                 remedy: String::new(),
             }),
@@ -144,7 +144,7 @@ fn apply(rules: &[Rule], sight: &Sight, rows: &mut Vec<Row>) {
     }
 }
 
-impl Verdict {
+impl Severity {
     /// As tables show it.
     pub fn word(self) -> &'static str {
         match self {
@@ -173,7 +173,7 @@ impl Report {
         let failing: Vec<&Row> = self
             .rows
             .iter()
-            .filter(|row| row.verdict == Verdict::Fails && !REFUSED_ANYWAY.contains(&row.check))
+            .filter(|row| row.verdict == Severity::Fails && !REFUSED_ANYWAY.contains(&row.check))
             .collect();
         let first = failing.first()?;
         let mut text = format!("{} {}", first.node, first.sentence);

@@ -1,8 +1,8 @@
 //! What is looked at with a primary and its replicas beside what is looked at in any cluster.
 
-use super::Verdict::{Fails, Note, Ok as Well, Slow};
+use super::Severity::{Fails, Note, Ok as Well, Slow};
 use super::sight::{Found, Look, Peer, Rule, Sight, look};
-use super::{Row, Verdict};
+use super::{Row, Severity};
 use crate::flavor::Dialect;
 use crate::replication::words;
 
@@ -367,7 +367,7 @@ fn replicas<'a>(sight: &'a Sight<'a>) -> Option<Look<'a>> {
         .iter()
         .filter(broken)
         .map(|peer| {
-            let verdict: Verdict = Note;
+            let verdict: Severity = Note;
             peer.found(
                 verdict,
                 format!("is not a well replica now: {}{}", peer.view.reason, peer.last_heard()),

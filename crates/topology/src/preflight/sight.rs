@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::said::{Said, Server};
 use super::warm::Warm;
-use super::{Immovable, Inputs, Row, Verdict};
+use super::{Immovable, Inputs, Row, Severity};
 use crate::finding::{NodeState, Serves};
 use crate::galera::GaleraStatus;
 use crate::replication::ReplicationStatus;
@@ -40,7 +40,7 @@ pub(super) struct Sight<'a> {
 /// What speaks against it.
 pub(super) struct Found {
     pub node: String,
-    pub verdict: Verdict,
+    pub verdict: Severity,
     pub sentence: String,
     pub remedy: String,
 }
@@ -69,7 +69,7 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
     let none = |node: &str, sentence: String, remedy: &str| Row {
         check: "writer",
         node: node.to_owned(),
-        verdict: Verdict::Fails,
+        verdict: Severity::Fails,
         sentence,
         remedy: remedy.to_owned(),
     };
@@ -89,7 +89,7 @@ pub(super) fn of<'a>(inputs: &Inputs<'a>, to: Option<&str>) -> Result<Sight<'a>,
     };
     if to.view.writer {
         let text = "is the writer already: there is nothing to move".to_owned();
-        return Err(Row { verdict: Verdict::Note, ..none(&to.view.name, text, "") });
+        return Err(Row { verdict: Severity::Note, ..none(&to.view.name, text, "") });
     }
     let others =
         peers.iter().copied().filter(|peer| peer.view.id != from.view.id && peer.view.id != to.view.id);
@@ -109,7 +109,7 @@ impl Sight<'_> {
     pub fn unheard(&self) -> Option<Found> {
         let to = self.to;
         let text = format!("is not known: it does not answer{}", to.last_heard());
-        (!to.is_heard()).then(|| to.found(Verdict::Unknown, text, ""))
+        (!to.is_heard()).then(|| to.found(Severity::Unknown, text, ""))
     }
 }
 
@@ -153,7 +153,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    pub fn found(&self, verdict: Verdict, sentence: impl Into<String>, remedy: impl Into<String>) -> Found {
+    pub fn found(&self, verdict: Severity, sentence: impl Into<String>, remedy: impl Into<String>) -> Found {
         Found { node: self.name().to_owned(), verdict, sentence: sentence.into(), remedy: remedy.into() }
     }
 }

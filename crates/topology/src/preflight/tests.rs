@@ -8,7 +8,7 @@ use crate::replication::{Channel, ReplicationStatus};
 use crate::routes::LaneState;
 use crate::settings::Writers;
 use crate::status::Status;
-use crate::view::{Counts, Gate, NodeView};
+use crate::view::{Counts, NodeView, TrafficFlow};
 use crate::{Term, reads};
 
 /// Everything a test may change.
@@ -109,7 +109,7 @@ fn world(kind: Kind) -> World {
             version: 1,
             writer: Some("db1".into()),
             candidate: Some("db2".into()),
-            gate: Gate::Open,
+            gate: TrafficFlow::Open,
             hold_because: None,
             order: None,
             nodes: (0..3).map(|place| node(place, facts(place))).collect(),
@@ -162,26 +162,26 @@ impl World {
 }
 
 /// The rows that are not ok after `change`: check, node, verdict.
-fn found(kind: Kind, change: impl FnOnce(&mut World)) -> Vec<(&'static str, String, Verdict)> {
+fn found(kind: Kind, change: impl FnOnce(&mut World)) -> Vec<(&'static str, String, Severity)> {
     let mut world = world(kind);
     change(&mut world);
-    let rows = world.judge().rows.into_iter().filter(|row| row.verdict != Verdict::Ok);
+    let rows = world.judge().rows.into_iter().filter(|row| row.verdict != Severity::Ok);
     rows.map(|row| (row.check, row.node, row.verdict)).collect()
 }
 
-fn replicates(change: impl FnOnce(&mut World)) -> Vec<(&'static str, String, Verdict)> {
+fn replicates(change: impl FnOnce(&mut World)) -> Vec<(&'static str, String, Severity)> {
     found(Kind::Replication, change)
 }
 
-fn one(check: &'static str, node: &str, verdict: Verdict) -> Vec<(&'static str, String, Verdict)> {
+fn one(check: &'static str, node: &str, verdict: Severity) -> Vec<(&'static str, String, Severity)> {
     vec![(check, node.to_owned(), verdict)]
 }
 
-fn channel(change: impl FnOnce(&mut Channel)) -> Vec<(&'static str, String, Verdict)> {
+fn channel(change: impl FnOnce(&mut Channel)) -> Vec<(&'static str, String, Severity)> {
     replicates(|world| change(&mut world.replica(1).channels[0]))
 }
 
-use Verdict::{Fails, Note, Slow};
+use Severity::{Fails, Note, Slow};
 
 #[test]
 fn a_healthy_cluster_of_either_kind_has_nothing_but_ok() {
@@ -189,7 +189,7 @@ fn a_healthy_cluster_of_either_kind_has_nothing_but_ok() {
         let report = world(kind).judge();
         assert!(report.rows.len() > 8, "{report:?}");
         assert!(
-            report.rows.iter().all(|row| row.verdict == Verdict::Ok && !row.sentence.is_empty()),
+            report.rows.iter().all(|row| row.verdict == Severity::Ok && !row.sentence.is_empty()),
             "{report:#?}"
         );
         assert!(!report.fails && report.refusal().is_none());
@@ -373,7 +373,7 @@ fn what_a_node_said_before_it_was_lost_does_not_count() {
         world.said[1] = Said::NotAsked;
         let report = world.judge();
         let of_db2: Vec<&Row> = report.rows.iter().filter(|row| row.node == "db2").collect();
-        assert!(of_db2.iter().all(|row| row.verdict != Verdict::Ok), "{of_db2:#?}");
+        assert!(of_db2.iter().all(|row| row.verdict != Severity::Ok), "{of_db2:#?}");
         assert!(of_db2.iter().all(|row| row.sentence.contains("last answered 12.3 s ago")), "{of_db2:#?}");
         let checks = |report: &Report| report.rows.iter().map(|row| row.check).collect::<Vec<_>>();
         let known = checks(&report);
@@ -471,23 +471,23 @@ fn a_standby_that_is_too_cold_is_refused_where_warmth_is_required() {
         world.warm = Some(warm::Warm { require_percent, standbys: vec![standby] });
         let report = world.judge();
         let row = report.rows.iter().find(|row| row.check == "warm").unwrap().clone();
-        assert_eq!(report.refusal().is_some(), row.verdict == Verdict::Fails);
+        assert_eq!(report.refusal().is_some(), row.verdict == Severity::Fails);
         (row.verdict, row.sentence)
     };
-    assert_eq!(row(Some(80), Some(80.0)).0, Verdict::Ok);
+    assert_eq!(row(Some(80), Some(80.0)).0, Severity::Ok);
     assert_eq!(
         row(Some(80), Some(79.96)),
         (
-            Verdict::Fails,
+            Severity::Fails,
             "would serve 79.9 % of what db1 reads from memory, and warm.require_percent is 80".into()
         )
     );
     let (verdict, sentence) = row(Some(80), None);
-    assert_eq!(verdict, Verdict::Fails);
+    assert_eq!(verdict, Severity::Fails);
     assert!(
         sentence.starts_with("is warmed with what db1 is asked; how warm it is is not known"),
         "{sentence}"
     );
-    assert_eq!((row(None, None).0, row(None, Some(3.0)).0), (Verdict::Note, Verdict::Ok));
+    assert_eq!((row(None, None).0, row(None, Some(3.0)).0), (Severity::Note, Severity::Ok));
     assert!(world(Kind::Galera).judge().rows.iter().all(|row| row.check != "warm"));
 }

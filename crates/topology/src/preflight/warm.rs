@@ -1,6 +1,6 @@
 //! What is looked at where standbys are warmed: whether the new writer would find in memory what the applications read.
 
-use super::Verdict::{Fails, Note};
+use super::Severity::{Fails, Note};
 use super::sight::{Look, Rule, Sight, look};
 
 /// The name of the one row that there is.

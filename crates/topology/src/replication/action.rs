@@ -72,7 +72,7 @@ pub enum Action {
 
 /// What an order is, and of which decision: an answer is for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OrderKind {
     Demote(Term),
     Promote(Term),
     Follow(Term),
@@ -81,13 +81,13 @@ pub(super) enum Kind {
 }
 
 impl Action {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> OrderKind {
         match self {
-            Self::Demote { term, .. } => Kind::Demote(*term),
-            Self::Promote { term, .. } => Kind::Promote(*term),
-            Self::Follow { term, .. } => Kind::Follow(*term),
-            Self::Reconnect { term, .. } => Kind::Reconnect(*term),
-            Self::Part { term, .. } => Kind::Part(*term),
+            Self::Demote { term, .. } => OrderKind::Demote(*term),
+            Self::Promote { term, .. } => OrderKind::Promote(*term),
+            Self::Follow { term, .. } => OrderKind::Follow(*term),
+            Self::Reconnect { term, .. } => OrderKind::Reconnect(*term),
+            Self::Part { term, .. } => OrderKind::Part(*term),
         }
     }
 
@@ -138,12 +138,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> OrderKind {
         match self {
-            Self::Demoted { term, .. } | Self::DemoteFailed { term, .. } => Kind::Demote(*term),
-            Self::Following { term, .. } | Self::FollowFailed { term, .. } => Kind::Follow(*term),
-            Self::Reconnected { term, .. } | Self::ReconnectFailed { term, .. } => Kind::Reconnect(*term),
-            Self::Parted { term, .. } | Self::PartFailed { term, .. } => Kind::Part(*term),
+            Self::Demoted { term, .. } | Self::DemoteFailed { term, .. } => OrderKind::Demote(*term),
+            Self::Following { term, .. } | Self::FollowFailed { term, .. } => OrderKind::Follow(*term),
+            Self::Reconnected { term, .. } | Self::ReconnectFailed { term, .. } => {
+                OrderKind::Reconnect(*term)
+            }
+            Self::Parted { term, .. } | Self::PartFailed { term, .. } => OrderKind::Part(*term),
         }
     }
 

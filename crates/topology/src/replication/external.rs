@@ -103,7 +103,10 @@ impl Replication {
         match self.follow_writable(core) {
             Heir::This(one) if one == lost => {
                 let node = core.node(one);
-                Heir::Soon(format!("{} {}, and no other server is writable", node.name, node.verdict.reason))
+                Heir::Soon(format!(
+                    "{} {}, and no other server is writable",
+                    node.name, node.assessment.reason
+                ))
             }
             other => other,
         }

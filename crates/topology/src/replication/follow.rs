@@ -128,5 +128,5 @@ fn is_only_stopped(channel: &Channel, primary: &str) -> bool {
 /// It takes statements, and answers.
 fn leads(core: &Core, primary: NodeId) -> bool {
     let node = core.node(primary);
-    node.lane == LaneState::Open && node.verdict.serves != Serves::No && answers(node)
+    node.lane == LaneState::Open && node.assessment.serves != Serves::No && answers(node)
 }

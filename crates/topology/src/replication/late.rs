@@ -9,14 +9,14 @@
 //! that long for an answer (MariaDB 10.11.19; nothing shortens or ends that). Neither can it be promoted meanwhile, nor follow another. So that
 //! second has to run beside the silence, and not after it.
 //!
-//! Invariants: what is asked here moves nothing, the verdict needs the silence and the replicas' word as ever ([`super::witness`]); the
+//! Invariants: what is asked here moves nothing, the verdict needs the silence and the replicas' word as ever ([`super::reconnect_test`]); the
 //! replicas of a primary that answers are never all away from it, and while it misses no probes none is asked more often than once in [`GAP`].
 
 use std::time::Duration;
 
 use super::Replication;
+use super::reconnect_test::Asked;
 use super::sight::channel_to;
-use super::witness::Asked;
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -81,7 +81,7 @@ impl Replication {
                     || self.asked_early.is_none_or(|at| core.now.saturating_sub(at) >= GAP)
             }
         };
-        let is_ours = core.node(late.primary).verdict.serves == Serves::No
+        let is_ours = core.node(late.primary).assessment.serves == Serves::No
             || !core.another_answered_since(late.primary, late.since);
         if for_long < interval / 2 || !is_time || late.is_reached || is_ours || self.fence.is_some() {
             return;
@@ -108,7 +108,7 @@ impl Replication {
         let within =
             (interval * misses_max * 2).saturating_sub(interval + for_long).max(interval * misses_max);
         for node in replicas {
-            self.server_mut(node).witness = Asked::Not;
+            self.server_mut(node).reconnect_test = Asked::Not;
             self.server_mut(node).asked_early = Some(core.now);
             self.ask_to_connect(core, node, late.primary, within);
         }

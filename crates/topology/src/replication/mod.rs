@@ -30,6 +30,7 @@ mod follow;
 mod late;
 mod parting;
 mod receiving;
+mod reconnect_test;
 pub mod settings;
 pub mod setup;
 mod sight;
@@ -37,12 +38,11 @@ pub mod sql;
 mod start;
 pub mod status;
 mod successor;
-mod witness;
 pub mod words;
 
 use std::time::Duration;
 
-use self::action::Kind;
+use self::action::OrderKind;
 pub use self::action::{Action, Outcome};
 pub(crate) use self::age::Ages;
 use self::change::Fence;
@@ -51,10 +51,10 @@ use self::external::Writable;
 pub(crate) use self::external::is_external;
 use self::follow::Followed;
 use self::late::Late;
+use self::reconnect_test::Asked;
 pub use self::settings::{FailoverPolicy, Manager, Settings};
 use self::sight::{LastWord, Said};
 pub use self::status::{ReplicationStatus, SemiSync};
-use self::witness::Asked;
 use protocol::gtid::{History, Position};
 
 use crate::core::Core;
@@ -98,11 +98,11 @@ struct Server {
     /// It may be writable, whatever it said last: it was ordered to become so, and not ordered back since.
     may_write: Option<Term>,
     /// An order to it is out, and is given up then.
-    order: Option<(Kind, Now)>,
+    order: Option<(OrderKind, Now)>,
     /// How the last order to be read only, or to follow, went.
     followed: Followed,
     /// Whether it still receives from a silent primary.
-    witness: Asked,
+    reconnect_test: Asked,
     /// When it was last asked that before the primary was silent.
     asked_early: Option<Now>,
     /// What it has that the primary has not, as it was found last.
@@ -185,23 +185,23 @@ impl Replication {
 
     /// The server that was to take over has answered.
     pub fn promote_answered(&mut self, id: NodeId, term: Term) {
-        self.answered(id, Kind::Promote(term));
+        self.answered(id, OrderKind::Promote(term));
     }
 
-    fn answered(&mut self, id: NodeId, kind: Kind) {
+    fn answered(&mut self, id: NodeId, kind: OrderKind) {
         self.server_mut(id).order.take_if(|(ordered, _)| *ordered == kind);
     }
 
     /// Whether a server that is not the primary may take reads, its age aside.
     pub fn reads(&self, core: &Core, id: NodeId) -> Reads {
-        let verdict = &core.node(id).verdict;
+        let assessment = &core.node(id).assessment;
         // Between two primaries nothing is wrong with what it has, and our own orders stop its threads for a moment.
-        let is_between = match verdict.problem {
+        let is_between = match assessment.problem {
             "stray" | "other_source" => true,
             "not_applying" => self.fence.is_some() || self.is_ordered(core, id),
             _ => false,
         };
-        if verdict.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
+        if assessment.serves == Serves::No && !is_between { Reads::No } else { Reads::ByAge }
     }
 
     /// This process did not run for `gap`: orders have so much more time, and whoever has spoken may have ended since.

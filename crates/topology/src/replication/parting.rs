@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::action::Kind;
+use super::action::OrderKind;
 use super::change::Fence;
 use super::sight::{answers, ours, own};
 use super::{Action, Replication};
@@ -48,7 +48,7 @@ impl Replication {
             .filter(|id| *id != to && !is_over(id))
             .filter(|id| match self.server(*id).order.filter(|_| self.is_ordered(core, *id)) {
                 // Its thread runs when that is done.
-                Some((Kind::Reconnect(_) | Kind::Part(_), _)) => true,
+                Some((OrderKind::Reconnect(_) | OrderKind::Part(_), _)) => true,
                 Some(_) => false,
                 None => fetches(core, *id, to),
             })

@@ -13,8 +13,8 @@
 use std::time::Duration;
 
 use super::Replication;
+use super::reconnect_test::{Asked, RECEIVES_FOR};
 use super::sight::channel_to;
-use super::witness::{Asked, RECEIVES_FOR};
 use crate::NodeId;
 use crate::core::Core;
 use crate::election::ids;
@@ -28,7 +28,7 @@ const SEES_THE_END_WITHIN: Duration = Duration::from_secs(1);
 impl Replication {
     /// Why nobody can be chosen yet, or at all.
     pub(super) fn still_receiving(&mut self, core: &mut Core, lost: NodeId) -> Option<Heir> {
-        if core.node(lost).verdict.state != NodeState::Dead || core.settings.replication.dry_run {
+        if core.node(lost).assessment.state != NodeState::Dead || core.settings.replication.dry_run {
             return None;
         }
         let since = self.lost_since.unwrap_or_default();
@@ -37,8 +37,8 @@ impl Replication {
                 continue;
             }
             let (name, primary) = (core.name(id), core.node(lost));
-            let reason = format!("{} {}", primary.name, primary.verdict.reason);
-            match &self.server(id).witness {
+            let reason = format!("{} {}", primary.name, primary.assessment.reason);
+            match &self.server(id).reconnect_test {
                 Asked::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
                     let why = format!(
                         "{reason}, but {name} still receives from it: it lives, and nothing is moved"
@@ -73,6 +73,6 @@ impl Replication {
         let has_lost = |at: Now| !core.node(id).answered_since(at);
         channel_to(core, id, lost).is_some_and(|channel| channel.io_running)
             && self.server(id).errant.is_none()
-            && !matches!(&self.server(id).witness, Asked::Lost(at) if has_lost(*at))
+            && !matches!(&self.server(id).reconnect_test, Asked::Lost(at) if has_lost(*at))
     }
 }

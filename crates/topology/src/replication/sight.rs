@@ -56,7 +56,7 @@ pub(super) fn own(node: &Belief) -> Option<&ReplicationStatus> {
 
 /// It answers, whatever it says.
 pub(super) fn answers(node: &Belief) -> bool {
-    node.linked && !node.verdict.gone && node.status.is_some()
+    node.linked && !node.assessment.gone && node.status.is_some()
 }
 
 /// It takes writes from whomever, by its own word.
@@ -299,7 +299,7 @@ impl Replication {
             status,
             source: status.source().map_or("", |channel| called(core, &channel.source)),
             primary: Some((&primary.name, &primary.address)),
-            primary_answers: answers(primary) && primary.verdict.serves != Serves::No,
+            primary_answers: answers(primary) && primary.assessment.serves != Serves::No,
             errant: self.server(id).errant.as_deref(),
             follows_stranger: follows_stranger(core, status),
             ring: None,

@@ -45,13 +45,13 @@ impl Replication {
     fn first_primary(&mut self, core: &mut Core, time_up: bool) -> Heir {
         let Some(last) = core.writer else { return first(core, time_up) };
         // However long this process did not run: who has not been heard is not known to be gone.
-        let time_up = time_up && core.nodes.iter().all(|node| node.verdict.state != NodeState::Unknown);
+        let time_up = time_up && core.nodes.iter().all(|node| node.assessment.state != NodeState::Unknown);
         let node = core.node(last);
-        let is_settled = node.doubt.is_none() && !node.drained() && node.verdict.serves != Serves::No;
+        let is_settled = node.doubt.is_none() && !node.drained() && node.assessment.serves != Serves::No;
         if is_settled && writes(node) {
             return Heir::This(last);
         }
-        if !time_up || node.doubt.is_some() || node.verdict.state == NodeState::Unknown {
+        if !time_up || node.doubt.is_some() || node.assessment.state == NodeState::Unknown {
             return Heir::Soon(format!("{} wrote before this start: it is being asked", node.name));
         }
         if let Some(other) = took_its_place(core, last) {
@@ -113,7 +113,7 @@ fn first(core: &Core, time_up: bool) -> Heir {
         })
     };
     match &*writing {
-        [one] if core.node(*one).verdict.serves == Serves::No => {
+        [one] if core.node(*one).assessment.serves == Serves::No => {
             Heir::Nobody(format!("no server can write: {}", core.why_nobody()))
         }
         [one] => match elsewhere(*one) {
@@ -153,7 +153,7 @@ fn root(core: &Core, all: &[NodeId]) -> Heir {
     let roots: Vec<NodeId> = all.iter().copied().filter(alone).collect();
     let nobody_follows = roots.len() == all.len();
     let fits = |root: NodeId| {
-        core.node(root).verdict.serves != Serves::No
+        core.node(root).assessment.serves != Serves::No
             && !core.node(root).drained()
             && has_all(root)
             && (nobody_follows

@@ -12,10 +12,10 @@ use protocol::gtid::{History, Order, Origin, Position};
 
 use super::channel::Channel;
 use super::external::is_external;
+use super::reconnect_test::Veto;
 use super::settings::FailoverPolicy;
 use super::sight::{all_of, answers, has_each, history, own};
 use super::status::ReplicationStatus;
-use super::witness::Veto;
 use super::{Replication, words};
 use crate::NodeId;
 use crate::core::Core;
@@ -40,7 +40,7 @@ impl Replication {
             Some(Veto::Waits) => {
                 let node = core.node(lost);
                 let what = "its replicas are asked whether they still receive from it";
-                return Heir::Soon(format!("{} {}: {what}", node.name, node.verdict.reason));
+                return Heir::Soon(format!("{} {}: {what}", node.name, node.assessment.reason));
             }
             None => {}
         }
@@ -74,7 +74,7 @@ impl Replication {
         Some(format!(
             "{} {}: {} would take over{price}; {why}",
             node.name,
-            node.verdict.reason,
+            node.assessment.reason,
             core.name(to)
         ))
     }
@@ -100,7 +100,7 @@ impl Replication {
             .map(|id| (self.ahead_of(core, id, lost), id))
             .min_by_key(|(ahead, id)| {
                 let node = core.node(*id);
-                let well = node.verdict.serves == Serves::Well;
+                let well = node.assessment.serves == Serves::Well;
                 (ahead.len(), failed == Some(*id), !well, *id != lost, u32::MAX - node.priority, *id)
             });
         let Some((ahead, best)) = best else {
@@ -109,7 +109,7 @@ impl Replication {
         let split = ahead.iter().any(|other| self.is_split(core, best, *other));
         if !ahead.is_empty() && (waited || split) {
             let others = names(core, &ahead);
-            let why: Vec<&str> = ahead.iter().map(|id| &*core.node(*id).verdict.reason).collect();
+            let why: Vec<&str> = ahead.iter().map(|id| &*core.node(*id).assessment.reason).collect();
             let have = if ahead.len() == 1 { "has" } else { "have" };
             return Heir::Nobody(format!(
                 "{others} {have} transactions that {} has not, and cannot take over ({}): nothing is moved",
@@ -155,7 +155,7 @@ impl Replication {
         };
         Some(format!(
             "{} {}: {why}; {name} takes over only by an order with force",
-            primary.name, primary.verdict.reason
+            primary.name, primary.assessment.reason
         ))
     }
 
@@ -176,7 +176,11 @@ impl Replication {
                 self.forced = Some(to);
                 Ok(to)
             } else {
-                Err(format!("{} cannot become the primary: {}", core.name(to), core.node(to).verdict.reason))
+                Err(format!(
+                    "{} cannot become the primary: {}",
+                    core.name(to),
+                    core.node(to).assessment.reason
+                ))
             };
         }
         match self.veto(core, lost) {
@@ -199,7 +203,7 @@ impl Replication {
                 core.name(best),
                 core.name(to),
                 if self.ahead_of(core, to, lost).is_empty() {
-                    &*core.node(to).verdict.reason
+                    &*core.node(to).assessment.reason
                 } else {
                     "has less"
                 }
@@ -212,11 +216,11 @@ impl Replication {
     fn unheard(&self, core: &mut Core, lost: NodeId) -> Option<String> {
         let since = self.lost_since.unwrap_or_default();
         let late: Vec<NodeId> = ids(&core.nodes)
-            .filter(|id| *id != lost && !core.node(*id).verdict.gone)
+            .filter(|id| *id != lost && !core.node(*id).assessment.gone)
             .filter(|id| {
                 let node = core.node(*id);
                 let is_late = node.linked && !(since.is_zero() || node.answered_since(since));
-                node.doubt.is_some() || node.verdict.state == NodeState::Unknown || is_late
+                node.doubt.is_some() || node.assessment.state == NodeState::Unknown || is_late
             })
             .collect();
         for id in late.iter().copied().filter(|id| core.node(*id).linked).collect::<Vec<_>>() {
@@ -224,7 +228,7 @@ impl Replication {
         }
         (!late.is_empty()).then(|| {
             let node = core.node(lost);
-            format!("{} {}: {} is asked what it has", node.name, node.verdict.reason, names(core, &late))
+            format!("{} {}: {} is asked what it has", node.name, node.assessment.reason, names(core, &late))
         })
     }
 
@@ -245,10 +249,10 @@ impl Replication {
         })?;
         let (node, primary) = (core.node(missing), core.node(lost));
         let is_definite =
-            matches!(node.verdict.state, NodeState::Dead | NodeState::Silent) || node.rejected.is_some();
+            matches!(node.assessment.state, NodeState::Dead | NodeState::Silent) || node.rejected.is_some();
         let text = format!(
             "{} {}, and {}, which cannot be asked, may have acknowledged what no other server has: drain it to go on without",
-            primary.name, primary.verdict.reason, node.name
+            primary.name, primary.assessment.reason, node.name
         );
         Some(if is_definite { Heir::Nobody(text) } else { Heir::Soon(text) })
     }
@@ -264,7 +268,7 @@ impl Replication {
     fn is_eligible(&self, core: &Core, id: NodeId, lost: NodeId) -> bool {
         let (node, server) = (core.node(id), self.server(id));
         let Some(status) = own(node).filter(|_| answers(node)) else { return false };
-        let problem = node.verdict.problem;
+        let problem = node.assessment.problem;
         // In the change that is under way.
         let was_told = server.may_write.is_some_and(|term| term > core.term);
         let followed = status.source().is_some_and(|channel| channel.source == core.node(lost).address);
@@ -273,7 +277,7 @@ impl Replication {
             let theirs = own(core.node(lost)).filter(|_| answers(core.node(lost)));
             theirs.and_then(|theirs| theirs.position.as_ref()).is_some_and(|theirs| has_each(status, theirs))
         };
-        let is_fit = node.verdict.serves != Serves::No
+        let is_fit = node.assessment.serves != Serves::No
             || (id == lost && matches!(problem, "read_only" | "stray") && words::unfit(status).is_none())
             || (problem == "stray" && (was_told || has_all()) && words::unfit(status).is_none())
             || (problem == "not_applying" && words::unfit(status).is_none())

@@ -109,8 +109,12 @@ impl Stage {
                 format!("desync {} {}", name(node), if on { "on" } else { "off" })
             }
             Action::Galera(galera::Action::Ease { number }) => format!("ease {number}"),
-            Action::Galera(galera::Action::Pace { node, brisk }) => {
-                format!("pace of {}: {}", name(node), if brisk { "brisk" } else { "its own" })
+            Action::Galera(galera::Action::Pace { node, fast_join_retrans }) => {
+                format!(
+                    "pace of {}: {}",
+                    name(node),
+                    if fast_join_retrans { "fast join retransmission" } else { "its own" }
+                )
             }
             Action::Replication(action) => format!("asked of a Galera cluster: {action:?}"),
             Action::Barrier { node, term, lost, .. } => {

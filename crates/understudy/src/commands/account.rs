@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use link::{Login, Place};
+use link::{Endpoint, Login};
 
-use super::check::place::{Database, system_user};
+use super::check::database::{Database, system_user};
 use crate::exit::Failure;
 use crate::mycnf::Options;
 
@@ -45,7 +45,7 @@ impl Account {
     }
 
     /// What the command line, the environment and the option files say.
-    pub fn login(&self) -> Result<(Place, Login), Failure> {
+    pub fn login(&self) -> Result<(Endpoint, Login), Failure> {
         let files = match &self.defaults_file {
             Some(file) => Options::of_file(file),
             None => Options::standard(None),

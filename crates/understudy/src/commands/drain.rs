@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::client::{Server, body};
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 
 /// Its sessions move at their next boundary; when it is the writer, the writer moves first.
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub struct Undrain {
 
 impl Drain {
     /// Gives the order and says what came of it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let path = node_path(&self.node, "drain");
         let force = self.force.then(|| Value::from(true));
         let body = body(&[("budget_ms", self.budget_ms.map(Value::from)), ("force", force)]);
@@ -50,7 +50,7 @@ impl Drain {
 
 impl Undrain {
     /// Gives the order and says what came of it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let answer = self.server.client()?.put(&node_path(&self.node, "undrain"), &json!({}), None)?;
         println!("{}", answer.message);
         Ok(ExitCode::SUCCESS)

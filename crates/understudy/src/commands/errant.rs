@@ -13,7 +13,7 @@ use crate::errant::ask;
 use crate::errant::gather::{self, Found};
 use crate::errant::work::{self, Work};
 use crate::errant::{export, page, undo};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Node, Settings, table as t};
 use crate::table::span;
 
@@ -43,7 +43,7 @@ pub struct List {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    place: ClusterArgs,
 }
 
 /// The rows are also written out as comments.
@@ -55,7 +55,7 @@ pub struct Export {
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
-    place: Place,
+    place: ClusterArgs,
 }
 
 /// Refused when it cannot be exact: DDL, statements instead of rows, rows without all columns. All of it is done, or nothing. The binlogs of
@@ -68,12 +68,12 @@ pub struct Flashback {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    place: Place,
+    place: ClusterArgs,
 }
 
 /// Which cluster.
 #[derive(Args)]
-struct Place {
+struct ClusterArgs {
     /// The configuration of the running server [default: ./understudy.toml, then /etc/understudy/understudy.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -86,7 +86,7 @@ impl Errant {
     }
 
     /// Does it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let runtime = crate::runtime::start()?;
         runtime.block_on(async {
             match self {
@@ -99,7 +99,7 @@ impl Errant {
 }
 
 impl List {
-    async fn run(self) -> Outcome {
+    async fn run(self) -> CommandResult {
         let mut scene = Scene::set(&self.place, &self.node).await?;
         let found = scene.look().await?;
         let obstacles = match found.errant.transactions.is_empty() {
@@ -117,7 +117,7 @@ impl List {
 }
 
 impl Export {
-    async fn run(self) -> Outcome {
+    async fn run(self) -> CommandResult {
         let mut scene = Scene::set(&self.place, &self.node).await?;
         let found = scene.look().await?;
         if found.errant.transactions.is_empty() {
@@ -131,7 +131,7 @@ impl Export {
 }
 
 impl Flashback {
-    async fn run(self) -> Outcome {
+    async fn run(self) -> CommandResult {
         let mut scene = Scene::set(&self.place, &self.node).await?;
         scene.must_be_quarantined()?;
         if !scene.node.lock().await? {
@@ -169,7 +169,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn set(place: &Place, name: &str) -> Result<Self, Failure> {
+    async fn set(place: &ClusterArgs, name: &str) -> Result<Self, Failure> {
         let file = settings::find(place.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let Some(account) = settings.replication_account().map_err(Failure::usage)? else {
@@ -223,7 +223,7 @@ impl Scene {
         )))
     }
 
-    async fn flash_back(mut self, found: &Found, script: &undo::Script) -> Outcome {
+    async fn flash_back(mut self, found: &Found, script: &undo::Script) -> CommandResult {
         let (node, primary) = (self.node.name.clone(), self.primary.name.clone());
         let exported = export::text(&self.work, &node, &primary, found)?;
         self.work.write("errant.sql", &exported)?;

@@ -18,7 +18,7 @@ pub struct Errors {
 impl Errors {
     /// Prints them.
     pub fn run(&self) -> ExitCode {
-        let all = proxy::voice::ALL;
+        let all = proxy::error_reply::ALL;
         if self.json {
             let list: Vec<_> = all
                 .iter()
@@ -36,14 +36,14 @@ impl Errors {
             ("ENDS", Lean::Left),
             ("SENTENCE", Lean::Left),
         ]);
-        for voice in all {
-            let ends = if voice.closes { "connection" } else { "statement" };
+        for error_reply in all {
+            let ends = if error_reply.closes { "connection" } else { "statement" };
             table.row([
-                voice.code.to_string(),
-                voice.state.to_owned(),
-                voice.name.to_owned(),
+                error_reply.code.to_string(),
+                error_reply.state.to_owned(),
+                error_reply.name.to_owned(),
                 ends.to_owned(),
-                voice.sentence.to_owned(),
+                error_reply.sentence.to_owned(),
             ]);
         }
         print!("{}", table.text());
@@ -59,16 +59,17 @@ mod tests {
         let page = std::fs::read_to_string(page).unwrap();
         let sections: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         let expected: Vec<_> =
-            proxy::voice::ALL.iter().map(|v| format!("{} {} ({})", v.code, v.name, v.state)).collect();
+            proxy::error_reply::ALL.iter().map(|v| format!("{} {} ({})", v.code, v.name, v.state)).collect();
         assert_eq!(
             sections, expected,
             "docs/errors.md needs one \"## CODE name (STATE)\" section for each error, in order"
         );
-        for (voice, text) in proxy::voice::ALL.iter().zip(page.split("\n## ").skip(1)) {
-            let (name, sentence) = (voice.name, voice.sentence);
+        for (error_reply, text) in proxy::error_reply::ALL.iter().zip(page.split("\n## ").skip(1)) {
+            let (name, sentence) = (error_reply.name, error_reply.sentence);
             assert!(text.contains(&format!("\n> {sentence}")), "docs/errors.md does not quote: {sentence}");
             assert!(text.contains("**What to do:** "), "docs/errors.md does not say what to do about {name}");
-            let ends = if voice.closes { "The connection ends." } else { "The connection stays usable." };
+            let ends =
+                if error_reply.closes { "The connection ends." } else { "The connection stays usable." };
             assert!(
                 text.trim_end().ends_with(ends),
                 "docs/errors.md: the section of {name} must end: {ends}"

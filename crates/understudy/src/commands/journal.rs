@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::client::Server;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 use crate::table::moment;
 
 /// The decisions, oldest first, each as one sentence with its reason. Times are UTC.
@@ -24,7 +24,7 @@ pub struct Journal {
 
 impl Journal {
     /// Prints it.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CommandResult {
         let answer = self.server.client()?.get(&format!("journal?after={}", self.after))?;
         if self.json {
             println!("{:#}", answer.data);

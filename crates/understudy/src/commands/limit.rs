@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::Server;
 use crate::commands::drain::node_path;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// 0 drains the node; "none" lifts the limit.
 #[derive(Args)]
@@ -22,7 +22,7 @@ pub struct SetMaxConnections {
 
 impl SetMaxConnections {
     /// Gives the order and says what came of it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let value = match self.limit.as_str() {
             "none" => Value::Null,
             number => number.parse::<u32>().map(Value::from).map_err(|_| {

@@ -26,7 +26,7 @@ mod warmth;
 use clap::Subcommand;
 
 use crate::doctor;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::top;
 
 /// What the program can be asked to do.
@@ -110,7 +110,7 @@ impl Command {
 }
 
 /// Runs one.
-pub fn run(command: Command) -> Outcome {
+pub fn run(command: Command) -> CommandResult {
     if command.only_prints() {
         sigpipe::reset();
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use link::{Login, Place};
+use link::{Endpoint, Login};
 use serde_json::{Value, json};
 use warmup::access::Access;
 use warmup::pool::{self, Allowed, Loaded, Progress, Server, Snapshot};
@@ -15,7 +15,7 @@ use warmup::source;
 
 use super::account::Account;
 use super::foreground::Signals;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
 use crate::table::{Lean, Table};
 
@@ -95,7 +95,7 @@ impl Pool {
     }
 
     /// Does it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let runtime = crate::runtime::start()?;
         runtime.block_on(async {
             match self {
@@ -107,7 +107,7 @@ impl Pool {
 }
 
 impl Show {
-    async fn run(self) -> Outcome {
+    async fn run(self) -> CommandResult {
         let snapshot = match &self.from {
             Some(from) => self.stream.snapshot(from, || Ok(self.account.login()?.1)).await?,
             None => {
@@ -132,14 +132,14 @@ impl Show {
 }
 
 impl Load {
-    async fn run(self) -> Outcome {
+    async fn run(self) -> CommandResult {
         let (place, login) = self.account.login()?;
         let mut signals = Signals::new()?;
         let from_login = || match &self.from_defaults_file {
             None => Ok(login.clone()),
             Some(file) => {
                 let options = Options::of_file(file).map_err(Failure::usage)?;
-                Ok(super::check::place::Database::of(options, super::check::place::system_user).login)
+                Ok(super::check::database::Database::of(options, super::check::database::system_user).login)
             }
         };
         let snapshot = tokio::select! {
@@ -180,7 +180,7 @@ impl Stream {
         login: impl FnOnce() -> Result<Login, Failure>,
     ) -> Result<Snapshot, Failure> {
         if from.contains('/') {
-            let server = Server { place: Place::Unix(PathBuf::from(from)), login: login()? };
+            let server = Server { place: Endpoint::Unix(PathBuf::from(from)), login: login()? };
             return server.snapshot().await.map_err(|e| Failure::Failed(e.to_string()));
         }
         if !from.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::client::Server;
 use crate::commands::drain::escaped;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::table::{Lean, Table};
 
 /// Characters of a line of what was found, and of what to do.
 const WIDTHS: [usize; 2] = [72, 56];
 
 /// Asks, prints, and says by the exit code whether it would be tried.
-pub fn run(server: &Server, to: Option<&str>, budget_ms: Option<u64>, json: Option<&Path>) -> Outcome {
+pub fn run(server: &Server, to: Option<&str>, budget_ms: Option<u64>, json: Option<&Path>) -> CommandResult {
     let to = to.map(|to| format!("to={}", escaped(to)));
     let budget = budget_ms.map(|ms| format!("budget_ms={ms}"));
     let query: Vec<String> = to.into_iter().chain(budget).collect();

@@ -13,14 +13,14 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use warmup::input;
 use warmup::replay::ending;
 use warmup::replay::figures::Figures;
-use warmup::replay::guard::Verdict;
+use warmup::replay::guard::Disposition;
 use warmup::replay::target::{Refused, Target};
 use warmup::replay::{self, Sessions, Settings, Speed};
 
 use super::account::Account;
 use super::foreground::Signals;
 use super::streamer::StreamAccess;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -76,7 +76,7 @@ pub struct Replay {
 
 impl Replay {
     /// Runs it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let (place, mut login) = self.account.login()?;
         let skipped_users = self.skip_user;
         login.database = self.schema.map(String::into_bytes);
@@ -109,7 +109,7 @@ impl Replay {
         let name = source.name();
         let played = play(source, target, settings, self.writable_account)?;
         print!("{}", played.summary());
-        let has_entries = Verdict::ALL.iter().any(|verdict| played.figures.of(*verdict) > 0);
+        let has_entries = Disposition::ALL.iter().any(|verdict| played.figures.of(*verdict) > 0);
         if !has_entries && played.figures.unparsed_bytes.load(Relaxed) > 0 {
             return Err(Failure::Failed(format!(
                 "not one entry of a slow log was found in {name}: entries begin with lines such as `# User@Host:` and `# Query_time:`; where the \
@@ -252,11 +252,11 @@ impl Played {
             self.figures.executed.load(Relaxed) as f64 / self.spent.as_secs_f64().max(0.001)
         )];
         let left_out = [
-            (self.figures.of(Verdict::Writing), Verdict::Writing.words()),
-            (self.figures.of(Verdict::SessionOnly), Verdict::SessionOnly.words()),
-            (self.figures.of(Verdict::SkippedUser), Verdict::SkippedUser.words()),
-            (self.figures.of(Verdict::NoSql), Verdict::NoSql.words()),
-            (self.figures.of(Verdict::Uncertain), Verdict::Uncertain.words()),
+            (self.figures.of(Disposition::Writing), Disposition::Writing.words()),
+            (self.figures.of(Disposition::SessionOnly), Disposition::SessionOnly.words()),
+            (self.figures.of(Disposition::SkippedUser), Disposition::SkippedUser.words()),
+            (self.figures.of(Disposition::NoSql), Disposition::NoSql.words()),
+            (self.figures.of(Disposition::Uncertain), Disposition::Uncertain.words()),
             (self.figures.late.load(Relaxed), "too late"),
         ];
         for (count, words) in left_out {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::mha;
 use crate::mha::conf::Conf;
 use crate::settings::page;
@@ -26,7 +26,7 @@ pub struct ShowSettings {
 
 impl ShowSettings {
     /// Prints it.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CommandResult {
         let text = match &self.from_mha {
             Some(file) => {
                 let conf = Conf::read(file, self.mha_global.as_deref()).map_err(Failure::Usage)?;

@@ -16,7 +16,7 @@ use web::key::ApiKey;
 
 use super::account::Account;
 use super::foreground::{self, Signals};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Readers that are left when the program ends have so long to take what is on its way.
 const GRACE: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ pub struct Door {
 
 impl Slowlog {
     /// Runs it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         match self {
             Slowlog::Serve(serve) => serve.run(),
             Slowlog::Rotate(rotate) => rotate.run(),
@@ -89,7 +89,7 @@ impl Slowlog {
 
 impl Serve {
     /// Serves until told to stop.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         foreground::log();
         let key = self.key_file.as_deref().map(ApiKey::read).transpose().map_err(Failure::usage)?;
         let pair = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| Pair { certificate, key });
@@ -120,7 +120,7 @@ fn is_this_machine(address: &str) -> bool {
 }
 
 /// Serves a log until a signal comes. `ready` is told the addresses once they are listened on.
-pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) -> Outcome {
+pub fn serve(settings: Settings, door: Door, ready: impl FnOnce(&[SocketAddr])) -> CommandResult {
     let file = settings.log.display().to_string();
     if let Some(sentence) = warmup::input::unusable_log(&settings.log) {
         return Err(Failure::usage(sentence));

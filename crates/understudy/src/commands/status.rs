@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::client::{Client, Server};
 use crate::commands::journal;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::table::{Lean, Table, span};
 
 /// Between two states.
@@ -43,7 +43,7 @@ const HELD: u8 = 5;
 
 impl Status {
     /// Prints it.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CommandResult {
         if self.watch {
             return watch(&self.server.client()?);
         }
@@ -68,7 +68,7 @@ fn exit_code(status: &Value) -> u8 {
 }
 
 /// One status a second, a line each. It ends when nobody reads on, or with the first answer that is an error.
-fn watch(client: &Client) -> Outcome {
+fn watch(client: &Client) -> CommandResult {
     let mut answer = Some(client.get("status")?);
     loop {
         if let Some(answer) = &answer {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::client::{Server, body};
 use crate::commands::preflight;
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 
 /// Holds new transactions, lets the running ones end, waits until the new writer has applied everything, lets go. Over
 /// budget, everything is undone and the old writer goes on. A result whose client does not read it is cut before that.
@@ -40,7 +40,7 @@ pub struct Switchover {
 
 impl Switchover {
     /// Gives the order and says what came of it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         if self.check {
             return preflight::run(&self.server, self.to.as_deref(), self.budget_ms, self.json.as_deref());
         }

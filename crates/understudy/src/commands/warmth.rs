@@ -17,7 +17,7 @@ use warmup::warmth::{Meter, Replayed, Settings, Warmth};
 use super::account::Account;
 use super::foreground::Signals;
 use super::streamer::StreamAccess;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -68,7 +68,7 @@ type Source = Pin<Box<dyn AsyncRead + Send>>;
 
 impl WarmthCommand {
     /// Measures once.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let (place, login) = self.account.login()?;
         let target = Arc::new(Target { place, login, session_init: Vec::new() });
         let is_json = self.json;

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::Args;
 use topology::kind::Kind;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings, table as t};
 
 /// For `--help`.
@@ -45,7 +45,7 @@ pub struct Doctor {
 
 impl Doctor {
     /// Prints the report.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let password = settings.password().map_err(Failure::usage)?;

@@ -46,30 +46,31 @@ pub struct Said {
     /// `wsrep_evs_delayed`: members that answer late.
     pub delayed: String,
     /// What the monitor account lacks.
-    pub lacks: Vec<Lack>,
+    pub lacks: Vec<MissingPrivilege>,
 }
 
 /// Something the monitor account may not do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Lack {
+pub struct MissingPrivilege {
     /// The privilege, as GRANT spells it.
     pub privilege: &'static str,
     /// What does not work without it.
     pub for_what: &'static str,
 }
 
-impl Lack {
+impl MissingPrivilege {
     /// What eviction needs.
     pub const EVICT: &str = "SUPER ON *.*";
 
     /// "SUPER ON *.* and SELECT ON mysql.global_priv".
-    pub fn privileges(lacks: &[Lack]) -> String {
-        lacks.iter().map(|lack| lack.privilege).collect::<Vec<_>>().join(" and ")
+    pub fn privileges(lacks: &[MissingPrivilege]) -> String {
+        lacks.iter().map(|missing| missing.privilege).collect::<Vec<_>>().join(" and ")
     }
 
     /// What each is needed for.
-    pub fn reasons(lacks: &[Lack]) -> String {
-        let reason = |lack: &Lack| format!("{} is needed for {}", lack.privilege, lack.for_what);
+    pub fn reasons(lacks: &[MissingPrivilege]) -> String {
+        let reason =
+            |missing: &MissingPrivilege| format!("{} is needed for {}", missing.privilege, missing.for_what);
         lacks.iter().map(reason).collect::<Vec<_>>().join("; ")
     }
 }
@@ -122,11 +123,11 @@ fn rate(status: &Rows) -> Option<f64> {
 }
 
 /// Tries what the manager will do, as far as reading shows it, instead of interpreting the text of grants alone.
-async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
+async fn lacks(link: &mut Link) -> Result<Vec<MissingPrivilege>, LinkError> {
     let mut lacks = Vec::new();
     if !may_read_accounts(link).await? {
         let for_what = "learning the client accounts, so that no application password is stored";
-        lacks.push(Lack { privilege: "SELECT ON mysql.global_priv", for_what });
+        lacks.push(MissingPrivilege { privilege: "SELECT ON mysql.global_priv", for_what });
     }
     let grants = link.query("SHOW GRANTS", DEADLINE).await?;
     let global = (0..grants.len())
@@ -137,14 +138,14 @@ async fn lacks(link: &mut Link) -> Result<Vec<Lack>, LinkError> {
     let may = |privilege: &str| global.iter().any(|grant| grant.contains(privilege));
     let may_all = may("ALL PRIVILEGES");
     if !may_all && !may("SUPER") {
-        lacks.push(Lack {
-            privilege: Lack::EVICT,
+        lacks.push(MissingPrivilege {
+            privilege: MissingPrivilege::EVICT,
             for_what: "evicting a dead node from the group (SET GLOBAL wsrep_provider_options)",
         });
     }
     let sees_all = may("TRIGGER") && may("EXECUTE");
     if !may_all && !sees_all {
-        lacks.push(Lack {
+        lacks.push(MissingPrivilege {
             privilege: "TRIGGER, EXECUTE ON *.*",
             for_what: "knowing which tables have no transactions and whether views may write, so that a statement that lost its node is not called unknown without need",
         });

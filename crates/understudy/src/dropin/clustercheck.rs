@@ -24,8 +24,8 @@ use health::style::Style;
 use topology::health::{Question, Rules};
 
 use super::sysconfig::Sysconfig;
+use crate::commands::check::database::{Database, system_user};
 use crate::commands::check::once::Once;
-use crate::commands::check::place::{Database, system_user};
 use crate::commands::check::reply::{give, remark};
 use crate::commands::check::{USER, disabled_file};
 use crate::mycnf::Options;

@@ -12,7 +12,7 @@ use warmup::stream::Settings;
 
 use crate::commands::foreground;
 use crate::commands::slowlog::{self, Door};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// A reader that is more bytes behind goes on at the log's end.
 const BEHIND_BYTES_MAX: u64 = 1 << 30;
@@ -59,7 +59,7 @@ pub fn run() -> ExitCode {
     ran.unwrap_or_else(|failure| failure.tell())
 }
 
-fn serve(file: PathBuf, port: u16, is_background: bool) -> Outcome {
+fn serve(file: PathBuf, port: u16, is_background: bool) -> CommandResult {
     foreground::log();
     if is_background {
         rustix::process::setsid()
@@ -77,7 +77,7 @@ fn serve(file: PathBuf, port: u16, is_background: bool) -> Outcome {
     })
 }
 
-fn to_background() -> Outcome {
+fn to_background() -> CommandResult {
     let failed = |what: &str, e: std::io::Error| Failure::Failed(format!("{what}: {e}"));
     let program = std::env::current_exe().map_err(|e| failed("where this program is cannot be told", e))?;
     let mut arguments = std::env::args_os();

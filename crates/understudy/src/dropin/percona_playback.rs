@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings, Speed};
 
 use crate::commands::replay::{self, Source};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// The original's exit code for options that it does not take.
 const WRONG_OPTION: u8 = 255;
@@ -172,7 +172,7 @@ impl PerconaPlayback {
         .collect()
     }
 
-    fn play(self) -> Outcome {
+    fn play(self) -> CommandResult {
         self.without_effect().iter().for_each(|sentence| eprintln!("{sentence}"));
         for (option, value, served) in [
             ("--db-plugin", self.db_plugin.as_str(), &["libmysqlclient"][..]),
@@ -193,9 +193,9 @@ impl PerconaPlayback {
             }
         };
         let place = if self.mysql_host == "localhost" {
-            Place::Unix(self.mysql_socket)
+            Endpoint::Unix(self.mysql_socket)
         } else {
-            Place::Tcp(format!("{}:{}", self.mysql_host, self.mysql_port))
+            Endpoint::Tcp(format!("{}:{}", self.mysql_host, self.mysql_port))
         };
         let secret =
             self.mysql_password.filter(|text| !text.is_empty()).map_or(Secret::None, Secret::Password);

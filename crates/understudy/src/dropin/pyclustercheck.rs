@@ -12,11 +12,11 @@ use health::style::Style;
 use topology::health::Rules;
 
 use super::sysconfig::Sysconfig;
+use crate::commands::check::database::{Database, system_user};
 use crate::commands::check::disabled_file;
-use crate::commands::check::place::{Database, system_user};
 use crate::commands::check::sockets::Sockets;
 use crate::commands::check::watch::Watch;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
 
 /// The option file, when nobody names one.
@@ -72,7 +72,7 @@ pub fn run() -> ExitCode {
 }
 
 impl Pyclustercheck {
-    fn serve(self, sysconfig: &Sysconfig) -> Outcome {
+    fn serve(self, sysconfig: &Sysconfig) -> CommandResult {
         let said = |option: Option<String>, name: &str| {
             option.or_else(|| sysconfig.get(name)).filter(|text| !text.is_empty())
         };

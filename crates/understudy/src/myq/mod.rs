@@ -27,8 +27,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use self::columns::{Lines, Names, Status, View};
 use self::recorded::{Next, Recorded};
-use crate::commands::check::place::{Database, system_user};
-use crate::exit::{Failure, Outcome};
+use crate::commands::check::database::{Database, system_user};
+use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
 
 const STATUS: &str = "SHOW GLOBAL STATUS";
@@ -88,7 +88,7 @@ pub fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
 }
 
 impl MyqStatus {
-    fn show(&self) -> Outcome {
+    fn show(&self) -> CommandResult {
         let view = match self.mode.as_str() {
             "wsrep" => View::Wsrep,
             "wsrep_latency" => View::Latency,
@@ -109,7 +109,7 @@ impl MyqStatus {
         }
     }
 
-    fn live(&self, view: View) -> Outcome {
+    fn live(&self, view: View) -> CommandResult {
         // Only while there is one thread may the time zone be asked for.
         let offset = UtcOffset::current_local_offset().unwrap_or(UtcOffset::UTC);
         let password = match self.password.as_deref() {
@@ -173,7 +173,7 @@ fn status(rows: &Rows) -> Status {
 }
 
 /// The lines of a recording; their time is the server's uptime since its beginning, in seconds.
-fn recorded(view: View, name: &str, lines: impl std::io::BufRead) -> Outcome {
+fn recorded(view: View, name: &str, lines: impl std::io::BufRead) -> CommandResult {
     let mut tables = Recorded::new(lines);
     let mut lines = Lines::new(view, Names::default());
     let mut first_uptime_s = None;

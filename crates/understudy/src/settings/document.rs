@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problem;
-use super::table::{Default, Kind, Row, TABLE};
+use super::table::{Default, Row, TABLE, ValueKind};
 
 /// The table that may stand many times.
 const NODES: &str = "cluster.node";
@@ -181,7 +181,7 @@ pub fn node_path(node: usize, row: &Row) -> String {
     format!("{NODES}[{node}].{}", row.key())
 }
 
-fn check(kind: Kind, found: &DeValue<'_>) -> Option<Value> {
+fn check(kind: ValueKind, found: &DeValue<'_>) -> Option<Value> {
     let number = |min: u64, max: u64| {
         let found = found.as_integer()?;
         let value = u64::from_str_radix(found.as_str(), found.radix()).ok()?;
@@ -192,14 +192,16 @@ fn check(kind: Kind, found: &DeValue<'_>) -> Option<Value> {
         fits(found).then(|| Value::Text(found.to_owned()))
     };
     match kind {
-        Kind::Name => text(&is_name),
-        Kind::Text | Kind::Path => text(&|found| !found.trim().is_empty()),
+        ValueKind::Name => text(&is_name),
+        ValueKind::Text | ValueKind::Path => text(&|found| !found.trim().is_empty()),
         // An account without a password is the file's business: it must say so with an empty one.
-        Kind::Secret => text(&|_| true),
-        Kind::Switch => found.as_bool().map(Value::Switch),
-        Kind::Choice(words) => text(&|found| words.contains(&found)),
-        Kind::Count { min, max } | Kind::Millis { min, max } | Kind::Bytes { min, max } => number(min, max),
-        Kind::Texts => match found {
+        ValueKind::Secret => text(&|_| true),
+        ValueKind::Switch => found.as_bool().map(Value::Switch),
+        ValueKind::Choice(words) => text(&|found| words.contains(&found)),
+        ValueKind::Count { min, max } | ValueKind::Millis { min, max } | ValueKind::Bytes { min, max } => {
+            number(min, max)
+        }
+        ValueKind::Texts => match found {
             DeValue::Array(many) => {
                 let one = |item: &Spanned<DeValue<'_>>| {
                     item.get_ref().as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
@@ -208,8 +210,8 @@ fn check(kind: Kind, found: &DeValue<'_>) -> Option<Value> {
             }
             _ => None,
         },
-        Kind::Address => text(&is_address),
-        Kind::Addresses => match found {
+        ValueKind::Address => text(&is_address),
+        ValueKind::Addresses => match found {
             DeValue::String(one) => is_address(one).then(|| Value::List(vec![one.to_string()])),
             DeValue::Array(many) => {
                 let one = |item: &Spanned<DeValue<'_>>| {
@@ -242,8 +244,8 @@ fn is_section(path: &str) -> bool {
 }
 
 /// A value as it may be shown to whoever reads the error.
-fn shown(kind: Kind, found: &DeValue<'_>) -> String {
-    if kind == Kind::Secret {
+fn shown(kind: ValueKind, found: &DeValue<'_>) -> String {
+    if kind == ValueKind::Secret {
         return format!("of type {} (not shown)", found.type_str());
     }
     match found {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::table::{Default, Kind, Row, TABLE};
+use super::table::{Default, Row, TABLE, ValueKind};
 use crate::table::wrap;
 
 /// docs/settings.md.
@@ -70,7 +70,7 @@ fn default(row: &Row) -> String {
     }
 }
 
-fn allowed(kind: Kind) -> String {
+fn allowed(kind: ValueKind) -> String {
     kind.allowed()
 }
 

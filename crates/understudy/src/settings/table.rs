@@ -9,7 +9,7 @@ pub struct Row {
     /// Where it stands in the file, dotted. A row under `cluster.node` is meant for each `[[cluster.node]]`.
     pub path: &'static str,
     /// What its value must be.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// What holds without it.
     pub default: Default,
     /// One sentence for people.
@@ -18,7 +18,7 @@ pub struct Row {
 
 /// What a value must be. Numbers are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// 1 to 64 letters, digits, dots, underscores and dashes: fit for a URL, a label and a log line.
     Name,
     /// Text that is not empty.
@@ -65,7 +65,9 @@ macro_rules! settings {
 }
 
 use self::Default::{Required, Toml, Unset};
-use self::Kind::{Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text, Texts};
+use self::ValueKind::{
+    Address, Addresses, Bytes, Choice, Count, Millis, Name, Path, Secret, Switch, Text, Texts,
+};
 
 const HOUR_MS: u64 = 3_600_000;
 const GIB: u64 = 1 << 30;
@@ -252,27 +254,29 @@ impl Row {
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// What a value must be, to follow "must be".
     pub fn allowed(self) -> String {
         match self {
-            Kind::Name => "1 to 64 letters, digits, dots, underscores and dashes".into(),
-            Kind::Text | Kind::Secret => "text in quotes, not empty".into(),
-            Kind::Switch => "true or false".into(),
-            Kind::Choice([one]) => format!("\"{one}\""),
-            Kind::Choice(words) => {
+            ValueKind::Name => "1 to 64 letters, digits, dots, underscores and dashes".into(),
+            ValueKind::Text | ValueKind::Secret => "text in quotes, not empty".into(),
+            ValueKind::Switch => "true or false".into(),
+            ValueKind::Choice([one]) => format!("\"{one}\""),
+            ValueKind::Choice(words) => {
                 let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 format!("one of {}", quoted.join(", "))
             }
-            Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
-            Kind::Millis { min, max } => format!("a whole number of milliseconds from {min} to {max}"),
-            Kind::Bytes { min, max } => format!("a whole number of bytes from {min} to {max}"),
-            Kind::Address => "\"host:port\", for example \"10.77.0.1:3306\" or \"[fd00::1]:3306\"".into(),
-            Kind::Addresses => {
+            ValueKind::Count { min, max } => format!("a whole number from {min} to {max}"),
+            ValueKind::Millis { min, max } => format!("a whole number of milliseconds from {min} to {max}"),
+            ValueKind::Bytes { min, max } => format!("a whole number of bytes from {min} to {max}"),
+            ValueKind::Address => {
+                "\"host:port\", for example \"10.77.0.1:3306\" or \"[fd00::1]:3306\"".into()
+            }
+            ValueKind::Addresses => {
                 "\"host:port\" or a list of them, for example [\"0.0.0.0:6033\", \"[::]:6033\"]".into()
             }
-            Kind::Texts => "a list of texts in quotes, for example [\"backup\", \"report\"]".into(),
-            Kind::Path => "a path in quotes".into(),
+            ValueKind::Texts => "a list of texts in quotes, for example [\"backup\", \"report\"]".into(),
+            ValueKind::Path => "a path in quotes".into(),
         }
     }
 }

@@ -32,7 +32,7 @@ use self::record::{Recorder, Recording, moment_ms};
 use self::update::{Effect, Message, update};
 use crate::client::{Client, Server};
 use crate::commands::drain::node_path;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Between two questions for the status.
 const EVERY: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ enum Source {
 
 impl Top {
     /// Shows it until somebody ends it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let mut model = Model::default();
         let (send, messages) = mpsc::channel();
         let source = match &self.replay {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use manager::Samples;
-use measure::capacity::passive::{Estimate, Look, Series, Told, Watcher};
+use measure::capacity::passive::{Estimate, Look, NodeCapacity, Series, Watcher};
 use measure::sample::Sample;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -140,7 +140,7 @@ impl Capacities {
         let peak = self.peak_per_s().map(|peak| (peak, "the peak of the last 24 h"));
         let told = |(name, node): &(String, Mutex<Node>)| {
             let node = node.lock().unwrap_or_else(PoisonError::into_inner);
-            Told::of(name, &node.series, peak)
+            NodeCapacity::of(name, &node.series, peak)
         };
         let told = self.nodes.iter().map(told).filter(|told| told.at_least_per_s.is_some());
         json!(told.collect::<Vec<_>>())

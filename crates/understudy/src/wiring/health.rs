@@ -20,7 +20,7 @@ use health::Source;
 use health::answer::{Answer, Kind};
 use health::server::{self, Answerer, Counts, Server};
 use health::style::Style;
-use link::Place;
+use link::Endpoint;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use topology::health::{Finding, Question, Rules, refused};
@@ -274,7 +274,7 @@ impl Doors {
 
 /// The names that programs of this machine may have for a node.
 fn targets(node: &Node, all: &[Node]) -> Vec<Target> {
-    let mut targets = vec![Target::of(&Place::Tcp(node.address.clone()), 0)];
+    let mut targets = vec![Target::of(&Endpoint::Tcp(node.address.clone()), 0)];
     let here = |node: &Node| node.address.parse().ok().filter(is_ours).map(|address| address.port());
     // Beside several on one port nobody is "the one that is here".
     if let Some(port) = here(node)

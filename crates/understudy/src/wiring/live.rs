@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use topology::NodeId;
 use web::{Bytes, Cluster, Control, Event};
 
-use super::desk::Desk;
+use super::cluster_control::ClusterControl;
 
 /// Between two states.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub fn channel() -> broadcast::Sender<Event> {
 }
 
 /// Tells until the manager ends, or this is dropped; the readers' streams end with it.
-pub async fn feed(desk: Arc<Desk>, samples: Samples, events: broadcast::Sender<Event>) {
+pub async fn feed(cluster_control: Arc<ClusterControl>, samples: Samples, events: broadcast::Sender<Event>) {
     let mut news = samples.news();
     let mut tick = interval(STATUS_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -42,7 +42,7 @@ pub async fn feed(desk: Arc<Desk>, samples: Samples, events: broadcast::Sender<E
             heard = news.recv() => match heard {
                 Ok((node, sample)) if events.receiver_count() > 0 => {
                     let rates = samples.rates(node, SHORT);
-                    let node = desk.cluster().name_of(node);
+                    let node = cluster_control.cluster().name_of(node);
                     Event::new("sample", &json!({ "node": node, "sample": sample, "rates": rates }))
                 }
                 Ok(_) => continue,
@@ -57,7 +57,7 @@ pub async fn feed(desk: Arc<Desk>, samples: Samples, events: broadcast::Sender<E
                 if events.receiver_count() == 0 {
                     continue;
                 }
-                Event::new("status", &desk.status().await)
+                Event::new("status", &cluster_control.status().await)
             }
         };
         // An error says that the last reader has just left.

@@ -12,8 +12,8 @@ use topology::health::Question;
 use topology::routes::LaneState;
 use topology::status::Status;
 use topology::view::NodeState;
-use topology::view::{ClusterView, Gate, NodeView};
-use warmup::warmer::board::Seen;
+use topology::view::{ClusterView, NodeView, TrafficFlow};
+use warmup::warmer::warming_table::Seen;
 
 use super::health::RULES;
 use crate::windows::Outlook;
@@ -36,7 +36,7 @@ pub fn text(
     page.family("understudy_term", "gauge", "The number of the writer decision in force.");
     page.value("understudy_term", &[], view.term.0);
     page.family("understudy_gate_open", "gauge", "1 when statements flow, 0 while they are held.");
-    page.value("understudy_gate_open", &[], u64::from(view.gate == Gate::Open));
+    page.value("understudy_gate_open", &[], u64::from(view.gate == TrafficFlow::Open));
     page.family("understudy_uptime_seconds", "gauge", "Since the program started.");
     page.value("understudy_uptime_seconds", &[], view.now_ms / 1000);
     nodes(&mut page, view);

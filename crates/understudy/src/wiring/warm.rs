@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -22,12 +22,12 @@ use topology::action::{Level, Sentence};
 use topology::health::{DRAINED, Serves};
 use topology::routes::LaneState;
 use topology::settings::Writers;
-use topology::view::{ClusterView, Gate, NodeState, NodeView};
+use topology::view::{ClusterView, NodeState, NodeView, TrafficFlow};
 use warmup::access::Access;
 use warmup::replay::target::Target;
 use warmup::replay::{self, Sessions};
 use warmup::tap::mirror;
-use warmup::warmer::board::Board;
+use warmup::warmer::warming_table::WarmingTable;
 use warmup::warmer::{Roles, Said, Source, Warmer};
 
 use crate::settings::{Settings, warm};
@@ -62,7 +62,7 @@ pub fn start(
     Secrets { password, access }: Secrets,
     manager: &manager::Handles,
     tap: proxy::Tap,
-    board: Board,
+    warming_table: WarmingTable,
 ) -> anyhow::Result<Warming> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
@@ -91,7 +91,7 @@ pub fn start(
             ..replay::Settings::default()
         },
         may_be_writable: warm.writable_account,
-        board,
+        warming_table,
         tell: Box::new(move |Said { is_bad, text }| {
             let level = if is_bad { Level::Warn } else { Level::Info };
             let term: Term = term.borrow().term;
@@ -128,7 +128,7 @@ pub fn target(warm: &warm::Warm, password: &str) -> impl Fn(&str) -> Target + Se
     let secret = if password.is_empty() { Secret::None } else { Secret::Password(password.to_owned()) };
     let login = Login::new(warm.user.clone(), secret);
     move |address| Target {
-        place: Place::Tcp(address.to_owned()),
+        place: Endpoint::Tcp(address.to_owned()),
         login: login.clone(),
         session_init: Vec::new(),
     }
@@ -171,7 +171,7 @@ fn roles(view: &ClusterView) -> Roles {
     let writer = view.nodes.iter().find(|node| node.writer);
     let active = match writer {
         _ if view.writers == Writers::All => Err("all nodes take the traffic".to_owned()),
-        Some(node) if view.gate == Gate::Open && node.lane == LaneState::Open => {
+        Some(node) if view.gate == TrafficFlow::Open && node.lane == LaneState::Open => {
             Ok((node.name.clone(), node.address.clone()))
         }
         _ => {
@@ -222,7 +222,7 @@ mod tests {
         let nodes = ["db1", "db2", "db3"].map(node).to_vec();
         let settings = Settings::new("shop", Writers::One, nodes);
         let mut view = Brain::new(settings, Restored::default(), Duration::ZERO).view(Duration::ZERO);
-        view.gate = Gate::Open;
+        view.gate = TrafficFlow::Open;
         view.hold_because = None;
         for node in &mut view.nodes {
             node.writer = node.id == NodeId(0);
@@ -249,7 +249,7 @@ mod tests {
             roles(&view).active.unwrap_err()
         };
         let held = active(&|view| {
-            view.gate = Gate::Held;
+            view.gate = TrafficFlow::Held;
             view.hold_because = Some("db1 hands over".into());
         });
         assert_eq!(held, "statements are held: db1 hands over");
@@ -283,7 +283,7 @@ mod tests {
         type Change = fn(&mut ClusterView);
         let changes: [(&str, Change); 15] = [
             ("none", |_| {}),
-            ("held", |view| view.gate = Gate::Held),
+            ("held", |view| view.gate = TrafficFlow::Held),
             ("all", |view| view.writers = Writers::All),
             ("draining", |view| view.nodes[0].lane = LaneState::Draining),
             ("no writer", |view| view.nodes[0].writer = false),

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use topology::preflight::warm::{Standby, Warm};
-use warmup::warmer::board::{Board, Seen, State};
+use warmup::warmer::warming_table::{Seen, State, WarmingTable};
 use warmup::warmth::Score;
 
 /// See the head of this file.
 #[derive(Clone)]
 pub struct Warmth {
     /// Where it is shown how the replays go.
-    pub board: Board,
+    pub warming_table: WarmingTable,
     /// What a planned switchover needs.
     pub require_percent: Option<u8>,
     /// The name of the source.
@@ -21,7 +21,7 @@ pub struct Warmth {
 impl Warmth {
     /// For `status`.
     pub fn status(&self) -> Value {
-        let standbys: Vec<Value> = self.board.seen().iter().map(standby).collect();
+        let standbys: Vec<Value> = self.warming_table.seen().iter().map(standby).collect();
         json!({
             "source": self.source,
             "mirror_percent": self.mirror_percent,
@@ -32,7 +32,7 @@ impl Warmth {
 
     /// For the look before a switchover.
     pub fn before_switchover(&self) -> Warm {
-        let standbys = self.board.seen().into_iter().map(|seen| Standby {
+        let standbys = self.warming_table.seen().into_iter().map(|seen| Standby {
             score_percent: score(&seen).map(|score| score.share * 100.0),
             sentence: match &seen.state {
                 State::Warmed { by } => format!("is warmed with what {by} is asked"),

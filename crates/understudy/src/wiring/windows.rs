@@ -62,19 +62,19 @@ type Last = Option<(Summary, Vec<Outlook>)>;
 pub struct Windows(Arc<Mutex<Last>>);
 
 impl Windows {
-    fn board(&self) -> MutexGuard<'_, Last> {
+    fn latest(&self) -> MutexGuard<'_, Last> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Each node's row, in the configuration's order; none before the first look.
     pub fn rows(&self) -> Vec<Outlook> {
-        self.board().as_ref().map_or_else(Vec::new, |(_, rows)| rows.clone())
+        self.latest().as_ref().map_or_else(Vec::new, |(_, rows)| rows.clone())
     }
 
     /// Adds them to the status.
     pub fn add(&self, status: &mut serde_json::Value) {
-        let board = self.board();
-        let Some((summary, rows)) = board.as_ref() else { return };
+        let latest = self.latest();
+        let Some((summary, rows)) = latest.as_ref() else { return };
         let copy = summary.copy(None);
         let nodes = status["nodes"].as_array_mut().into_iter().flatten();
         for (node, row) in nodes.zip(rows) {
@@ -158,7 +158,7 @@ pub async fn watch(source: Source, windows: Windows) {
                 source.journal.note(view.term, Sentence { level, text: warning(row, due, &copy) });
             }
         }
-        *windows.board() = Some((summary, rows));
+        *windows.latest() = Some((summary, rows));
     }
 }
 

@@ -27,7 +27,7 @@ use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use program::{BIN, Ended, Serving, house, understudy, until, with_config};
+use program::{BIN, Ended, Serving, directory, understudy, until, with_config};
 use scene::{PATIENCE, Scene, is_well, journal, journal_with, status_when};
 use writers::Writers;
 
@@ -50,10 +50,10 @@ async fn a_cluster_without_a_majority_goes_on_only_when_nobody_else_can() {
         return scene.stage.down().await.unwrap();
     }
     told("three nodes are up");
-    let house = config(&scene, "bootstrap = \"proven\"\n");
-    let serving = Serving::start(house.path());
+    let directory = config(&scene, "bootstrap = \"proven\"\n");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all well", is_well);
-    cut_off(&scene, &serving, &house).await;
+    cut_off(&scene, &serving, &directory).await;
     told(
         "two that were cut off lived, and then were ahead: the third was not bootstrapped, and nothing of theirs was lost",
     );
@@ -88,13 +88,13 @@ fn config(scene: &Scene, policy: &str) -> TempDir {
         "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
          [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
     );
-    house(&config)
+    directory(&config)
 }
 
 /// The command, with what it is told of the stopped nodes.
-fn bootstrap(house: &TempDir, more: &[&str]) -> Ended {
+fn bootstrap(directory: &TempDir, more: &[&str]) -> Ended {
     let arguments: Vec<&str> = ["recovery", "bootstrap"].into_iter().chain(more.iter().copied()).collect();
-    with_config(&house.path().join("understudy.toml"), &arguments)
+    with_config(&directory.path().join("understudy.toml"), &arguments)
 }
 
 /// `--datadir NODE=DIR` of these nodes, and an option file that loads Galera.
@@ -134,7 +134,7 @@ async fn until_says(scene: &Scene, node: &str, name: &str, value: &str) {
 }
 
 /// What must never be: two nodes that say that they are in a Primary component, and are in different ones.
-async fn cut_off(scene: &Scene, serving: &Serving, house: &TempDir) {
+async fn cut_off(scene: &Scene, serving: &Serving, directory: &TempDir) {
     part(scene, true);
     until_says(scene, "db3", "wsrep_cluster_status", "non-Primary").await;
     until_says(scene, "db1", "wsrep_cluster_size", "2").await;
@@ -158,7 +158,7 @@ async fn cut_off(scene: &Scene, serving: &Serving, house: &TempDir) {
     // Somebody who is wrong about it is told.
     let dirs = datadirs(scene, &["db1", "db2"]);
     let dirs: Vec<&str> = dirs.iter().map(String::as_str).collect();
-    let refused = bootstrap(house, &[&["--yes"], dirs.as_slice()].concat()).with(1);
+    let refused = bootstrap(directory, &[&["--yes"], dirs.as_slice()].concat()).with(1);
     assert!(refused.contains("is ahead of db3"), "{refused}");
     assert_eq!(scene.word("db3", "wsrep_cluster_status").await, "non-Primary");
 
@@ -211,7 +211,7 @@ async fn killed(scene: &Scene, serving: &Serving) {
     assert_eq!(journal(serving).matches("bootstrapping it").count(), 1);
 }
 
-async fn by_hand(scene: &Scene, house: &TempDir) {
+async fn by_hand(scene: &Scene, directory: &TempDir) {
     for node in ["db1", "db2"] {
         scene.stage.fault(node, Fault::Kill).await.unwrap();
     }
@@ -225,27 +225,27 @@ async fn by_hand(scene: &Scene, house: &TempDir) {
         ),
         (&["--lost", "db1", "--yes"], "db2 does not answer", "--dead db2"),
     ] {
-        let said = bootstrap(house, more).with(1);
+        let said = bootstrap(directory, more).with(1);
         assert!(said.contains(condition) && said.contains(lifted_by), "{said}");
     }
     let dirs = datadirs(scene, &["db1", "db2", "db3"]);
     let dirs: Vec<&str> = dirs.iter().map(String::as_str).collect();
-    let shown = bootstrap(house, &dirs).with(0);
+    let shown = bootstrap(directory, &dirs).with(0);
     assert!(shown.contains("db3 is the most advanced, and every other node is down"), "{shown}");
     assert!(shown.contains("nothing was changed: --yes orders it"), "{shown}");
     assert_eq!(scene.word("db3", "wsrep_cluster_status").await, "non-Primary");
-    let done = bootstrap(house, &[&["--yes"], dirs.as_slice()].concat()).with(0);
+    let done = bootstrap(directory, &[&["--yes"], dirs.as_slice()].concat()).with(0);
     assert!(done.contains("db3 is in a Primary component again"), "{done}");
     assert_eq!(scene.word("db3", "wsrep_cluster_status").await, "Primary");
-    let refused = bootstrap(house, &dirs).with(1);
+    let refused = bootstrap(directory, &dirs).with(1);
     assert!(refused.contains("there is nothing to bootstrap"), "{refused}");
 
     scene.stage.fault("db3", Fault::Kill).await.unwrap();
     until("db3 is gone", || {
-        let said = bootstrap(house, &[dirs.as_slice(), &["--json"]].concat());
+        let said = bootstrap(directory, &[dirs.as_slice(), &["--json"]].concat());
         (said.code == 0).then(|| assert_eq!(said.json()["decision"]["first"], "db3"))
     });
-    let said = bootstrap(house, &dirs).with(0);
+    let said = bootstrap(directory, &dirs).with(0);
     assert!(said.contains("no node runs. db3 is the most advanced. In this order:"), "{said}");
     assert!(said.contains("on db3: galera_new_cluster\n    on db1: systemctl start mariadb"), "{said}");
 }

@@ -20,7 +20,7 @@ use lab::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use lab::stage::{Kind, Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, OptsBuilder};
-use program::{BIN, Serving, house, run, until};
+use program::{BIN, Serving, directory, run, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -60,7 +60,7 @@ impl Scene {
             "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n[listen]\nmysql = \"{host}:6033\"\n\
              http = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
         );
-        let dir = house(&config);
+        let dir = directory(&config);
         let is_over = Arc::new(AtomicBool::new(false));
         let writes = (0..4)
             .map(|_| tokio::spawn(write(stage.node("db1").unwrap().address, is_over.clone())))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fixture::{Server, signal};
 
 use crate::asking::{code, get};
-use crate::house::{House, down, up};
+use crate::check_dir::{CheckDir, down, up};
 use crate::node::galera;
 use crate::program::until;
 use crate::running::{Ending, Running};
@@ -21,39 +21,39 @@ use crate::{DOWN, HUNG_TIME_MAX, SECRET, SOON, UP, alone};
 fn a_database_that_hangs_ends_and_comes_back() {
     let _alone = alone();
     let (mut server, options) = galera();
-    let house = House::of(&server);
-    let (check, http) = Running::check(&house, &[]);
+    let check_dir = CheckDir::of(&server);
+    let (check, http) = Running::check(&check_dir, &[]);
     assert_eq!(get(http, "/"), UP);
-    the_command_is_fast(&house);
+    the_command_is_fast(&check_dir);
 
     slow(&server, http);
-    hung(&server, &house, http);
+    hung(&server, &check_dir, http);
     assert_eq!(check.log().matches("cannot be asked: no answer within").count(), 1, "{}", check.log());
     server.signal(signal::CONT);
     until("200 after it woke", || (get(http, "/") == UP).then_some(()));
     // Asked itself, without the running check.
-    let alone = ["--socket", &house.text("elsewhere.sock")];
-    assert_eq!(house.once_quietly(&alone).with(0), UP);
+    let alone = ["--socket", &check_dir.text("elsewhere.sock")];
+    assert_eq!(check_dir.once_quietly(&alone).with(0), UP);
 
     // An orderly end: noticed by the end of the link, long before an answer is too old.
     server.signal(signal::TERM);
     until("503", || (code(http) == "503").then_some(()));
     server.wait_gone();
-    assert_eq!(house.seed(&[]), down());
-    let ended = house.once_quietly(&alone);
+    assert_eq!(check_dir.seed(&[]), down());
+    let ended = check_dir.once_quietly(&alone);
     assert_eq!((ended.out.as_str(), ended.code), (DOWN, 1));
     assert!(ended.err.contains("cannot be asked: nobody listens at this socket"), "{}", ended.err);
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     server.restart(&options);
     until("200 after its restart", || (get(http, "/") == UP).then_some(()));
-    assert_eq!(house.seed(&[]), up());
+    assert_eq!(check_dir.seed(&[]), up());
 
     // The running check freezes: the command asks the database itself.
     let freeze = |how: &str| {
         assert!(Command::new("kill").args([how, &check.child.id().to_string()]).status().unwrap().success())
     };
     freeze("-STOP");
-    let ended = house.once_quietly(&[]);
+    let ended = check_dir.once_quietly(&[]);
     freeze("-CONT");
     assert_eq!((ended.out.as_str(), ended.code), (UP, 0));
     assert!(ended.took < SOON, "{:?}", ended.took);
@@ -61,10 +61,10 @@ fn a_database_that_hangs_ends_and_comes_back() {
 }
 
 /// Most of it is the start of two processes; here of an unoptimised program on a busy machine.
-fn the_command_is_fast(house: &House) {
+fn the_command_is_fast(check_dir: &CheckDir) {
     let mut took: Vec<Duration> = (0..31)
         .map(|_| {
-            let mut command = house.command("clustercheck");
+            let mut command = check_dir.command("clustercheck");
             let began = Instant::now();
             let answer = command.args(["clustercheck", "password", "0"]).output().unwrap().stdout;
             assert_eq!(answer, UP.as_bytes());
@@ -96,7 +96,7 @@ fn age_ms(http: SocketAddr) -> u64 {
     answer["age_ms"].as_u64().unwrap()
 }
 
-fn hung(server: &Server, house: &House, http: SocketAddr) {
+fn hung(server: &Server, check_dir: &CheckDir, http: SocketAddr) {
     server.signal(signal::STOP);
     let began = Instant::now();
     // A flood meanwhile: each answer comes at once, and none says 200 when it is too late for that.
@@ -125,16 +125,16 @@ fn hung(server: &Server, house: &House, http: SocketAddr) {
     println!("a hung server is told after {:?}", began.elapsed());
 
     // The command asks the running check, and without one ends all the same.
-    let through = house.once_quietly(&[]);
+    let through = check_dir.once_quietly(&[]);
     assert_eq!((through.out.as_str(), through.code), (DOWN, 1));
     assert!(through.took < HUNG_TIME_MAX, "{:?}", through.took);
-    let elsewhere = house.text("elsewhere.sock");
-    let itself = house.once_quietly(&["--socket", &elsewhere]);
+    let elsewhere = check_dir.text("elsewhere.sock");
+    let itself = check_dir.once_quietly(&["--socket", &elsewhere]);
     assert_eq!((itself.out.as_str(), itself.code), (DOWN, 1));
     assert!(itself.err.contains("no answer within"), "{}", itself.err);
     println!("check --once of a hung server: {:?}", itself.took);
     assert!(itself.took < HUNG_TIME_MAX, "{:?}", itself.took);
-    nothing_in_ps(house);
+    nothing_in_ps(check_dir);
 
     stop.store(true, Ordering::Relaxed);
     for client in clients {
@@ -145,15 +145,15 @@ fn hung(server: &Server, house: &House, http: SocketAddr) {
 }
 
 /// While a drop-in waits for the hung server, everybody can read its command line.
-fn nothing_in_ps(house: &House) {
-    let mut command = house.command("clustercheck");
+fn nothing_in_ps(check_dir: &CheckDir) {
+    let mut command = check_dir.command("clustercheck");
     // Where no check answers.
-    command.env("UNDERSTUDY_RUN_DIR", house.path("nowhere")).args(["quiet", SECRET, "0"]);
+    command.env("UNDERSTUDY_RUN_DIR", check_dir.path("nowhere")).args(["quiet", SECRET, "0"]);
     let mut child = Ending(command.stdout(Stdio::null()).spawn().unwrap());
     let cmdline = || fs::read_to_string(format!("/proc/{}/cmdline", child.0.id())).unwrap();
     until("a hidden password", || {
         (cmdline().contains("********") && !cmdline().contains(SECRET)).then_some(())
     });
-    assert!(cmdline().starts_with(&house.text("clustercheck")), "it keeps its name: {}", cmdline());
+    assert!(cmdline().starts_with(&check_dir.text("clustercheck")), "it keeps its name: {}", cmdline());
     child.end();
 }

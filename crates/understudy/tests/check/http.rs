@@ -8,12 +8,12 @@ use std::time::Instant;
 use fixture::Server;
 
 use crate::asking::{get, response, say};
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::{LONG, until};
 use crate::{DISABLED, DOWN, SOON, UP};
 
 /// HTTP as it is, and as it is not.
-pub fn the_server(server: &Server, house: &House, http: SocketAddr, agent: SocketAddr) {
+pub fn the_server(server: &Server, check_dir: &CheckDir, http: SocketAddr, agent: SocketAddr) {
     for words in [
         "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         "GET / HTTP/1.0\r\n\r\n",
@@ -80,31 +80,31 @@ pub fn the_server(server: &Server, house: &House, http: SocketAddr, agent: Socke
     assert!(status["reason"].as_str().unwrap().contains("wsrep_desync is ON"), "{status}");
     server.sql("SET GLOBAL wsrep_desync = OFF");
     until("the endpoint's 200", || (get(http, "/") == UP).then_some(()));
-    house.write("disabled", "");
+    check_dir.write("disabled", "");
     until("disabled", || (get(http, "/") == DISABLED).then_some(()));
     assert!(say(agent, b"\n").starts_with("drain # is disabled by an operator"));
     assert_eq!(get(http, "/?drained=1"), UP, "for HAProxy's HTTP check beside the agent's word");
     assert!(get(http, "/writer?drained=1").starts_with("HTTP/1.1 503 "), "the file speaks against all roles");
-    fs::remove_file(house.path("disabled")).unwrap();
+    fs::remove_file(check_dir.path("disabled")).unwrap();
     until("the endpoint's 200", || (get(http, "/") == UP).then_some(()));
     assert!(get(http, "/metrics").contains("\nunderstudy_check_good 1\n"));
 }
 
-pub fn roles(house: &House, http: SocketAddr) {
+pub fn roles(check_dir: &CheckDir, http: SocketAddr) {
     assert!(get(http, "/writer").ends_with("\r\n\r\nmay take writes\r\n"));
     let said = get(http, "/replica?max_lag=2s");
     assert!(
         said.starts_with("HTTP/1.1 503 ") && said.contains("does not tell whether it replicates: 1227"),
         "{said}"
     );
-    assert!(house.once_quietly(&["--role", "writer"]).with(0).ends_with("\r\n\r\nmay take writes\r\n"));
+    assert!(check_dir.once_quietly(&["--role", "writer"]).with(0).ends_with("\r\n\r\nmay take writes\r\n"));
     // The same from the database itself; once with an account that may see the replication.
-    let elsewhere = house.text("elsewhere.sock");
-    let said = house.once_quietly(&["--role", "writer", "--socket", &elsewhere]).with(0);
+    let elsewhere = check_dir.text("elsewhere.sock");
+    let said = check_dir.once_quietly(&["--role", "writer", "--socket", &elsewhere]).with(0);
     assert!(said.ends_with("\r\n\r\nmay take writes\r\n"), "{said}");
-    let file = house.write(
+    let file = check_dir.write(
         "app.cnf",
-        &(fs::read_to_string(house.path("place.cnf")).unwrap() + "user=app\npassword=secret\n"),
+        &(fs::read_to_string(check_dir.path("place.cnf")).unwrap() + "user=app\npassword=secret\n"),
     );
     let args = [
         "--defaults-file",
@@ -116,6 +116,6 @@ pub fn roles(house: &House, http: SocketAddr) {
         "--max-lag",
         "500ms",
     ];
-    let said = house.once(&args).with(1);
+    let said = check_dir.once(&args).with(1);
     assert!(said.contains("is not a replica: it has no source"), "{said}");
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use fixture::free_port;
 
 use crate::asking::{code, get, response};
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::{BIN, LONG, until};
 use crate::running::Running;
 use crate::{SOON, alone};
@@ -19,8 +19,8 @@ fn many_clients_and_slow_ones() {
     let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
     let limit = rustix::process::Rlimit { current: hard, maximum: hard };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
-    let house = House::new(&format!("host=127.0.0.1\nport={}", free_port()));
-    let (check, http) = Running::check(&house, &[]);
+    let check_dir = CheckDir::new(&format!("host=127.0.0.1\nport={}", free_port()));
+    let (check, http) = Running::check(&check_dir, &[]);
     let connect = || {
         let stream = TcpStream::connect(http).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -90,11 +90,18 @@ fn many_clients_and_slow_ones() {
 #[test]
 fn few_file_descriptors_and_many_clients() {
     let _alone = alone();
-    let house = House::new(&format!("host=127.0.0.1\nport={}", free_port()));
+    let check_dir = CheckDir::new(&format!("host=127.0.0.1\nport={}", free_port()));
     let mut command = Command::new("setpriv");
-    house.furnish(&mut command).args(["--pdeathsig", "KILL", "prlimit", "--nofile=256:256", BIN, "check"]);
-    command.args(["--listen", "127.0.0.1:0", "--defaults-file"]).arg(house.path("quiet.cnf"));
-    let check = Running::start(&house, command);
+    check_dir.furnish(&mut command).args([
+        "--pdeathsig",
+        "KILL",
+        "prlimit",
+        "--nofile=256:256",
+        BIN,
+        "check",
+    ]);
+    command.args(["--listen", "127.0.0.1:0", "--defaults-file"]).arg(check_dir.path("quiet.cnf"));
+    let check = Running::start(&check_dir, command);
     assert!(check.log().contains("(256) suffices for about 156 connections"), "{}", check.log());
     let http = check.address("http://");
     // Twice as many as it has descriptors for, and all of them want to stay.

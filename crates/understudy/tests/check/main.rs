@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   tests                                              what they stand on
-//!   node: what is said of a Galera node, and how       house: the files of one check
+//!   node: what is said of a Galera node, and how       check_dir: the files of one check
 //!    └ answers, settings, starters, http, python       running: a check that runs
 //!   hang, replication, load, places                    asking: HTTP and lines from outside
 //! ```
@@ -12,8 +12,8 @@
 
 mod answers;
 mod asking;
+mod check_dir;
 mod hang;
-mod house;
 mod http;
 mod load;
 mod node;

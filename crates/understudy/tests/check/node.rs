@@ -12,7 +12,7 @@ use fixture::{Server, free_port};
 
 use crate::answers::the_answers;
 use crate::asking::{get, response};
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::http::{roles, the_server};
 use crate::program::{LONG, until};
 use crate::python::python;
@@ -56,25 +56,25 @@ pub fn synced(server: &Server) {
 #[test]
 fn what_is_said_of_a_node_and_how() {
     let (server, _) = galera();
-    let house = House::of(&server);
+    let check_dir = CheckDir::of(&server);
     // Asking the database itself, then a running check.
-    the_answers(&server, &house);
-    sources_of_settings(&house);
-    what_goes_wrong(&house);
-    through_xinetd_and_systemd(&server, &house);
+    the_answers(&server, &check_dir);
+    sources_of_settings(&check_dir);
+    what_goes_wrong(&check_dir);
+    through_xinetd_and_systemd(&server, &check_dir);
     let (check, http) =
-        Running::check(&house, &["--agent", "127.0.0.1:0", "--interval-ms", "50", "--stale-ms", "1000"]);
-    the_answers(&server, &house);
-    the_server(&server, &house, http, check.address(""));
-    roles(&house, http);
+        Running::check(&check_dir, &["--agent", "127.0.0.1:0", "--interval-ms", "50", "--stale-ms", "1000"]);
+    the_answers(&server, &check_dir);
+    the_server(&server, &check_dir, http, check.address(""));
+    roles(&check_dir, http);
     no_part_in_replication(&server, http);
     a_link_that_ends_alone(&server, http);
-    python(&server, &house);
+    python(&server, &check_dir);
     assert!(!check.log().contains(SECRET));
     let cmdline = fs::read_to_string(format!("/proc/{}/cmdline", check.child.id())).unwrap();
     assert!(!cmdline.contains(SECRET) && cmdline.contains("quiet.cnf"), "{cmdline}");
     check.stop();
-    assert_eq!(fs::read_dir(house.path("run")).unwrap().count(), 0, "no socket is left");
+    assert_eq!(fs::read_dir(check_dir.path("run")).unwrap().count(), 0, "no socket is left");
 }
 
 /// A member that keeps its writes to itself is not good for anything, and least of all for writes.

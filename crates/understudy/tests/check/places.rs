@@ -10,7 +10,7 @@ use fixture::{Family, free_port, without_family};
 
 use crate::DOWN;
 use crate::asking::{code, get};
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::{BIN, run};
 use crate::running::Running;
 
@@ -28,11 +28,11 @@ fn the_units_let_the_operators_file_be_seen() {
 /// As a service's: the journal's, which its parent writes to as well.
 #[test]
 fn a_socket_that_is_no_clients_is_left_open() {
-    let house = House::new("host=127.0.0.1\nport=1");
+    let check_dir = CheckDir::new("host=127.0.0.1\nport=1");
     let (mut journal, mut parents) = UnixStream::pair().unwrap();
     let own = |stream: &UnixStream| Stdio::from(OwnedFd::from(stream.try_clone().unwrap()));
-    let mut command = house.command("understudy");
-    command.args(["check", "--once", "--defaults-file"]).arg(house.path("quiet.cnf"));
+    let mut command = check_dir.command("understudy");
+    command.args(["check", "--once", "--defaults-file"]).arg(check_dir.path("quiet.cnf"));
     let status = command.stdin(Stdio::null()).stdout(own(&parents)).stderr(own(&parents)).status().unwrap();
     assert_eq!(status.code(), Some(1));
     parents.write_all(b"and the parent goes on\n").unwrap();
@@ -46,10 +46,10 @@ fn a_socket_that_is_no_clients_is_left_open() {
 
 #[test]
 fn an_address_that_cannot_be_had_is_told() {
-    let house = House::new("host=127.0.0.1\nport=1");
+    let check_dir = CheckDir::new("host=127.0.0.1\nport=1");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let check = |args: &[&str]| run(house.command("understudy").arg("check").args(args));
+    let check = |args: &[&str]| run(check_dir.command("understudy").arg("check").args(args));
     let said = check(&["--listen", &taken]).with(1);
     assert!(said.contains(&format!("cannot listen on {taken}: the port is in use")), "{said}");
     let said = check(&["--listen", "localhost"]).with(2);
@@ -60,16 +60,18 @@ fn an_address_that_cannot_be_had_is_told() {
 
 #[test]
 fn a_machine_without_ipv6_is_told_where_to_listen_instead() {
-    let house = House::new("host=127.0.0.1\nport=1");
+    let check_dir = CheckDir::new("host=127.0.0.1\nport=1");
     without_family(Family::Ipv6, || {
-        let said = run(house.command("understudy").args(["check", "--listen", "[::]:9200"])).with(1);
+        let said = run(check_dir.command("understudy").args(["check", "--listen", "[::]:9200"])).with(1);
         assert!(
             said.contains("cannot listen on [::]:9200: this machine does not have IPv6 switched on; listen on 0.0.0.0:9200 instead"),
             "{said}"
         );
-        let mut command = house.command("understudy");
-        command.args(["check", "--listen", "localhost:0", "--defaults-file"]).arg(house.path("quiet.cnf"));
-        let running = Running::start(&house, command);
+        let mut command = check_dir.command("understudy");
+        command
+            .args(["check", "--listen", "localhost:0", "--defaults-file"])
+            .arg(check_dir.path("quiet.cnf"));
+        let running = Running::start(&check_dir, command);
         assert_eq!(code(running.address("http://")), "503");
         running.stop();
     });
@@ -77,7 +79,7 @@ fn a_machine_without_ipv6_is_told_where_to_listen_instead() {
 
 #[test]
 fn two_databases_and_two_checks_are_not_mixed_up() {
-    let (one, other) = (House::new("host=127.0.0.1\nport=1"), free_port());
+    let (one, other) = (CheckDir::new("host=127.0.0.1\nport=1"), free_port());
     // The same directory for all sockets, as on a real machine.
     one.write("other.cnf", &format!("[client]\nhost=127.0.0.1\nport={other}\n"));
     let (check, http) = Running::check(&one, &[]);

@@ -7,15 +7,15 @@ use std::net::TcpStream;
 use fixture::{Server, free_port};
 
 use crate::asking::{get, local, response, say};
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::{run, until};
 use crate::running::Running;
 
 /// The Python server's options and bytes.
-pub fn python(server: &Server, house: &House) {
-    let conf = house.text("quiet.cnf");
+pub fn python(server: &Server, check_dir: &CheckDir) {
+    let conf = check_dir.text("quiet.cnf");
     let port = free_port().to_string();
-    let (python, http) = Running::pyclustercheck(house, |command| {
+    let (python, http) = Running::pyclustercheck(check_dir, |command| {
         _ = command.args(["-f", &conf, "-c", "1", "-4", "127.0.0.1", "-p", &port])
     });
     assert_eq!(http.to_string(), format!("127.0.0.1:{port}"));
@@ -40,11 +40,12 @@ pub fn python(server: &Server, house: &House) {
 
     // The sysconfig file's names, and a watchdog.
     let port = free_port();
-    house.write(
+    check_dir.write(
         "sysconfig",
         &format!("AWD=1\nDWRO=true\nCACHE=0\nCNF={conf}\nPORT={port}\nIPv4=\"127.0.0.1\"\n"),
     );
-    let (python, http) = Running::pyclustercheck(house, |command| _ = command.env("WATCHDOG_USEC", "200000"));
+    let (python, http) =
+        Running::pyclustercheck(check_dir, |command| _ = command.env("WATCHDOG_USEC", "200000"));
     assert_eq!(http, local(port));
     assert_eq!((python.told(), python.told()), ("WATCHDOG=1".into(), "WATCHDOG=1".into()));
     server.sql("SET GLOBAL wsrep_desync = ON; SET GLOBAL read_only = ON");
@@ -57,10 +58,10 @@ pub fn python(server: &Server, house: &House) {
     until("an available donor", || get(http, "/").ends_with(body).then_some(()));
     server.sql("SET GLOBAL wsrep_desync = OFF");
     python.stop();
-    fs::remove_file(house.path("sysconfig")).unwrap();
+    fs::remove_file(check_dir.path("sysconfig")).unwrap();
 
     let port = free_port().to_string();
-    let (python, http) = Running::pyclustercheck(house, |command| {
+    let (python, http) = Running::pyclustercheck(check_dir, |command| {
         _ = command.args(["-6", "-f", &conf, "-p", &port, "-a", "-r"])
     });
     assert_eq!(http.to_string(), format!("[::]:{port}"));
@@ -76,7 +77,7 @@ pub fn python(server: &Server, house: &House) {
         (&["-f", "/no/such.cnf"], "/no/such.cnf: cannot be read: No such file"),
         (&["--frobnicate"], "unexpected argument '--frobnicate'"),
     ] {
-        let said = run(house.command("pyclustercheck").args(args)).with(2);
+        let said = run(check_dir.command("pyclustercheck").args(args)).with(2);
         assert!(said.contains(expect), "{args:?}: {said}");
     }
 }

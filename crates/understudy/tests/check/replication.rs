@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use fixture::Server;
 
 use crate::asking::get;
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::until;
 use crate::running::Running;
 use crate::{DOWN, SECRET};
@@ -15,20 +15,20 @@ use crate::{DOWN, SECRET};
 #[test]
 fn a_server_without_galera() {
     let server = Server::start(&[]);
-    let house = House::of(&server);
+    let check_dir = CheckDir::of(&server);
     server.sql(&format!("CREATE USER quiet@'%' IDENTIFIED BY '{SECRET}'"));
-    let ended = house.once_quietly(&[]);
+    let ended = check_dir.once_quietly(&[]);
     assert_eq!((ended.out.as_str(), ended.code), (DOWN, 1));
-    let ended = house.once_quietly(&["--style", "pyclustercheck"]);
+    let ended = check_dir.once_quietly(&["--style", "pyclustercheck"]);
     assert!(
         ended.out.ends_with("\r\n\r\nPercona XtraDB Cluster Node state could not be retrieved."),
         "{}",
         ended.out
     );
     assert!(ended.err.contains("is it a Galera node, and is wsrep_on set?"), "{}", ended.err);
-    assert_eq!(house.once_quietly(&["--role", "writer"]).code, 0);
+    assert_eq!(check_dir.once_quietly(&["--role", "writer"]).code, 0);
     server.sql("SET GLOBAL read_only = ON");
-    let said = house.once_quietly(&["--role", "writer"]).with(1);
+    let said = check_dir.once_quietly(&["--role", "writer"]).with(1);
     assert!(said.contains("is read only"), "{said}");
 }
 
@@ -46,7 +46,7 @@ fn pair() -> [Server; 2] {
 #[test]
 fn a_primary_and_its_replica() {
     let [primary, replica] = pair();
-    let (of_primary, of_replica) = (House::of(&primary), House::of(&replica));
+    let (of_primary, of_replica) = (CheckDir::of(&primary), CheckDir::of(&replica));
     let (primary_check, primary_http) = Running::check(&of_primary, &["--interval-ms", "50"]);
     let (replica_check, replica_http) = Running::check(&of_replica, &["--interval-ms", "50"]);
     let becomes = |http: SocketAddr, target: &str, code: &str, why: &str| {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::{BIN, LONG, until};
 
 /// A running check, or whatever else says READY=1; killed at the end.
@@ -21,14 +21,15 @@ pub struct Running {
 
 impl Running {
     /// To be called on a thread that lives as long as the child is wanted: it is killed with it.
-    pub fn start(house: &House, mut command: Command) -> Self {
+    pub fn start(check_dir: &CheckDir, mut command: Command) -> Self {
         static NUMBER: Mutex<u32> = Mutex::new(0);
         let number = {
             let mut number = NUMBER.lock().unwrap();
             *number += 1;
             *number
         };
-        let (log, socket) = (house.path(&format!("log{number}")), house.path(&format!("notify{number}")));
+        let (log, socket) =
+            (check_dir.path(&format!("log{number}")), check_dir.path(&format!("notify{number}")));
         let notify = UnixDatagram::bind(&socket).unwrap();
         notify.set_read_timeout(Some(LONG)).unwrap();
         let out = File::create(&log).unwrap();
@@ -46,20 +47,27 @@ impl Running {
     }
 
     /// `understudy check` on a free port with the quiet account.
-    pub fn check(house: &House, args: &[&str]) -> (Self, SocketAddr) {
+    pub fn check(check_dir: &CheckDir, args: &[&str]) -> (Self, SocketAddr) {
         let mut command = Command::new("setpriv");
-        house.furnish(&mut command).args(["--pdeathsig", "KILL", BIN, "check", "--listen", "127.0.0.1:0"]);
-        command.arg("--defaults-file").arg(house.path("quiet.cnf")).args(args);
-        let running = Self::start(house, command);
+        check_dir.furnish(&mut command).args([
+            "--pdeathsig",
+            "KILL",
+            BIN,
+            "check",
+            "--listen",
+            "127.0.0.1:0",
+        ]);
+        command.arg("--defaults-file").arg(check_dir.path("quiet.cnf")).args(args);
+        let running = Self::start(check_dir, command);
         let address = running.address("http://");
         (running, address)
     }
 
-    pub fn pyclustercheck(house: &House, change: impl FnOnce(&mut Command)) -> (Self, SocketAddr) {
+    pub fn pyclustercheck(check_dir: &CheckDir, change: impl FnOnce(&mut Command)) -> (Self, SocketAddr) {
         let mut command = Command::new("setpriv");
-        house.furnish(&mut command).args(["--pdeathsig", "KILL"]).arg(house.path("pyclustercheck"));
+        check_dir.furnish(&mut command).args(["--pdeathsig", "KILL"]).arg(check_dir.path("pyclustercheck"));
         change(&mut command);
-        let running = Self::start(house, command);
+        let running = Self::start(check_dir, command);
         let address = running.address("http://");
         (running, address)
     }

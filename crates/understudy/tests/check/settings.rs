@@ -3,14 +3,14 @@
 use std::fs;
 use std::process::Command;
 
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::program::run;
 use crate::{DISABLED, DOWN, SECRET, UP};
 
 /// Arguments, environment, sysconfig file and defaults, each in front of the next.
-pub fn sources_of_settings(house: &House) {
+pub fn sources_of_settings(check_dir: &CheckDir) {
     let with = |args: &[&str], environment: &[(&str, &str)]| {
-        let mut command = house.command("clustercheck");
+        let mut command = check_dir.command("clustercheck");
         run(command.args(args).envs(environment.iter().copied())).code
     };
     let right = [("MYSQL_USERNAME", "clustercheck"), ("MYSQL_PASSWORD", "password")];
@@ -20,61 +20,63 @@ pub fn sources_of_settings(house: &House) {
     assert_eq!(with(&["clustercheck", "password"], &wrong), 0, "an argument wins");
     assert_eq!(with(&["clustercheck", "other"], &right), 1, "an argument wins");
     // Without user and password the option file's are taken.
-    house.write(
+    check_dir.write(
         "both.cnf",
-        &(fs::read_to_string(house.path("place.cnf")).unwrap() + "user=clustercheck\npassword=password\n"),
+        &(fs::read_to_string(check_dir.path("place.cnf")).unwrap()
+            + "user=clustercheck\npassword=password\n"),
     );
-    assert_eq!(with(&["", "", "", "", "", &house.text("both.cnf")], &wrong), 0);
+    assert_eq!(with(&["", "", "", "", "", &check_dir.text("both.cnf")], &wrong), 0);
 
-    house.write(
+    check_dir.write(
         "sysconfig",
         "# shell\nMYSQL_USERNAME=\"clustercheck\"\nexport MYSQL_PASSWORD='password'\nX=$(touch ran)\n",
     );
     assert_eq!(with(&[], &[]), 0);
     assert_eq!(with(&[], &wrong), 0, "the file wins, as where a shell runs it");
     assert_eq!(with(&["", "password"], &[]), 1, "an empty user is none, and not the file's");
-    assert!(!house.path("ran").exists(), "nothing is run");
-    let log = house.text("sysconfig.log");
-    house.write("sysconfig", &format!("MYSQL_USERNAME=clustercheck\nMYSQL_PASSWORD=other\nERR_FILE={log}\n"));
+    assert!(!check_dir.path("ran").exists(), "nothing is run");
+    let log = check_dir.text("sysconfig.log");
+    check_dir
+        .write("sysconfig", &format!("MYSQL_USERNAME=clustercheck\nMYSQL_PASSWORD=other\nERR_FILE={log}\n"));
     assert_eq!(with(&[], &[]), 1);
     assert!(fs::read_to_string(&log).unwrap().contains("1045"));
-    fs::remove_file(house.path("sysconfig")).unwrap();
+    fs::remove_file(check_dir.path("sysconfig")).unwrap();
 }
 
-pub fn what_goes_wrong(house: &House) {
+pub fn what_goes_wrong(check_dir: &CheckDir) {
     // A wrong password: the log has the server's reason and no password; with the next good check it is empty.
-    let log = house.text("why.log");
-    let ended = house.clustercheck(&["quiet", "wrong-secret", "0", &log]);
+    let log = check_dir.text("why.log");
+    let ended = check_dir.clustercheck(&["quiet", "wrong-secret", "0", &log]);
     assert_eq!((ended.out.as_str(), ended.err.as_str(), ended.code), (DOWN, "", 1));
     let why = fs::read_to_string(&log).unwrap();
     assert!(why.contains("1045") && why.contains("quiet") && !why.contains("wrong-secret"), "{why}");
-    assert_eq!(house.clustercheck(&["quiet", SECRET, "0", &log]).code, 0);
+    assert_eq!(check_dir.clustercheck(&["quiet", SECRET, "0", &log]).code, 0);
     assert_eq!(fs::read_to_string(&log).unwrap(), "");
     // A file that cannot be read is passed over, as by the original, but told.
-    assert_eq!(house.clustercheck(&["quiet", SECRET, "0", &log, "1", "/no/such.cnf"]).code, 1);
+    assert_eq!(check_dir.clustercheck(&["quiet", SECRET, "0", &log, "1", "/no/such.cnf"]).code, 1);
     assert!(fs::read_to_string(&log).unwrap().contains("/no/such.cnf: cannot be read: No such file"));
-    let ended = house.clustercheck(&["quiet", SECRET, "0", "/no/such/dir/log"]);
+    let ended = check_dir.clustercheck(&["quiet", SECRET, "0", "/no/such/dir/log"]);
     assert_eq!((ended.out.as_str(), ended.code), (UP, 0));
     assert!(ended.err.contains("/no/such/dir/log cannot be written"), "{}", ended.err);
     // A pipe without a reader is no reason to wait for one.
-    let pipe = house.text("pipe");
+    let pipe = check_dir.text("pipe");
     run(Command::new("mkfifo").arg(&pipe)).with(0);
-    let ended = house.clustercheck(&["quiet", SECRET, "0", &pipe]);
+    let ended = check_dir.clustercheck(&["quiet", SECRET, "0", &pipe]);
     assert_eq!((ended.out.as_str(), ended.code), (UP, 0));
     assert!(ended.err.contains("pipe cannot be written: No such device"), "{}", ended.err);
     // Where nobody can tell whether an operator's file exists, the node is not good.
-    let unseen = house.path("place.cnf").join("disabled");
-    let mut untold = house.command("understudy");
-    untold.args(["check", "--once", "--defaults-file", &house.text("quiet.cnf"), "--disabled-file"]);
+    let unseen = check_dir.path("place.cnf").join("disabled");
+    let mut untold = check_dir.command("understudy");
+    untold.args(["check", "--once", "--defaults-file", &check_dir.text("quiet.cnf"), "--disabled-file"]);
     let ended = run(untold.arg(&unseen));
     assert_eq!((ended.out.as_str(), ended.code), (DISABLED, 1));
     assert!(ended.err.contains("may be disabled by an operator"), "{}", ended.err);
-    let mut untold = house.command("clustercheck");
+    let mut untold = check_dir.command("clustercheck");
     let ended = run(untold.args(["quiet", SECRET]).env("UNDERSTUDY_DISABLED_FILE", &unseen));
     assert_eq!((ended.out.as_str(), ended.code), (DISABLED, 1));
 
     for option in ["-h", "--help"] {
-        let help = house.clustercheck(&[option]);
+        let help = check_dir.clustercheck(&[option]);
         assert_eq!((help.code, help.out.lines().count()), (0, 1), "{}", help.out);
         assert!(
             help.out.starts_with("Usage: clustercheck <user> <pass> <available_when_donor=0|1>"),
@@ -82,13 +84,13 @@ pub fn what_goes_wrong(house: &House) {
             help.out
         );
     }
-    let ended = house.clustercheck(&["--frobnicate"]);
+    let ended = check_dir.clustercheck(&["--frobnicate"]);
     assert_eq!((ended.out.as_str(), ended.code), (DOWN, 2));
     assert!(ended.err.contains("--frobnicate is not an option; usage:"), "{}", ended.err);
 
-    let missing = house.text("missing");
-    let bad = house.write("bad.cnf", "[client]\nport=many\n").display().to_string();
-    let password = house.write("password", &format!("{SECRET}\n")).display().to_string();
+    let missing = check_dir.text("missing");
+    let bad = check_dir.write("bad.cnf", "[client]\nport=many\n").display().to_string();
+    let password = check_dir.write("password", &format!("{SECRET}\n")).display().to_string();
     for (args, expect) in [
         (&["--frobnicate"][..], "unexpected argument '--frobnicate'"),
         (&["--password", "x"], "unexpected argument '--password'"),
@@ -104,13 +106,13 @@ pub fn what_goes_wrong(house: &House) {
         (&["--max-lag", "2s"], "--max-lag is for --role replica"),
         (&["--host", "a", "--mysql-socket", "b"], "cannot be used with"),
     ] {
-        let said = house.once(args).with(2);
+        let said = check_dir.once(args).with(2);
         assert!(said.contains(expect), "{args:?}: {said}");
     }
-    let place = house.text("place.cnf");
+    let place = check_dir.text("place.cnf");
     let files = ["--defaults-file", &place, "--user", "quiet", "--password-file", &password];
-    assert_eq!(house.once(&files).with(0), UP);
-    let mut by_environment = house.command("understudy");
+    assert_eq!(check_dir.once(&files).with(0), UP);
+    let mut by_environment = check_dir.command("understudy");
     by_environment.args(["check", "--once", "--defaults-file", &place, "--user", "quiet"]);
     assert_eq!(run(by_environment.env("UNDERSTUDY_CHECK_PASSWORD", SECRET)).with(0), UP);
     let ended = run(by_environment.env("UNDERSTUDY_CHECK_PASSWORD", "wrong-secret"));

@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use fixture::{Server, free_port};
 
 use crate::asking::{local, say, try_say};
-use crate::house::House;
+use crate::check_dir::CheckDir;
 use crate::node::synced;
 use crate::program::{BIN, run, until};
 use crate::running::Ending;
 use crate::{DOWN, UP};
 
 /// The real xinetd and systemd's own starter, each with a client's socket or a listening one.
-pub fn through_xinetd_and_systemd(server: &Server, house: &House) {
+pub fn through_xinetd_and_systemd(server: &Server, check_dir: &CheckDir) {
     let user = run(Command::new("id").arg("-un")).out;
-    let (program, user, run_dir) = (house.text("clustercheck"), user.trim(), house.text("run"));
+    let (program, user, run_dir) = (check_dir.text("clustercheck"), user.trim(), check_dir.text("run"));
     let port = free_port();
     let ours = |line: &str| {
         let value = match line.split_whitespace().next()? {
@@ -25,8 +25,8 @@ pub fn through_xinetd_and_systemd(server: &Server, house: &House) {
             "env" => format!(
                 "MYSQL_USERNAME=clustercheck MYSQL_PASSWORD=password UNDERSTUDY_RUN_DIR={run_dir} DEFAULTS_EXTRA_FILE={} \
                  UNDERSTUDY_DISABLED_FILE={}",
-                house.text("place.cnf"),
-                house.text("disabled")
+                check_dir.text("place.cnf"),
+                check_dir.text("disabled")
             ),
             _ => return None,
         };
@@ -34,16 +34,26 @@ pub fn through_xinetd_and_systemd(server: &Server, house: &House) {
     };
     let shipped = include_str!("../../../../contrib/mysqlchk").lines();
     let lines: Vec<String> = shipped.map(|line| ours(line).unwrap_or_else(|| line.to_owned())).collect();
-    let file = house.write("xinetd.conf", &(lines.join("\n") + "\n"));
+    let file = check_dir.write("xinetd.conf", &(lines.join("\n") + "\n"));
     let mut xinetd = Command::new("setpriv");
     xinetd.args(["--pdeathsig", "KILL", "xinetd", "-dontfork", "-stayalive", "-f"]).arg(file);
-    xinetd.arg("-pidfile").arg(house.path("xinetd.pid")).arg("-filelog").arg(house.path("xinetd.log"));
+    xinetd
+        .arg("-pidfile")
+        .arg(check_dir.path("xinetd.pid"))
+        .arg("-filelog")
+        .arg(check_dir.path("xinetd.log"));
     answers_each_client(server, &mut xinetd, port);
 
     // Accept=yes: the drop-in gets the client as its standard input and output.
     let port = free_port();
     let mut each = Command::new("setpriv");
-    house.furnish(&mut each).args(["--pdeathsig", "KILL", "systemd-socket-activate", "--accept", "--inetd"]);
+    check_dir.furnish(&mut each).args([
+        "--pdeathsig",
+        "KILL",
+        "systemd-socket-activate",
+        "--accept",
+        "--inetd",
+    ]);
     each.args(["-E", "HOME", "-E", "DEFAULTS_EXTRA_FILE", "-E", "UNDERSTUDY_RUN_DIR"]);
     each.arg(format!("--listen=127.0.0.1:{port}")).args([&program, "clustercheck", "password", "0"]);
     answers_each_client(server, &mut each, port);
@@ -51,7 +61,7 @@ pub fn through_xinetd_and_systemd(server: &Server, house: &House) {
     // Accept=no: a running check gets the listening sockets, by name.
     let (port, agent) = (free_port(), free_port());
     let mut all = Command::new("setpriv");
-    house.furnish(&mut all).args([
+    check_dir.furnish(&mut all).args([
         "--pdeathsig",
         "KILL",
         "systemd-socket-activate",
@@ -61,7 +71,7 @@ pub fn through_xinetd_and_systemd(server: &Server, house: &House) {
     all.arg(format!("--listen=127.0.0.1:{port}"))
         .arg(format!("--listen=127.0.0.1:{agent}"))
         .arg("--fdname=http:agent");
-    all.args([BIN, "check", "--defaults-file", &house.text("quiet.cnf")]);
+    all.args([BIN, "check", "--defaults-file", &check_dir.text("quiet.cnf")]);
     let mut all = Ending(all.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let first = until("systemd's starter", || try_say(local(port), b"GET / HTTP/1.0\r\n\r\n").ok());
     assert_eq!(first, UP);

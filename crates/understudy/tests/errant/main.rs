@@ -64,8 +64,8 @@ async fn what_a_primary_committed_alone_is_listed_exported_and_undone() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = set().await;
-    let house = scene.house("failover_gap_ms = 0");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     told("they are known");
     usage(&serving);

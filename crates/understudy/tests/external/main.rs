@@ -35,9 +35,9 @@ async fn another_hand_moves_the_primary_and_nobody_sees_an_error() {
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::set().await;
     told("a primary and two replicas are up");
-    let house = house(&scene);
-    with_config(&house.path().join("understudy.toml"), &["serve", "--check"]).with(0);
-    let serving = Serving::start(house.path());
+    let directory = directory(&scene);
+    with_config(&directory.path().join("understudy.toml"), &["serve", "--check"]).with(0);
+    let serving = Serving::start(directory.path());
     open(&serving, "db1");
     told("db1 is followed");
     unannounced(&scene, &serving).await;
@@ -55,9 +55,9 @@ async fn another_hand_moves_the_primary_and_nobody_sees_an_error() {
     scene.stage.down().await.unwrap();
 }
 
-fn house(scene: &Scene) -> TempDir {
-    let house = scene.house("");
-    let file = house.path().join("understudy.toml");
+fn directory(scene: &Scene) -> TempDir {
+    let directory = scene.directory("");
+    let file = directory.path().join("understudy.toml");
     let config = std::fs::read_to_string(&file).unwrap();
     let (before, rest) = config.split_once("[cluster.replication]").unwrap();
     let (_, after) = rest.split_once("[listen]").unwrap();
@@ -67,7 +67,7 @@ fn house(scene: &Scene) -> TempDir {
         1,
     );
     std::fs::write(&file, config).unwrap();
-    house
+    directory
 }
 
 fn open(serving: &Serving, primary: &str) -> Value {

@@ -9,7 +9,7 @@ use lab::stage::{Stage, StagePlan};
 use mysql_async::prelude::Queryable;
 use serde_json::Value;
 
-use crate::program::{Serving, house};
+use crate::program::{Serving, directory};
 use crate::relieved;
 use crate::scene::{Scene, is_well, journal, status_when, writer};
 
@@ -32,8 +32,8 @@ async fn a_member_that_answers_and_cannot_commit_is_relieved() {
     altered(&scene).await;
     for (fault, problem) in [(Fault::WriteLock, "donor"), (Fault::StuckDdl, "Synced")] {
         // Each with a program that has not moved anything yet.
-        let house = house(&config(&scene.stage, MONITOR_USER));
-        let serving = Serving::start(house.path());
+        let directory = directory(&config(&scene.stage, MONITOR_USER));
+        let serving = Serving::start(directory.path());
         stuck(&scene, &serving, fault).await;
         println!("{problem}: {}", journal(&serving));
     }
@@ -49,8 +49,8 @@ async fn forbidden(scene: &Scene) {
     ] {
         scene.stage.run_in("db1", statement).await.unwrap();
     }
-    let house = house(&config(&scene.stage, "few"));
-    let serving = Serving::start(house.path());
+    let directory = directory(&config(&scene.stage, "few"));
+    let serving = Serving::start(directory.path());
     let grant = "GRANT CREATE, SELECT, INSERT, UPDATE, LOCK TABLES ON `understudy`.* TO 'few'@'%'";
     let told = |status: &Value| scene.node(status, &writer(status))["advice"].to_string().contains(grant);
     let writes = |status: &Value| is_well(status) && !writer(status).is_empty();
@@ -59,8 +59,8 @@ async fn forbidden(scene: &Scene) {
 
 /// A long ALTER stops the commits of all members: nobody takes over.
 async fn altered(scene: &Scene) {
-    let house = house(&config(&scene.stage, MONITOR_USER));
-    let serving = Serving::start(house.path());
+    let directory = directory(&config(&scene.stage, MONITOR_USER));
+    let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all are well", is_well));
     for statement in [
         "CREATE TABLE sbtest.slow (id INT AUTO_INCREMENT PRIMARY KEY, text INT NOT NULL DEFAULT 7)"
@@ -102,8 +102,8 @@ async fn altered(scene: &Scene) {
 
 /// One transaction of hundreds of megabytes on the writer: it is written, sent and applied, and nobody takes over meanwhile.
 async fn large(scene: &Scene) {
-    let house = house(&config(&scene.stage, MONITOR_USER));
-    let serving = Serving::start(house.path());
+    let directory = directory(&config(&scene.stage, MONITOR_USER));
+    let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all are well", is_well));
     for statement in [
         "CREATE TABLE sbtest.large (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT NOT NULL)".to_owned(),
@@ -149,8 +149,8 @@ async fn large(scene: &Scene) {
 
 /// Somebody locks the heartbeat's rows on the writer, and nobody writes: no reason to move, though the others commit theirs.
 async fn own_row(scene: &Scene) {
-    let house = house(&config(&scene.stage, MONITOR_USER));
-    let serving = Serving::start(house.path());
+    let directory = directory(&config(&scene.stage, MONITOR_USER));
+    let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all are well", is_well));
     let mut root = crate::replication::root(scene, &before).await;
     root.query_drop("BEGIN").await.unwrap();

@@ -29,7 +29,7 @@ use lab::fault::Fault;
 use program::Serving;
 use scene::{Scene, is_well, journal, status_when, writer};
 use serde_json::Value;
-use writers::{Told, Writers};
+use writers::{WriterResult, Writers};
 
 const ALL: [&str; 3] = ["db1", "db2", "db3"];
 
@@ -40,7 +40,7 @@ async fn relieved(
     serving: &Serving,
     fault: Fault,
     more: usize,
-) -> (String, Vec<&'static str>, Told) {
+) -> (String, Vec<&'static str>, WriterResult) {
     let before = writer(&status_when(serving, "all are well", is_well));
     let others: Vec<&str> = ALL.into_iter().filter(|node| **node != before).collect();
     let writers = Writers::at(scene.through());

@@ -24,8 +24,8 @@ async fn a_primary_with_a_full_disk_is_left_by_order() {
             ..StagePlan::default()
         })
         .await;
-        let house = scene.house("failover = \"manual\"");
-        let serving = Serving::start(house.path());
+        let directory = scene.directory("failover = \"manual\"");
+        let serving = Serving::start(directory.path());
         status_when(&serving, "all are well", is_well);
         if semi_sync {
             freed(&scene, &serving).await;

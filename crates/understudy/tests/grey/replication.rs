@@ -34,8 +34,8 @@ async fn a_primary_that_answers_and_cannot_commit_is_relieved() {
     told(
         "without heartbeats: clients that wait for a row or a backup changed nothing, commits that hung had another take over",
     );
-    let house = scene.house("failover_gap_ms = 0");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     let before = writer(&serving.status());
     altered(&scene, &serving).await;
@@ -63,8 +63,8 @@ async fn a_primary_that_answers_and_cannot_commit_is_relieved() {
 
 /// A heartbeat never writes behind a demotion: no server ever has what the primary has not.
 async fn beside_switchovers(scene: &Scene) {
-    let house = scene.house("[cluster.heartbeat]\ninterval_ms = 20");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("[cluster.heartbeat]\ninterval_ms = 20");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     let writers = Writers::at(scene.through());
     for _ in 0..SWITCHOVERS {

@@ -11,8 +11,8 @@ use crate::writers::connect;
 
 /// Statements that are late for reasons of their own change nothing; commits that hang have another take over.
 pub async fn tells(scene: &Scene) {
-    let house = scene.house("failover_gap_ms = 0\n[cluster.heartbeat]\ninterval_ms = 0");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0\n[cluster.heartbeat]\ninterval_ms = 0");
+    let serving = Serving::start(directory.path());
     let status = status_when(&serving, "all are well", is_well);
     row_lock(scene, &serving, &writer(&status)).await;
     backup(scene, &serving, &writer(&status)).await;

@@ -47,8 +47,8 @@ fn on_disk(serving: &Serving) -> u32 {
 
 /// See the head of this file.
 pub async fn killed_in_between(scene: &Scene) {
-    let house = scene.house("", None);
-    let mut serving = Serving::start(house.path());
+    let directory = scene.directory("", None);
+    let mut serving = Serving::start(directory.path());
     status_when(&serving, "all well", is_well);
     until("all values on disk", || (on_disk(&serving) == 6).then_some(()));
     signal(&mut serving, "-KILL");
@@ -57,7 +57,7 @@ pub async fn killed_in_between(scene: &Scene) {
         change(scene, "db1", option, lent).await;
     }
     change(scene, "db2", LENT[1].0, LENT[1].1).await;
-    let mut serving = Serving::start(house.path());
+    let mut serving = Serving::start(directory.path());
     for said in [
         "db1: evs.causal_keepalive_period = PT1S is given back, which an earlier run had changed; evs.join_retrans_period = PT1S is",
         "db2: evs.join_retrans_period = PT1S is given back",
@@ -69,7 +69,7 @@ pub async fn killed_in_between(scene: &Scene) {
     // What is set on purpose is taken for the owner's.
     change(scene, "db3", LENT[1].0, "PT0.2S").await;
     signal(&mut serving, "-KILL");
-    let mut serving = Serving::start(house.path());
+    let mut serving = Serving::start(directory.path());
     status_when(&serving, "all well", is_well);
     until("all values on disk", || (on_disk(&serving) == 6).then_some(()));
     assert_eq!(scene.option("db3", LENT[1].0).await, "PT0.2S");
@@ -84,8 +84,8 @@ pub async fn left_by_nobody_known(scene: &Scene) {
     for (option, lent) in LENT {
         change(scene, "db1", option, lent).await;
     }
-    let house = scene.house("", None);
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("", None);
+    let serving = Serving::start(directory.path());
     for said in [
         "db1: evs.causal_keepalive_period is P, and stays so",
         "evs.join_retrans_period is PT0.1S, and stays so",

@@ -19,8 +19,8 @@ const DEATH_MAX: Duration = Duration::from_secs(1);
 pub async fn behind_resets(scene: &Scene) {
     let node = scene.stage.node("db1").unwrap();
     let door = Door::open(SocketAddr::from((scene.stage.host_address(), 0)), node.address).await;
-    let house = scene.house("", Some(("db1", door.address)));
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("", Some(("db1", door.address)));
+    let serving = Serving::start(directory.path());
     assert_eq!(writer(&status_when(&serving, "all well", is_well)), "db1");
     let writers = Writers::at(&[node.address]);
     writers.more(50).await;
@@ -48,8 +48,8 @@ pub async fn behind_resets(scene: &Scene) {
 
 /// kill -9, which is what an eviction is for.
 pub async fn killed(scene: &Scene) {
-    let house = scene.house("", None);
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("", None);
+    let serving = Serving::start(directory.path());
     let through = SocketAddr::from((scene.stage.host_address(), 6033));
     for active in [true, false] {
         let before = writer(&status_when(&serving, "all well", is_well));

@@ -9,7 +9,7 @@ use lab::stage::{Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program::{Serving, house, until};
+use crate::program::{Serving, directory, until};
 
 /// Whatever Galera decides by itself takes less, twice over.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ impl Scene {
     }
 
     /// A directory with a configuration whose [cluster.monitor] ends with `monitor`; `instead` is another way to a node.
-    pub fn house(&self, monitor: &str, instead: Option<(&str, SocketAddr)>) -> TempDir {
+    pub fn directory(&self, monitor: &str, instead: Option<(&str, SocketAddr)>) -> TempDir {
         let host = self.stage.host_address();
         let mut config = "[cluster]\nname = \"shop\"\n".to_owned();
         for node in self.stage.nodes() {
@@ -40,7 +40,7 @@ impl Scene {
             "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n{monitor}\n\
              [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
         );
-        house(&config)
+        directory(&config)
     }
 
     /// One value of one node's status, asked through its unix socket.

@@ -51,8 +51,8 @@ fn bystander(writer: &str) -> &'static str {
 
 /// Frozen and vanished, the writer and another.
 pub async fn silent(scene: &Scene) {
-    let house = scene.house("", None);
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("", None);
+    let serving = Serving::start(directory.path());
     let mut ended = 0;
     for fault in [Fault::Freeze, Fault::Vanish] {
         if fault == Fault::Vanish && !scene.stage.is_namespaced() {
@@ -91,8 +91,8 @@ pub async fn silent(scene: &Scene) {
 
 /// A member that stands still for less than its suspect timeout, again and again, and a machine that has no time for anybody.
 pub async fn slow(scene: &Scene) {
-    let house = scene.house("", None);
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("", None);
+    let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let view = scene.word("db1", "wsrep_cluster_conf_id").await;
     let writers = Writers::at(&[through(scene)]);
@@ -142,8 +142,8 @@ pub async fn slow(scene: &Scene) {
 
 /// Understudy is killed while the timers are short. Its next start gives them back.
 pub async fn killed_meanwhile(scene: &Scene) {
-    let house = scene.house("", None);
-    let mut serving = Serving::start(house.path());
+    let directory = scene.directory("", None);
+    let mut serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let victim = bystander(&before);
     let others: Vec<_> = ["db1", "db2", "db3"].into_iter().filter(|node| *node != victim).collect();
@@ -161,7 +161,7 @@ pub async fn killed_meanwhile(scene: &Scene) {
     for node in &others {
         assert_ne!(scene.option(node, "evs.suspect_timeout").await, "PT5S", "killed too late for this test");
     }
-    let serving = Serving::start(house.path());
+    let serving = Serving::start(directory.path());
     journal_with(
         &serving,
         "an earlier run ended while evs timers were shortened: every member has its own again",
@@ -178,8 +178,8 @@ pub async fn killed_meanwhile(scene: &Scene) {
 pub async fn half_done(scene: &Scene) {
     let node = scene.stage.node("db3").unwrap();
     let door = Door::open(SocketAddr::from((scene.stage.host_address(), 0)), node.address).await;
-    let house = scene.house("", Some(("db3", door.address)));
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("", Some(("db3", door.address)));
+    let serving = Serving::start(directory.path());
     let before = writer(&status_when(&serving, "all well", is_well));
     let victim = if before == "db1" { "db2" } else { "db1" };
     let others: Vec<_> = ["db1", "db2", "db3"].into_iter().filter(|node| *node != victim).collect();

@@ -31,7 +31,7 @@ pub struct Writers {
 
 /// What they came to.
 #[derive(Debug)]
-pub struct Told {
+pub struct WriterResult {
     commits: Vec<Instant>,
     pub errors: Vec<String>,
 }
@@ -59,17 +59,17 @@ impl Writers {
         timeout(PATIENCE, grown).await.expect("commits go on");
     }
 
-    pub async fn stop(self) -> Told {
+    pub async fn stop(self) -> WriterResult {
         self.stop.send_replace(true);
         for task in self.tasks {
             timeout(PATIENCE, task).await.expect("a writer ends").unwrap();
         }
         let seen = std::mem::take(&mut *self.seen.lock().unwrap());
-        Told { commits: seen.commits, errors: seen.errors }
+        WriterResult { commits: seen.commits, errors: seen.errors }
     }
 }
 
-impl Told {
+impl WriterResult {
     pub fn count(&self) -> usize {
         self.commits.len()
     }

@@ -32,8 +32,8 @@ const APPLIES_WITHIN: Duration = Duration::from_secs(3);
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_reads_what_it_wrote_whoever_is_the_primary() {
     let scene = Scene::set().await;
-    let house = scene.house("failover_gap_ms = 0");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
 
     // Within the limit the move waits.

@@ -9,12 +9,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
 
 mod misfit;
+mod operator;
 #[path = "../program/mod.rs"]
 mod program;
 #[path = "../replication/scene.rs"]
 #[allow(dead_code)] // shared with another test
 mod scene;
-mod told;
 #[path = "../replication/writers.rs"]
 #[allow(dead_code)]
 mod writers;
@@ -39,12 +39,12 @@ async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_chan
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::set().await;
     told("a primary and two replicas are up");
-    let house = scene.house(QUIET);
-    let serving = Serving::start(house.path());
+    let directory = scene.directory(QUIET);
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     healthy(&scene, &serving).await;
     told("a healthy cluster has a clean table");
-    told::rights(&scene, &serving).await;
+    operator::rights(&scene, &serving).await;
     told("rights that the monitor lacks are in the table, and keep an order from being begun");
     running(&scene, &serving).await;
     told("what runs on the primary is in the table");
@@ -56,11 +56,11 @@ async fn what_speaks_against_a_switchover_or_a_setup_is_told_and_nothing_is_chan
     told("an order that the table forbids was refused, and another one done");
     forced(&scene, &serving).await;
     told("an order that the table forbids was done with force");
-    told::without_waiting(&scene, &serving).await;
+    operator::without_waiting(&scene, &serving).await;
     told("an order that waits for nobody was done on an idle primary, and undone on a busy one");
-    told::another_manager(&scene, &serving);
+    operator::another_manager(&scene, &serving);
     told("another Understudy was told of, by both, and nobody when it was gone");
-    told::gone(&scene, &serving).await;
+    operator::gone(&scene, &serving).await;
     told("what a lost node said before was not told any more");
     drop(serving);
     misfit::each_is_told_and_nothing_is_changed(&scene, &told).await;

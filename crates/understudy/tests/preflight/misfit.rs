@@ -3,7 +3,7 @@
 use lab::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Kind, Stage, StagePlan};
 
-use crate::program::{LONG, Serving, house, until, with_config};
+use crate::program::{LONG, Serving, directory, until, with_config};
 use crate::scene::Scene;
 
 /// What must not change.
@@ -170,10 +170,10 @@ async fn one(scene: &Scene, case: &Case) {
     settled(scene).await;
     let before = state(scene, &["db1", "db2", "db3"]).await;
     let nodes: Vec<(&str, String)> = case.nodes.iter().map(|node| (*node, scene.address(node))).collect();
-    let house = configured(case.kind, &nodes, &scene.through().ip().to_string());
-    let said = with_config(&house.path().join("understudy.toml"), &["serve", "--check"]).with(1);
+    let directory = configured(case.kind, &nodes, &scene.through().ip().to_string());
+    let said = with_config(&directory.path().join("understudy.toml"), &["serve", "--check"]).with(1);
     assert!(said.contains(case.checked), "{}: {said}", case.what);
-    shown(&house, case.what, case.shown);
+    shown(&directory, case.what, case.shown);
     assert_eq!(state(scene, &["db1", "db2", "db3"]).await, before, "{}", case.what);
 }
 
@@ -210,12 +210,12 @@ fn configured(kind: &str, nodes: &[(&str, String)], host: &str) -> tempfile::Tem
     config += "[cluster.heartbeat]\ninterval_ms = 0\n";
     config +=
         &format!("[listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n");
-    house(&config)
+    directory(&config)
 }
 
 /// A running Understudy shows it, and looks on for a while.
-fn shown(house: &tempfile::TempDir, what: &str, sentence: &str) {
-    let serving = Serving::start(house.path());
+fn shown(directory: &tempfile::TempDir, what: &str, sentence: &str) {
+    let serving = Serving::start(directory.path());
     until(what, || {
         let screen = serving.ask(&["status"]).with(0);
         screen.contains(sentence).then_some(())
@@ -233,13 +233,17 @@ pub async fn galera_nodes_are_told(told: &impl Fn(&str)) {
         Stage::up(StagePlan { kind: Kind::Galera, name, nodes: 2, ..StagePlan::default() }).await.unwrap();
     let nodes: Vec<(&str, String)> =
         stage.nodes().iter().map(|node| (node.name.as_str(), node.address.to_string())).collect();
-    let house = configured("replication", &nodes, &stage.host_address().to_string());
+    let directory = configured("replication", &nodes, &stage.host_address().to_string());
     let before = [state_of(&stage, "db1").await, state_of(&stage, "db2").await];
-    let said = with_config(&house.path().join("understudy.toml"), &["serve", "--check"]).with(1);
+    let said = with_config(&directory.path().join("understudy.toml"), &["serve", "--check"]).with(1);
     let sentence =
         "it is a Galera node (wsrep_on is ON), and cluster.kind is \"replication\": set \"galera\"";
     assert!(said.contains(sentence), "{said}");
-    shown(&house, "Galera nodes", "is a Galera node, and cluster.kind is \"replication\": set \"galera\"");
+    shown(
+        &directory,
+        "Galera nodes",
+        "is a Galera node, and cluster.kind is \"replication\": set \"galera\"",
+    );
     assert_eq!([state_of(&stage, "db1").await, state_of(&stage, "db2").await], before);
     stage.down().await.unwrap();
     told("Galera nodes under kind = \"replication\"");

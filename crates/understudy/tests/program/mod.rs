@@ -118,7 +118,7 @@ pub fn mode(path: &Path) -> u32 {
 }
 
 /// A directory with a configuration in it.
-pub fn house(config: &str) -> TempDir {
+pub fn directory(config: &str) -> TempDir {
     let dir = tempfile::Builder::new().prefix("understudy-test-").tempdir().unwrap();
     std::fs::write(dir.path().join("understudy.toml"), config).unwrap();
     dir

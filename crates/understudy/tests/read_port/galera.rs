@@ -4,7 +4,7 @@ use lab::fault::Fault;
 use lab::stage::account::{APP_SCHEMA, MONITOR_PASSWORD, MONITOR_USER};
 use lab::stage::{Stage, StagePlan};
 
-use crate::program::{Serving, house};
+use crate::program::{Serving, directory};
 use crate::readers::Readers;
 use crate::scene::{Scene, status_when};
 use crate::writers::Writers;
@@ -26,8 +26,8 @@ async fn reads_of_a_group_go_to_the_nodes_beside_the_writer() {
         "[cluster.monitor]\nuser = \"{MONITOR_USER}\"\npassword = \"{MONITOR_PASSWORD}\"\n\
          [listen]\nmysql = \"{host}:6033\"\nread = \"{host}:6034\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
     );
-    let house = house(&config);
-    let serving = Serving::start(house.path());
+    let directory = directory(&config);
+    let serving = Serving::start(directory.path());
     status_when(&serving, "the others take reads", |status| {
         status["writer"] == "db1" && read_by(&["db2", "db3"])(status)
     });

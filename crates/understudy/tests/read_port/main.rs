@@ -39,16 +39,16 @@ fn port(scene: &Scene) -> SocketAddr {
     SocketAddr::from((scene.stage.host_address(), 6034))
 }
 
-fn house_with(scene: &Scene, read: &str) -> TempDir {
-    let house = scene.house("failover_gap_ms = 0");
-    let file = house.path().join("understudy.toml");
+fn directory_with(scene: &Scene, read: &str) -> TempDir {
+    let directory = scene.directory("failover_gap_ms = 0");
+    let file = directory.path().join("understudy.toml");
     let config = std::fs::read_to_string(&file).unwrap();
     let listen =
         format!("[listen]\nread = \"{}\"\nhealth = \"{}:6090\"\n", port(scene), scene.stage.host_address());
     let config =
         config.replacen("[listen]\n", &listen, 1) + &format!("[read]\nlag_max_ms = {LAG_MAX_MS}\n{read}");
     std::fs::write(&file, config).unwrap();
-    house
+    directory
 }
 
 async fn id(scene: &Scene, node: &str) -> u32 {
@@ -75,8 +75,8 @@ async fn reads_go_on_whatever_becomes_of_the_servers() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::set().await;
-    let house = house_with(&scene, "");
-    let serving = Serving::start(house.path());
+    let directory = directory_with(&scene, "");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "both replicas take reads", read_by(&["db2", "db3"]));
     told("a primary and two replicas are up, and both take reads");
     let ids = [id(&scene, "db1").await, id(&scene, "db2").await, id(&scene, "db3").await];

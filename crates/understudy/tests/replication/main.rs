@@ -32,9 +32,9 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
     told("a primary and two replicas are up");
     forbidden(&scene).await;
     told("an account without rights was told of, and touched nothing");
-    let house = scene.house("failover_gap_ms = 0");
-    with_config(&house.path().join("understudy.toml"), &["serve", "--check"]).with(0);
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    with_config(&directory.path().join("understudy.toml"), &["serve", "--check"]).with(0);
+    let serving = Serving::start(directory.path());
     first(&scene, &serving);
     told("they are known");
     switched(&scene, &serving).await;
@@ -58,8 +58,8 @@ async fn a_primary_is_changed_and_lost_and_no_acknowledged_write_with_it() {
 /// An account that may not ask whom a server follows: what it needs is told, and nothing is done without it.
 async fn forbidden(scene: &Scene) {
     scene.stage.run_in("db1", "CREATE USER few@'%' IDENTIFIED BY 'few'").await.unwrap();
-    let house = scene.house("");
-    let file = house.path().join("understudy.toml");
+    let directory = scene.directory("");
+    let file = directory.path().join("understudy.toml");
     let config = std::fs::read_to_string(&file).unwrap();
     let of_few = config.replacen(
         "user = \"understudy\"\npassword = \"understudy\"",
@@ -73,7 +73,7 @@ async fn forbidden(scene: &Scene) {
     for lack in ["SLAVE MONITOR", "RELOAD", "SELECT ON mysql.global_priv", "GRANT SLAVE MONITOR, "] {
         assert!(said.contains(lack), "{lack}: {said}");
     }
-    let serving = Serving::start(house.path());
+    let serving = Serving::start(directory.path());
     let told =
         "does not tell \"few\" whom it follows (1227), so it is not used: run there: GRANT SLAVE MONITOR";
     let is_told = |node: &Value| node["advice"].to_string().replace('\\', "").contains(told);

@@ -7,8 +7,8 @@ use lab::stage::{Kind, Stage, StagePlan};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::program::{Serving, house, until};
-use crate::writers::Told;
+use crate::program::{Serving, directory, until};
+use crate::writers::WriterResult;
 
 /// What the lab's replicas log in with.
 const REPLICATION: &str = "replication";
@@ -42,7 +42,7 @@ impl Scene {
     }
 
     /// A directory with a configuration whose [cluster.replication] ends with `replication`.
-    pub fn house(&self, replication: &str) -> TempDir {
+    pub fn directory(&self, replication: &str) -> TempDir {
         let host = self.stage.host_address();
         let mut config = "[cluster]\nname = \"shop\"\nkind = \"replication\"\n".to_owned();
         for node in self.stage.nodes() {
@@ -54,7 +54,7 @@ impl Scene {
              [cluster.replication]\nuser = \"{REPLICATION}\"\npassword = \"{REPLICATION}\"\n{replication}\n\
              [listen]\nmysql = \"{host}:6033\"\nhttp = \"{host}:6080\"\n[state]\ndir = \"state\"\n"
         );
-        house(&config)
+        directory(&config)
     }
 
     /// Where clients connect.
@@ -84,7 +84,7 @@ impl Scene {
         self.stage.run_in(node, &format!("SELECT @@GLOBAL.{name}")).await.unwrap()[0][0].clone()
     }
 
-    pub async fn rows(&self, node: &str, told: &Told) -> Vec<(u64, u64)> {
+    pub async fn rows(&self, node: &str, told: &WriterResult) -> Vec<(u64, u64)> {
         let query = format!(
             "SELECT writer, number FROM {APP_SCHEMA}.w WHERE writer IN ({}) ORDER BY 1, 2",
             told.writers()
@@ -94,7 +94,7 @@ impl Scene {
     }
 
     /// Waits until the nodes have all that was acknowledged; they may have what ended in an error, too, and nothing else.
-    pub async fn has_all(&self, told: &Told, nodes: &[&str]) {
+    pub async fn has_all(&self, told: &WriterResult, nodes: &[&str]) {
         for node in nodes {
             let deadline = std::time::Instant::now() + crate::program::LONG;
             loop {
@@ -119,7 +119,7 @@ impl Scene {
     }
 
     /// Where nothing ended in an error.
-    pub async fn has_exactly(&self, told: &Told, nodes: &[&str]) {
+    pub async fn has_exactly(&self, told: &WriterResult, nodes: &[&str]) {
         assert!(told.unknown.is_empty(), "{:?}", told.unknown);
         self.has_all(told, nodes).await;
     }

@@ -24,7 +24,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// What they came to.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct WriterResult {
     commits: Vec<Instant>,
     /// Writer and number.
     pub acknowledged: BTreeSet<(u64, u64)>,
@@ -38,7 +38,7 @@ pub struct Told {
 pub struct Writers {
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<WriterResult>>,
 }
 
 impl Writers {
@@ -47,7 +47,7 @@ impl Writers {
         let (stop, stopped) = watch::channel(false);
         let first = NEXT.fetch_add(WRITERS, Ordering::Relaxed);
         let writers: Vec<u64> = (first..first + WRITERS).collect();
-        let told = Arc::new(Mutex::new(Told { writers: writers.clone(), ..Told::default() }));
+        let told = Arc::new(Mutex::new(WriterResult { writers: writers.clone(), ..WriterResult::default() }));
         let tasks = writers.into_iter();
         let tasks =
             tasks.map(|writer| tokio::spawn(write(writer, address, Arc::clone(&told), stopped.clone())));
@@ -73,7 +73,7 @@ impl Writers {
         assert!(grown.is_ok(), "commits do not go on: {:?}", self.told.lock().unwrap().errors);
     }
 
-    pub async fn stop(self) -> Told {
+    pub async fn stop(self) -> WriterResult {
         self.stop.send_replace(true);
         for task in self.tasks {
             timeout(LONG, task).await.expect("a writer ends").unwrap();
@@ -82,7 +82,7 @@ impl Writers {
     }
 }
 
-impl Told {
+impl WriterResult {
     /// The longest time between two commits, of those that end after `fault`.
     pub fn gap(&self, fault: Instant) -> Duration {
         let ends = self.commits.windows(2).filter(|pair| pair[1] > fault);
@@ -123,7 +123,12 @@ impl Told {
     }
 }
 
-async fn write(writer: u64, address: SocketAddr, told: Arc<Mutex<Told>>, stopped: watch::Receiver<bool>) {
+async fn write(
+    writer: u64,
+    address: SocketAddr,
+    told: Arc<Mutex<WriterResult>>,
+    stopped: watch::Receiver<bool>,
+) {
     let mut connection: Option<Conn> = None;
     let mut number = 0;
     while !*stopped.borrow() {

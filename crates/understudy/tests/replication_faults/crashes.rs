@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::program::Serving;
 use crate::scene::{Scene, status_when, writer};
-use crate::writers::{Told, Writers};
+use crate::writers::{WriterResult, Writers};
 use crate::{nothing_is_lost, settled};
 
 /// Of every day; `make soak` asks for more.
@@ -34,10 +34,10 @@ async fn a_primary_is_killed_at_random_moments_and_nothing_acknowledged_is_lost(
     println!("REPLICATION_CRASHES={crashes} REPLICATION_SEED={seed}");
     let mut dice = Dice(seed);
     let scene = Scene::of("crash", true).await;
-    let house = scene.house("failover_gap_ms = 0");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
     let mut gaps = Vec::new();
-    let mut all = Told::default();
+    let mut all = WriterResult::default();
     for number in 1..=crashes {
         let before = settled(&scene, &serving).await;
         let writers = Writers::at(scene.through());

@@ -25,7 +25,7 @@ mod resume;
 use program::Serving;
 use scene::{Scene, is_well, status_when, writer};
 use serde_json::Value;
-use writers::Told;
+use writers::WriterResult;
 
 const ALL: [&str; 3] = ["db1", "db2", "db3"];
 
@@ -47,7 +47,7 @@ async fn settled(scene: &Scene, serving: &Serving) -> String {
 }
 
 /// What was acknowledged is everywhere, and nothing was written twice.
-async fn nothing_is_lost(scene: &Scene, told: &Told) {
+async fn nothing_is_lost(scene: &Scene, told: &WriterResult) {
     let twice: Vec<&String> = told.errors.iter().filter(|error| error.contains("Duplicate entry")).collect();
     assert!(twice.is_empty(), "something was written twice: {twice:?}");
     scene.has_all(told, &ALL).await;

@@ -13,8 +13,8 @@ use crate::writers::Writers;
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_asynchronous_failover_may_lose_is_said_and_is_no_less_than_what_it_lost() {
     let scene = Scene::of("async", false).await;
-    let house = scene.house("failover_gap_ms = 0");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     let writers = Writers::at(scene.through());
     writers.more(50).await;

@@ -47,17 +47,17 @@ const STEPS: [(&str, Obstacle, &str); 8] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switchover_that_is_interrupted_at_any_step_is_finished_or_undone() {
     let scene = Scene::of("resume", true).await;
-    let house = scene.house("failover_gap_ms = 0");
-    let mut serving = Serving::start(house.path());
+    let directory = scene.directory("failover_gap_ms = 0");
+    let mut serving = Serving::start(directory.path());
     for (number, (step, obstacle, sign)) in STEPS.into_iter().enumerate() {
         let old = settled(&scene, &serving).await;
         let new = if old == "db2" { "db3" } else { "db2" };
         let writers = Writers::at(scene.through());
         writers.more(20).await;
         let (lock, at) = hinder(&scene, obstacle, &old, new).await;
-        let log = house.path().join("log");
+        let log = directory.path().join("log");
         let from = std::fs::metadata(&log).unwrap().len();
-        let (config, to) = (house.path().join("understudy.toml"), new.to_owned());
+        let (config, to) = (directory.path().join("understudy.toml"), new.to_owned());
         let order = std::thread::spawn(move || {
             with_config(&config, &["switchover", "--to", &to, "--budget-ms", "20000"])
         });
@@ -67,7 +67,7 @@ async fn a_switchover_that_is_interrupted_at_any_step_is_finished_or_undone() {
         drop(serving);
         let killed = Instant::now();
         let answer = order.join().unwrap();
-        serving = Serving::start(house.path());
+        serving = Serving::start(directory.path());
         // Whoever hindered it gets out of the way only now, except where the end of our process ended it.
         drop(lock);
         let primary = settled(&scene, &serving).await;

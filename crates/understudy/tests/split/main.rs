@@ -31,13 +31,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use writers::{Writers, connect};
 
-fn house(scene: &Scene) -> TempDir {
-    let house = scene.house("failover_gap_ms = 0");
-    let file = house.path().join("understudy.toml");
+fn directory(scene: &Scene) -> TempDir {
+    let directory = scene.directory("failover_gap_ms = 0");
+    let file = directory.path().join("understudy.toml");
     let config = std::fs::read_to_string(&file).unwrap();
     let config = config.replacen("[listen]\n", "[listen]\nsplit = true\n", 1) + "[read]\nlag_max_ms = 1500\n";
     std::fs::write(&file, config).unwrap();
-    house
+    directory
 }
 
 /// Exactly these take reads.
@@ -116,8 +116,8 @@ async fn sessions_read_what_they_wrote_whatever_becomes_of_the_servers() {
     let begin = Instant::now();
     let told = |what: &str| println!("{:6.1} s  {what}", begin.elapsed().as_secs_f64());
     let scene = Scene::of("split", true).await;
-    let house = house(&scene);
-    let serving = Serving::start(house.path());
+    let directory = directory(&scene);
+    let serving = Serving::start(directory.path());
     status_when(&serving, "both replicas take reads", read_by(&["db2", "db3"]));
     let writing = Writers::at(scene.through());
     writing.more(20).await;

@@ -15,14 +15,14 @@ use super::{Ends, Streamer, called, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn standbys_are_warmed_and_the_active_node_never_is() {
     let scene = cluster("warm").await;
-    let house = scene.house("");
-    let serving = Serving::start(house.path());
+    let directory = scene.directory("");
+    let serving = Serving::start(directory.path());
     status_when(&serving, "all are well", is_well);
     let streamers = streamers(&scene);
-    let told = house.path().join("warm.log");
+    let told = directory.path().join("warm.log");
     let warming = called("understudy")
         .args(["warm", "--user", "warm", "--skip-user", "understudy", "--config"])
-        .arg(house.path().join("understudy.toml"))
+        .arg(directory.path().join("understudy.toml"))
         .env("UNDERSTUDY_PASSWORD", "secret")
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(&told).unwrap())

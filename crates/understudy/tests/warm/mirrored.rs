@@ -64,15 +64,15 @@ async fn runs(scene: &Scene, node: &str, is_running: bool) {
 async fn mirrored_reads_are_run_once_and_end_with_the_roles() {
     let scene = cluster("mirrored").await;
     assert_eq!(scene.stage.run_in("db1", "SELECT @@server_id").await.unwrap()[0][0], "1");
-    let house = scene.house("");
-    let path = house.path().join("understudy.toml");
+    let directory = scene.directory("");
+    let path = directory.path().join("understudy.toml");
     let mut file = File::options().append(true).open(&path).unwrap();
     writeln!(
         file,
         "[warm]\nuser = \"warm\"\npassword = \"secret\"\nsource = \"proxy\"\nmirror_percent = 100"
     )
     .unwrap();
-    let serving = Serving::start(house.path());
+    let serving = Serving::start(directory.path());
     status_when(&serving, "both are warmed", |status| {
         is_well(status) && are_mirrored_to(status, "db1", &["db2", "db3"])
     });

@@ -50,10 +50,10 @@ fn are_warmed_by(status: &Value, by: &str, standbys: &[&str]) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
     let scene = cluster("served").await;
-    let house = scene.house("");
-    let mut file = File::options().append(true).open(house.path().join("understudy.toml")).unwrap();
+    let directory = scene.directory("");
+    let mut file = File::options().append(true).open(directory.path().join("understudy.toml")).unwrap();
     writeln!(file, "[warm]\nuser = \"warm\"\npassword = \"secret\"\nrequire_percent = 80").unwrap();
-    let mut serving = Serving::start(house.path());
+    let mut serving = Serving::start(directory.path());
     // Not yet: that is told, and tried again.
     let status = status_when(&serving, "there is no stream", |status| {
         let why = status["warm"]["standbys"][1]["why"].as_str().unwrap_or_default();
@@ -135,10 +135,10 @@ async fn serve_warms_standbys_and_stops_within_a_second_of_a_change_of_roles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_proxy_as_the_source_no_slow_log_is_needed() {
     let scene = cluster("proxied").await;
-    let house = scene.house("");
-    let mut file = File::options().append(true).open(house.path().join("understudy.toml")).unwrap();
+    let directory = scene.directory("");
+    let mut file = File::options().append(true).open(directory.path().join("understudy.toml")).unwrap();
     writeln!(file, "[warm]\nuser = \"warm\"\npassword = \"secret\"\nsource = \"proxy\"").unwrap();
-    let serving = Serving::start(house.path());
+    let serving = Serving::start(directory.path());
     status_when(&serving, "both are warmed", |status| {
         is_well(status) && are_warmed_by(status, "db1", &["db2", "db3"])
     });

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use lab::checker::{Verdict, check};
-use lab::ledger::{Client, NodeRows, Op, Outcome};
+use lab::checker::{LedgerCheck, check};
+use lab::ledger::{Client, CommitResult, NodeRows, Op};
 use lab::stage::Stage;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, OptsBuilder};
@@ -38,7 +38,7 @@ impl Ledger {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn note(&self, id: u64, outcome: Outcome) {
+    fn note(&self, id: u64, outcome: CommitResult) {
         let zero = Duration::ZERO;
         let op = Op {
             id,
@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// What the nodes have against what the clients were told.
-    pub async fn verdict(&self, stage: &Stage) -> Verdict {
+    pub async fn verdict(&self, stage: &Stage) -> LedgerCheck {
         let mut nodes = Vec::new();
         for node in stage.nodes() {
             let sql = "SET STATEMENT wsrep_sync_wait=1 FOR SELECT op FROM sbtest.ledger ORDER BY op";
@@ -124,7 +124,7 @@ impl Session {
 
     /// A transaction that was begun and is known to be rolled back.
     pub fn rolled_back(&self, key: u64) {
-        self.ledger.note(key, Outcome::Failed);
+        self.ledger.note(key, CommitResult::Failed);
     }
 
     /// Whether the row of that key is there, as this session sees it.
@@ -157,12 +157,12 @@ pub fn errno(error: &Error) -> u16 {
     if let Error::Server(error) = error { error.code } else { 0 }
 }
 
-fn outcome(error: Option<&Error>) -> Outcome {
+fn outcome(error: Option<&Error>) -> CommitResult {
     match error.map(errno) {
-        None => Outcome::Ok,
+        None => CommitResult::Ok,
         // A broken connection says as little as 9101 does.
-        Some(OUTCOME_UNKNOWN | 0) => Outcome::Unknown,
-        Some(_) => Outcome::Failed,
+        Some(OUTCOME_UNKNOWN | 0) => CommitResult::Unknown,
+        Some(_) => CommitResult::Failed,
     }
 }
 
@@ -257,7 +257,7 @@ async fn transaction(session: &mut Session) -> Result<u64, Error> {
         let done = if step.is_empty() { session.insert(key).await } else { session.run(step).await };
         if let Err(error) = done {
             // COMMIT was not sent.
-            session.ledger.note(key, Outcome::Failed);
+            session.ledger.note(key, CommitResult::Failed);
             return Err(error);
         }
     }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lab::stage::{Stage, StagePlan};
-use program::{Serving, house, until, with_config};
+use program::{Serving, directory, until, with_config};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -68,7 +68,7 @@ impl Scene {
              http = \"{host}:6080\"\nhttps = \"{https}\"\n[api]\nkey_file = \"api.key\"\n[state]\ndir = \"state\"\n",
             MONITOR.0
         );
-        let dir = house(&config);
+        let dir = directory(&config);
         std::fs::write(dir.path().join("api.key"), format!("{KEY}\n")).unwrap();
         std::fs::write(dir.path().join("monitor.password"), "not yet\n").unwrap();
         for sql in [

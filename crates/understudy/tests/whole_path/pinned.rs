@@ -20,7 +20,7 @@ const PACE: Duration = Duration::from_millis(5);
 const AFTERMATH: Duration = Duration::from_secs(4);
 
 /// A session at work: its node, the error that ended it, its longest statement.
-struct Told {
+struct SessionResult {
     node: String,
     ended: Option<u16>,
     longest: Duration,
@@ -57,7 +57,7 @@ async fn one_death(scene: &Scene, victim: &str) {
     }
     assert!(places.values().all(|count| *count == COUNT / 3), "the least busy first: {places:?}");
     // Only now: what runs counts more than who is there, and a session that opens meanwhile may go where nothing runs just then.
-    let tasks: Vec<JoinHandle<Told>> = sessions
+    let tasks: Vec<JoinHandle<SessionResult>> = sessions
         .into_iter()
         .map(|(session, node, number)| tokio::spawn(work(session, node, number, stopped.clone())))
         .collect();
@@ -90,8 +90,13 @@ async fn one_death(scene: &Scene, victim: &str) {
     scene.stage.wait_synced(victim, PATIENCE).await.unwrap();
 }
 
-async fn work(mut session: Session, node: String, number: usize, stopped: watch::Receiver<bool>) -> Told {
-    let mut told = Told { node, ended: None, longest: Duration::ZERO };
+async fn work(
+    mut session: Session,
+    node: String,
+    number: usize,
+    stopped: watch::Receiver<bool>,
+) -> SessionResult {
+    let mut told = SessionResult { node, ended: None, longest: Duration::ZERO };
     while !*stopped.borrow() {
         let began = Instant::now();
         match session.ask("SELECT CAST(SUM(x) AS CHAR) FROM own").await {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::watch as signal;
 
 use super::generation::{Cut, Generation};
-use super::{KNOWN_BY_BYTES, Place};
+use super::{KNOWN_BY_BYTES, LogPosition};
 
 /// What reading brought.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,17 +72,17 @@ impl Cursor {
     }
 
     /// Where it stands, to go on from there another time.
-    pub fn place(&self) -> Place {
-        Place { offset: self.offset, checksum: super::fnv1a(&self.before) }
+    pub fn place(&self) -> LogPosition {
+        LogPosition { offset: self.offset, checksum: super::fnv1a(&self.before) }
     }
 
     /// A place before this one, in the same file; nothing when the file does not have its bytes any more.
-    pub fn place_at(&self, offset: u64) -> Option<Place> {
+    pub fn place_at(&self, offset: u64) -> Option<LogPosition> {
         let file = match self.generation.is_cut() {
             Some(cut) => cut.copy.as_ref()?,
             None => &self.generation.file,
         };
-        Place::before(file, offset).ok()
+        LogPosition::before(file, offset).ok()
     }
 
     /// Something changed since it was waited for.

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use super::Place;
+use super::LogPosition;
 
 /// Which file it is, whatever its name. An inode's number is used again once its file is gone, so the time of birth belongs to it where the
 /// file system has one.
@@ -34,7 +34,7 @@ pub(super) struct Generation {
     /// Set, before `next`: the bytes that the file had then. It may be cut later, by whoever removes old logs.
     sealed_bytes: OnceLock<u64>,
     /// A place that the watching task saw in it. A file that still has those bytes was not emptied since.
-    seen: OnceLock<Place>,
+    seen: OnceLock<LogPosition>,
 }
 
 /// What became of a generation that copytruncate ended: its bytes are gone from the file.
@@ -67,7 +67,7 @@ impl Generation {
     }
 
     /// This file has these bytes, and they are still its own.
-    pub(super) fn has(&self, place: Place) -> bool {
+    pub(super) fn has(&self, place: LogPosition) -> bool {
         self.cut.get().is_none() && place.is_in(&self.file)
     }
 
@@ -84,7 +84,7 @@ impl Generation {
     }
 
     /// The watching task saw these bytes in it, and no copy beside it that has what it had before. Only the first place is kept.
-    pub(super) fn saw(&self, place: Place) {
+    pub(super) fn saw(&self, place: LogPosition) {
         let _ = self.seen.set(place);
     }
 

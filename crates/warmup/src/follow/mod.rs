@@ -108,7 +108,7 @@ impl Log {
 
     /// A reader that goes on behind `place`, which an earlier reader gave: in the present file or in a rotated one beside it. Nothing when no
     /// file there has those bytes at that place (any more).
-    pub fn at_place(&self, place: Place) -> Result<Option<Cursor>, FollowError> {
+    pub fn at_place(&self, place: LogPosition) -> Result<Option<Cursor>, FollowError> {
         let mut newest = self.looked()?;
         for _ in 0..PLACE_TRIES {
             let begin = self.chain(place, &newest);
@@ -125,7 +125,7 @@ impl Log {
     }
 
     /// The generation with these bytes at this place, from which the chain goes on to `newest`.
-    fn chain(&self, place: Place, newest: &Arc<Generation>) -> Option<Arc<Generation>> {
+    fn chain(&self, place: LogPosition, newest: &Arc<Generation>) -> Option<Arc<Generation>> {
         if newest.has(place) {
             return Some(Arc::clone(newest));
         }
@@ -199,46 +199,46 @@ const KNOWN_BY_BYTES: u64 = 256;
 /// A place in a log that can be found again, also after rotations and in another process: its distance from the file's beginning, and a
 /// checksum of the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LogPosition {
     /// Bytes from the file's beginning.
     pub offset: u64,
     /// Of up to 256 bytes before it (FNV-1a, 64 bits).
     pub checksum: u64,
 }
 
-impl Place {
+impl LogPosition {
     /// A file's beginning: every file has it.
-    fn beginning() -> Place {
-        Place { offset: 0, checksum: fnv1a(&[]) }
+    fn beginning() -> LogPosition {
+        LogPosition { offset: 0, checksum: fnv1a(&[]) }
     }
 
-    fn before(file: &File, offset: u64) -> io::Result<Place> {
+    fn before(file: &File, offset: u64) -> io::Result<LogPosition> {
         let mut bytes = [0; KNOWN_BY_BYTES as usize];
         let known = KNOWN_BY_BYTES.min(offset);
         let bytes = &mut bytes[..known as usize];
         std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset - known)?;
-        Ok(Place { offset, checksum: fnv1a(bytes) })
+        Ok(LogPosition { offset, checksum: fnv1a(bytes) })
     }
 
     /// `file` has these bytes at this place.
     fn is_in(self, file: &File) -> bool {
-        Place::before(file, self.offset).is_ok_and(|found| found == self)
+        LogPosition::before(file, self.offset).is_ok_and(|found| found == self)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LogPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{:016x}", self.offset, self.checksum)
     }
 }
 
-impl FromStr for Place {
+impl FromStr for LogPosition {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Place, ()> {
+    fn from_str(text: &str) -> Result<LogPosition, ()> {
         let (offset, checksum) = text.split_once('-').ok_or(())?;
         let offset = offset.parse().map_err(|_| ())?;
-        Ok(Place { offset, checksum: u64::from_str_radix(checksum, 16).map_err(|_| ())? })
+        Ok(LogPosition { offset, checksum: u64::from_str_radix(checksum, 16).map_err(|_| ())? })
     }
 }
 

@@ -121,8 +121,8 @@ fn rename_all(path: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_line_is_read_once_and_in_order_through_renames() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     let log = Log::watch(&path).unwrap();
     let mut cursor = log.at_start().unwrap();
@@ -156,8 +156,8 @@ async fn each_line_is_read_once_and_in_order_through_renames() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_copytruncate_leaves_in_any_file_is_read_once() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     let log = Log::watch(&path).unwrap();
     let mut cursor = log.at_start().unwrap();
@@ -180,7 +180,7 @@ async fn what_copytruncate_leaves_in_any_file_is_read_once() {
     .await;
     rotating.await.unwrap();
     let mut kept = BTreeSet::new();
-    for entry in fs::read_dir(house.path()).unwrap() {
+    for entry in fs::read_dir(directory.path()).unwrap() {
         for line in fs::read_to_string(entry.unwrap().path()).unwrap().lines() {
             // A copy may end within a line; the number is then another.
             kept.extend(line.strip_prefix("line ").and_then(|number| number.parse::<u64>().ok()));
@@ -196,8 +196,8 @@ async fn what_copytruncate_leaves_in_any_file_is_read_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_reader_reads_all_the_same_and_says_how_far_it_is_behind() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     let log = Log::watch(&path).unwrap();
     let (mut slow, mut fast) = (log.at_end().unwrap(), log.at_end().unwrap());
@@ -228,8 +228,8 @@ async fn a_slow_reader_reads_all_the_same_and_says_how_far_it_is_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_found_again_after_rotations_of_both_kinds() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     for _ in 0..100 {
         writer.line();
@@ -261,14 +261,14 @@ async fn a_place_is_found_again_after_rotations_of_both_kinds() {
     let mut cursor = log.at_place(place).unwrap().expect("the place is in slow.log.2");
     let (read, lost) = numbers(&mut cursor, |read| read.len() == 300).await;
     assert_eq!((read, lost), ((100..400).collect(), 0));
-    let nowhere = super::Place { offset: 50, checksum: 1 };
+    let nowhere = super::LogPosition { offset: 50, checksum: 1 };
     assert!(log.at_place(nowhere).unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_not_there_yet_is_read_from_its_first_byte() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let log = Log::watch(&path).unwrap();
     let refused = log.at_end().err().expect("it is not there").to_string();
     assert!(refused.contains("slow.log cannot be read: No such file"), "{refused}");
@@ -304,8 +304,8 @@ async fn several_rotations_between_two_looks_lose_nothing() {
                 [Step::Write, Step::Write, Step::Rename, Step::CopyTruncate, Step::Look][(dice % 5) as usize],
             );
         }
-        let house = tempfile::tempdir().unwrap();
-        let path = house.path().join("slow.log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("slow.log");
         let writer = Writer::new(&path);
         // This runtime has one thread, so its task looks only when this one waits, which it does not.
         let log = Log::watch(&path).unwrap();

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::generation::{Cut, FileId, Generation};
 use super::siblings::{self, Rotated};
-use super::{FollowError, Place, Shared};
+use super::{FollowError, LogPosition, Shared};
 
 /// A busy log changes thousands of times a second: so long a pause between two looks, and readers are behind by no more.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -95,7 +95,7 @@ pub(super) struct Looked {
     /// Rotated files that were there: they are no news.
     known: HashSet<FileId>,
     /// Where the newest generation ended.
-    seen: Option<Place>,
+    seen: Option<LogPosition>,
     /// Another look has to follow at once: a generation was begun, of which nothing was seen yet.
     again: bool,
     missing: Missing,
@@ -168,7 +168,7 @@ impl Looked {
         };
         if self.seen.is_none() {
             self.known = siblings::rotated(&self.shared.path).into_iter().map(|rotated| rotated.id).collect();
-            self.seen = Some(Place::beginning());
+            self.seen = Some(LogPosition::beginning());
         }
         let changed = match self.emptied(&newest) {
             true => self.cut(&newest),
@@ -234,7 +234,7 @@ impl Looked {
     }
 
     /// A file that was not there before, with what was seen of `newest`, and with something that this has no more.
-    fn may_be_copy(&self, seen: Place, newest: &Generation, rotated: &Rotated) -> bool {
+    fn may_be_copy(&self, seen: LogPosition, newest: &Generation, rotated: &Rotated) -> bool {
         rotated.id != newest.id
             && !self.known.contains(&rotated.id)
             && seen.is_in(&rotated.file)
@@ -304,7 +304,7 @@ impl Looked {
         if let Some(meanwhile) = self.meanwhile.take() {
             meanwhile();
         }
-        let now = newest.length().and_then(|length| Place::before(&newest.file, length)).ok();
+        let now = newest.length().and_then(|length| LogPosition::before(&newest.file, length)).ok();
         let Some(now) = now.filter(|now| self.seen != Some(*now)) else { return false };
         // Of a generation of which nothing was seen yet, only a copy tells that this is not its beginning. It is made before the file is emptied, so
         // it is there by now.
@@ -321,7 +321,7 @@ impl Looked {
 
     /// Nothing was seen of it yet: what it has now may be of one that follows it.
     fn begin(&mut self, newest: Arc<Generation>) {
-        self.seen = Some(Place::beginning());
+        self.seen = Some(LogPosition::beginning());
         self.again = true;
         self.shared.replace(newest);
     }

@@ -24,6 +24,6 @@ pub use http::router;
 pub use load::{Allowed, Loaded, Progress, load};
 pub use server::{PoolError, Server};
 pub use snapshot::{Malformed, Page, Snapshot};
-pub use spaces::{Kind, Space, Spaces};
+pub use spaces::{Space, SpaceKind, Spaces};
 pub use text::{Parser, write};
 pub use translate::{LeftOut, Translated, translate};

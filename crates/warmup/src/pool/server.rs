@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use link::{Link, LinkError, Login, Place, Rows};
+use link::{Endpoint, Link, LinkError, Login, Rows};
 
 use super::snapshot::{Malformed, Snapshot, read_dump};
 use super::spaces::{Space, Spaces};
@@ -150,7 +150,7 @@ pub enum PoolError {
 #[derive(Clone, Debug)]
 pub struct Server {
     /// Where.
-    pub place: Place,
+    pub place: Endpoint,
     /// As whom.
     pub login: Login,
 }
@@ -209,8 +209,8 @@ impl Server {
     /// Where, in words.
     pub fn address(&self) -> String {
         match &self.place {
-            Place::Tcp(address) => address.clone(),
-            Place::Unix(path) => path.display().to_string(),
+            Endpoint::Tcp(address) => address.clone(),
+            Endpoint::Unix(path) => path.display().to_string(),
         }
     }
 

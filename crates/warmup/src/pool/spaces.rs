@@ -13,7 +13,7 @@ pub struct Space {
 
 /// What a tablespace is, as far as another server's may be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum SpaceKind {
     /// A table's, a partition's, or one that was made with CREATE TABLESPACE: the same where it has the same name.
     Named,
     /// The server's own: the system tablespace, undo logs, temporary tables, the data dictionary. What is on which page there is another thing on
@@ -25,17 +25,19 @@ pub enum Kind {
 
 impl Space {
     /// What it is, by its name.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SpaceKind {
         let Some((schema, table)) = self.name.split_once('/') else {
             let is_own = self.name.starts_with("innodb_") || self.name == "mysql";
-            return if is_own { Kind::Own } else { Kind::Named };
+            return if is_own { SpaceKind::Own } else { SpaceKind::Named };
         };
         match table {
-            _ if schema == "mysql" || schema == "sys" => Kind::Own,
-            _ if table.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("FTS_")) => Kind::FullText,
+            _ if schema == "mysql" || schema == "sys" => SpaceKind::Own,
+            _ if table.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("FTS_")) => {
+                SpaceKind::FullText
+            }
             // Of ALTER TABLE, and of temporary tables.
-            _ if table.starts_with("#sql") => Kind::Own,
-            _ => Kind::Named,
+            _ if table.starts_with("#sql") => SpaceKind::Own,
+            _ => SpaceKind::Named,
         }
     }
 
@@ -101,19 +103,19 @@ mod tests {
     #[test]
     fn a_tablespaces_kind_follows_from_its_name() {
         for (name, kind) in [
-            ("shop/orders", Kind::Named),
-            ("shop/orders#P#p0", Kind::Named),
-            ("shop/a@0020b", Kind::Named),
-            ("shop/ftse", Kind::Named),
-            ("shared", Kind::Named),
-            ("innodb_system", Kind::Own),
-            ("innodb_undo001", Kind::Own),
-            ("innodb_temporary", Kind::Own),
-            ("mysql", Kind::Own),
-            ("mysql/innodb_table_stats", Kind::Own),
-            ("shop/#sql-ib1234", Kind::Own),
-            ("shop/FTS_0000000000000012_CONFIG", Kind::FullText),
-            ("shop/fts_0000000000000012_000000000000001e_index_1", Kind::FullText),
+            ("shop/orders", SpaceKind::Named),
+            ("shop/orders#P#p0", SpaceKind::Named),
+            ("shop/a@0020b", SpaceKind::Named),
+            ("shop/ftse", SpaceKind::Named),
+            ("shared", SpaceKind::Named),
+            ("innodb_system", SpaceKind::Own),
+            ("innodb_undo001", SpaceKind::Own),
+            ("innodb_temporary", SpaceKind::Own),
+            ("mysql", SpaceKind::Own),
+            ("mysql/innodb_table_stats", SpaceKind::Own),
+            ("shop/#sql-ib1234", SpaceKind::Own),
+            ("shop/FTS_0000000000000012_CONFIG", SpaceKind::FullText),
+            ("shop/fts_0000000000000012_000000000000001e_index_1", SpaceKind::FullText),
         ] {
             assert_eq!(space(name).kind(), kind, "{name}");
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::snapshot::{Page, Snapshot};
-use super::spaces::{Kind, Spaces};
+use super::spaces::{SpaceKind, Spaces};
 
 /// The pages to load, and how many of the dump's are not among them, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,9 +69,9 @@ fn fate(snapshot: &Snapshot, to: &Spaces, space: u32) -> Fate {
         return if space == 0 { Fate::Own } else { Fate::Nameless };
     };
     match from.kind() {
-        Kind::Own => Fate::Own,
-        Kind::FullText => Fate::FullText,
-        Kind::Named => match to.same_as(from) {
+        SpaceKind::Own => Fate::Own,
+        SpaceKind::FullText => Fate::FullText,
+        SpaceKind::Named => match to.same_as(from) {
             Some((space, same)) => Fate::To { space, pages: same.pages },
             None => Fate::Missing,
         },

@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use link::LinkError;
-use session::finished::Counts as Told;
+use session::finished::Counts as TapCounts;
 use slowlog::{Counts, Event};
 
-use super::guard::Verdict;
+use super::guard::Disposition;
 use super::running::Running;
 use crate::stream;
 
 /// The figures; all counts are since the replay began.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Events by what became of them, in the order of [`Verdict::ALL`].
-    verdicts: [AtomicU64; Verdict::ALL.len()],
+    /// Events by what became of them, in the order of [`Disposition::ALL`].
+    verdicts: [AtomicU64; Disposition::ALL.len()],
     /// Statements that ended well.
     pub executed: AtomicU64,
     /// Statements left out, since they waited longer than the lag allowed.
@@ -52,7 +52,7 @@ pub struct Figures {
     rows_differ: AtomicU64,
     errors: Mutex<BTreeMap<String, u64>>,
     /// Where a proxy is the source: what it told, each time that it was listened to.
-    told: Mutex<Vec<Arc<Told>>>,
+    told: Mutex<Vec<Arc<TapCounts>>>,
     /// The place in the streamer's log that it told last.
     place: Mutex<Option<String>>,
 }
@@ -72,7 +72,7 @@ impl Figures {
         self.done(ended_us);
     }
 
-    pub(crate) fn judged(&self, verdict: Verdict) {
+    pub(crate) fn judged(&self, verdict: Disposition) {
         self.verdicts[verdict.index()].fetch_add(1, Relaxed);
     }
 
@@ -148,7 +148,7 @@ impl Figures {
     }
 
     /// How many events had this verdict.
-    pub fn of(&self, verdict: Verdict) -> u64 {
+    pub fn of(&self, verdict: Disposition) -> u64 {
         self.verdicts[verdict.index()].load(Relaxed)
     }
 
@@ -163,14 +163,14 @@ impl Figures {
     }
 
     /// A proxy is the source, and counts there what it does not tell.
-    pub(crate) fn listens(&self, told: &Arc<Told>) {
+    pub(crate) fn listens(&self, told: &Arc<TapCounts>) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(told));
     }
 
     /// Reads that the proxy left out: those that are too large, and those that no text says.
     pub fn not_told(&self) -> (u64, u64) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |of: fn(&Told) -> &AtomicU64| told.iter().map(|told| of(told).load(Relaxed)).sum();
+        let sum = |of: fn(&TapCounts) -> &AtomicU64| told.iter().map(|told| of(told).load(Relaxed)).sum();
         (sum(|told| &told.too_large), sum(|told| &told.not_expressible))
     }
 

@@ -9,7 +9,7 @@ use slowlog::{Command, Event};
 
 /// What becomes of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum Disposition {
     /// It is sent.
     Replayed,
     /// A command without SQL: Quit, Ping, Prepare, ...
@@ -26,17 +26,17 @@ pub enum Verdict {
     Writing,
 }
 
-impl Verdict {
+impl Disposition {
     /// In words, for reports.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Replayed => "replayed",
-            Verdict::NoSql => "without SQL",
-            Verdict::Uncertain => "cut off or doubtful",
-            Verdict::State => "for how reads are meant",
-            Verdict::SessionOnly => "session only",
-            Verdict::SkippedUser => "of accounts that are left out",
-            Verdict::Writing => "writing, locking or not understood",
+            Disposition::Replayed => "replayed",
+            Disposition::NoSql => "without SQL",
+            Disposition::Uncertain => "cut off or doubtful",
+            Disposition::State => "for how reads are meant",
+            Disposition::SessionOnly => "session only",
+            Disposition::SkippedUser => "of accounts that are left out",
+            Disposition::Writing => "writing, locking or not understood",
         }
     }
 
@@ -46,31 +46,31 @@ impl Verdict {
     }
 
     /// All of them.
-    pub const ALL: [Verdict; 7] = [
-        Verdict::Replayed,
-        Verdict::NoSql,
-        Verdict::Uncertain,
-        Verdict::State,
-        Verdict::SessionOnly,
-        Verdict::SkippedUser,
-        Verdict::Writing,
+    pub const ALL: [Disposition; 7] = [
+        Disposition::Replayed,
+        Disposition::NoSql,
+        Disposition::Uncertain,
+        Disposition::State,
+        Disposition::SessionOnly,
+        Disposition::SkippedUser,
+        Disposition::Writing,
     ];
 }
 
 /// Looks at one event; what `skipped` accounts ran is left out.
-pub fn judge(event: &Event<'_>, skipped: &[String]) -> Verdict {
+pub fn judge(event: &Event<'_>, skipped: &[String]) -> Disposition {
     if skipped.iter().any(|user| user.as_bytes() == event.user) {
-        return Verdict::SkippedUser;
+        return Disposition::SkippedUser;
     }
     match event.command {
-        Command::Administrator(_) | Command::Nothing => Verdict::NoSql,
-        Command::Statement(_) if event.is_cut || event.is_doubtful => Verdict::Uncertain,
+        Command::Administrator(_) | Command::Nothing => Disposition::NoSql,
+        Command::Statement(_) if event.is_cut || event.is_doubtful => Disposition::Uncertain,
         Command::Statement(sql) => judge_sql(sql),
     }
 }
 
 /// Looks at one text.
-pub fn judge_sql(sql: &[u8]) -> Verdict {
+pub fn judge_sql(sql: &[u8]) -> Disposition {
     let statement = Statement::of(sql);
     match statement.kind {
         // SHOW, EXPLAIN, CHECKSUM and the like warm nothing, or everything.
@@ -80,21 +80,21 @@ pub fn judge_sql(sql: &[u8]) -> Verdict {
                 && statement.pins == Pins(0)
                 && queries_without_locking(sql, 0) =>
         {
-            Verdict::Replayed
+            Disposition::Replayed
         }
-        Kind::SessionOnly if read_state(sql).is_some() => Verdict::State,
+        Kind::SessionOnly if read_state(sql).is_some() => Disposition::State,
         Kind::SessionOnly | Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint
             if statement.alone =>
         {
-            Verdict::SessionOnly
+            Disposition::SessionOnly
         }
-        _ => Verdict::Writing,
+        _ => Disposition::Writing,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, judge_sql};
+    use super::{Disposition, judge_sql};
 
     #[test]
     fn reads_are_replayed() {
@@ -108,7 +108,7 @@ mod tests {
             "SELECT 'INSERT INTO t VALUES (1)' FROM t",
             "SELECT a FROM information_schema.tables",
         ] {
-            assert_eq!(judge_sql(sql.as_bytes()), Verdict::Replayed, "{sql}");
+            assert_eq!(judge_sql(sql.as_bytes()), Disposition::Replayed, "{sql}");
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
             "SET tx_read_only=0",
             "SET sql_mode='NO_BACKSLASH_ESCAPES'",
         ] {
-            assert_eq!(judge_sql(sql.as_bytes()), Verdict::SessionOnly, "{sql}");
+            assert_eq!(judge_sql(sql.as_bytes()), Disposition::SessionOnly, "{sql}");
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
             "SET SESSION sql_mode='STRICT_TRANS_TABLES'",
             "SET @a = 5",
         ] {
-            assert_eq!(judge_sql(sql.as_bytes()), Verdict::State, "{sql}");
+            assert_eq!(judge_sql(sql.as_bytes()), Disposition::State, "{sql}");
         }
         for sql in [
             "SET @a = (SELECT 1)",
@@ -145,7 +145,7 @@ mod tests {
             "SET @a = f()",
             "SET NAMES utf8; DROP TABLE t",
         ] {
-            assert_ne!(judge_sql(sql.as_bytes()), Verdict::State, "{sql}");
+            assert_ne!(judge_sql(sql.as_bytes()), Disposition::State, "{sql}");
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
             "# nothing",
             "\u{0}\u{1}",
         ] {
-            assert_ne!(judge_sql(sql.as_bytes()), Verdict::Replayed, "{sql}");
+            assert_ne!(judge_sql(sql.as_bytes()), Disposition::Replayed, "{sql}");
         }
     }
 }

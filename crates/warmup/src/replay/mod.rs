@@ -39,7 +39,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio::time::Instant;
 
 use figures::Figures;
-use guard::Verdict;
+use guard::Disposition;
 use job::Job;
 use pace::Pace;
 use state::States;
@@ -194,8 +194,8 @@ impl Replay {
             self.figures.judged(verdict);
             let connection = event.connection.unwrap_or(0);
             let job = match (verdict, event.sql()) {
-                (Verdict::Replayed, _) => Job::of(&event, || self.states.of(connection)),
-                (Verdict::State, Some(sql)) => {
+                (Disposition::Replayed, _) => Job::of(&event, || self.states.of(connection)),
+                (Disposition::State, Some(sql)) => {
                     self.states.said(connection, sql);
                     None
                 }

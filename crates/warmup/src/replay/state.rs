@@ -2,7 +2,7 @@
 //! session takes it over.
 //!
 //! The state goes along with each statement, so that a session may serve several recorded ones, or be connected anew. Only texts that the guard
-//! let through as [`super::guard::Verdict::State`] come here.
+//! let through as [`super::guard::Disposition::State`] come here.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use link::{Link, LinkError, Login, Place};
+use link::{Endpoint, Link, LinkError, Login};
 
 /// Where statements are replayed.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The server.
-    pub place: Place,
+    pub place: Endpoint,
     /// The account; with the schema that sessions begin in.
     pub login: Login,
     /// Run by each session after [`READ_ONLY`], in this order.
@@ -124,8 +124,8 @@ impl Target {
     /// Where, in words.
     pub fn address(&self) -> String {
         match &self.place {
-            Place::Tcp(address) => address.clone(),
-            Place::Unix(path) => path.display().to_string(),
+            Endpoint::Tcp(address) => address.clone(),
+            Endpoint::Unix(path) => path.display().to_string(),
         }
     }
 }

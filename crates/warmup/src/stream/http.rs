@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::body::{Bytes, Reading, Seat};
 use super::{Figures, READERS_MAX, Settings, Shared, Streamer};
-use crate::follow::{Cursor, FollowError, Log, Place};
+use crate::follow::{Cursor, FollowError, Log, LogPosition};
 
 /// Parts of an answer that may wait to be sent; the log itself is the buffer behind them.
 const PARTS_MAX: usize = 4;
@@ -72,7 +72,7 @@ async fn slow(State(shared): State<Streamer>, Query(query): Query<BTreeMap<Strin
 enum Begin {
     End,
     Start,
-    Place(Place),
+    Place(LogPosition),
 }
 
 enum Refused {

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::replay::figures::Figures;
-use crate::replay::guard::{Verdict, judge_sql};
+use crate::replay::guard::{Disposition, judge_sql};
 use crate::replay::state;
 use crate::replay::target::{Target, use_schema};
 use crate::warmth::Tap;
@@ -135,7 +135,7 @@ impl Session {
     async fn read(&mut self, read: &Finished) {
         let verdict = self.judge(read);
         self.figures.judged(verdict);
-        if verdict != Verdict::Replayed {
+        if verdict != Disposition::Replayed {
             return;
         }
         let now_us = SystemTime::now()
@@ -169,13 +169,13 @@ impl Session {
         }
     }
 
-    fn judge(&self, read: &Finished) -> Verdict {
+    fn judge(&self, read: &Finished) -> Disposition {
         if self.settings.skipped_users.iter().any(|user| **user == *read.user) {
-            return Verdict::SkippedUser;
+            return Disposition::SkippedUser;
         }
-        let is_state = |text: &String| judge_sql(text.as_bytes()) == Verdict::State;
+        let is_state = |text: &String| judge_sql(text.as_bytes()) == Disposition::State;
         match judge_sql(&read.sql) {
-            Verdict::Replayed if !read.state.statements.iter().all(is_state) => Verdict::Writing,
+            Disposition::Replayed if !read.state.statements.iter().all(is_state) => Disposition::Writing,
             verdict => verdict,
         }
     }

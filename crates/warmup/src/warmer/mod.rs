@@ -8,8 +8,8 @@
 //!
 //! Invariant: a replay does not outlive the roles under which it was begun. It is dropped, not finished: statements that wait in it are not run.
 
-pub mod board;
 mod one;
+pub mod warming_table;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,8 +20,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use self::board::{Board, State};
 use self::one::One;
+use self::warming_table::{State, WarmingTable};
 use crate::access::Access;
 use crate::replay::ending;
 use crate::replay::figures::Figures;
@@ -138,22 +138,22 @@ pub struct Warmer {
     /// An account that may write is used all the same.
     pub may_be_writable: bool,
     /// Where the state of each standby is kept.
-    pub board: Board,
+    pub warming_table: WarmingTable,
     /// Called when a replay begins or ends.
     pub tell: Box<dyn Fn(Said) + Send + Sync>,
 }
 
 /// What the tasks of all standbys share.
-struct House {
+struct WarmerContext {
     source: Source,
     target: Box<dyn Fn(&str) -> Target + Send + Sync>,
     settings: replay::Settings,
     may_be_writable: bool,
-    board: Board,
+    warming_table: WarmingTable,
     tell: Box<dyn Fn(Said) + Send + Sync>,
 }
 
-impl House {
+impl WarmerContext {
     /// How a standby's warmth is measured. What is replayed is all that comes; what does not come was left out at the source, which says so.
     fn measuring(&self) -> warmth::Settings {
         warmth::Settings {
@@ -171,9 +171,10 @@ impl House {
 impl Warmer {
     /// Warms, until the roles' sender is gone.
     pub async fn run(self, mut roles: watch::Receiver<Roles>) {
-        let Warmer { source, target, settings, may_be_writable, board, tell } = self;
-        let house = Arc::new(House { source, target, settings, may_be_writable, board, tell });
-        let mut warming = Warming { house, replays: BTreeMap::new(), endings: JoinSet::new(), said: None };
+        let Warmer { source, target, settings, may_be_writable, warming_table, tell } = self;
+        let context =
+            Arc::new(WarmerContext { source, target, settings, may_be_writable, warming_table, tell });
+        let mut warming = Warming { context, replays: BTreeMap::new(), endings: JoinSet::new(), said: None };
         loop {
             let now = roles.borrow_and_update().clone();
             warming.follow(&now).await;
@@ -188,7 +189,7 @@ impl Warmer {
 
 /// The replays there are.
 struct Warming {
-    house: Arc<House>,
+    context: Arc<WarmerContext>,
     /// By the standby's name.
     replays: BTreeMap<String, Replay>,
     /// What still ran on servers is being ended.
@@ -220,18 +221,18 @@ impl Warming {
             (_, Some(Ok(address))) => (*address != replay.address).then(|| "its address has changed".into()),
         })
         .await;
-        self.house.board.keep(|standby| roles.standbys.contains_key(standby));
+        self.context.warming_table.keep(|standby| roles.standbys.contains_key(standby));
         let why = roles.active.as_ref().err();
         if self.said.as_ref() != why {
             if let Some(why) = why {
-                self.house.say(Said::good(format!("nobody is warmed: {why}")));
+                self.context.say(Said::good(format!("nobody is warmed: {why}")));
             }
             self.said = why.cloned();
         }
         for (standby, wanted) in &roles.standbys {
             match (&roles.active, wanted) {
                 (Err(why), _) | (_, Err(why)) => {
-                    self.house.board.state(standby, State::Off { why: why.clone() });
+                    self.context.warming_table.state(standby, State::Off { why: why.clone() });
                 }
                 (Ok((name, _)), _) if name == standby => {}
                 (Ok(active), Ok(address)) => self.begin(standby, active, address),
@@ -245,16 +246,16 @@ impl Warming {
         if self.replays.contains_key(standby) {
             return;
         }
-        let figures = self.house.board.figures(standby);
-        self.house.board.state(standby, State::Failing { why: "it is being begun".into() });
-        let target = Arc::new((self.house.target)(address));
+        let figures = self.context.warming_table.figures(standby);
+        self.context.warming_table.state(standby, State::Failing { why: "it is being begun".into() });
+        let target = Arc::new((self.context.target)(address));
         let one = One {
             standby: standby.to_owned(),
             active: active.0.clone(),
-            feed: self.house.source.of(&active.1),
+            feed: self.context.source.of(&active.1),
             target: Arc::clone(&target),
             figures: Arc::clone(&figures),
-            house: Arc::clone(&self.house),
+            context: Arc::clone(&self.context),
         };
         let task = tokio::spawn(Arc::new(one).run());
         let replay = Replay { active: active.clone(), address: address.to_owned(), figures, target, task };
@@ -279,12 +280,12 @@ impl Warming {
             // With the task its sessions are gone. That it was aborted is no error.
             let _ = replay.task.await;
             self.endings.spawn(end(standby.clone(), replay.target, replay.figures));
-            let board = &self.house.board;
-            let was_warmed = board.is_warmed(&standby);
-            board.ended(&standby);
-            board.state(&standby, State::Off { why: why.clone() });
+            let warming_table = &self.context.warming_table;
+            let was_warmed = warming_table.is_warmed(&standby);
+            warming_table.ended(&standby);
+            warming_table.state(&standby, State::Off { why: why.clone() });
             if was_warmed {
-                self.house.say(Said::good(format!("{standby} is not warmed any more: {why}")));
+                self.context.say(Said::good(format!("{standby} is not warmed any more: {why}")));
             }
         }
     }

@@ -9,8 +9,8 @@ use tokio::io::AsyncRead;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::board::State;
-use super::{Feed, House, Listen, Said};
+use super::warming_table::State;
+use super::{Feed, Listen, Said, WarmerContext};
 use crate::replay::figures::Figures;
 use crate::replay::target::Target;
 use crate::replay::{self};
@@ -31,7 +31,7 @@ pub(super) struct One {
     pub feed: Feed,
     pub target: Arc<Target>,
     pub figures: Arc<Figures>,
-    pub house: Arc<House>,
+    pub context: Arc<WarmerContext>,
 }
 
 impl One {
@@ -54,13 +54,13 @@ impl One {
                 },
                 never = self.tell() => match never {},
             };
-            let was_warmed = self.house.board.is_warmed(&self.standby);
+            let was_warmed = self.context.warming_table.is_warmed(&self.standby);
             // Said once, not at each attempt.
             if was_warmed || why != said {
-                self.house.say(Said::bad(format!("{} is not warmed now: {why}", self.standby)));
+                self.context.say(Said::bad(format!("{} is not warmed now: {why}", self.standby)));
                 said.clone_from(&why);
             }
-            self.house.board.state(&self.standby, State::Failing { why });
+            self.context.warming_table.state(&self.standby, State::Failing { why });
             if begin.elapsed() > AGAIN_MAX {
                 again = AGAIN_MIN;
             }
@@ -71,7 +71,7 @@ impl One {
 
     /// Replays until that ends; gives where to go on, and why it ended.
     async fn attempt(self: Arc<Self>, place: Option<String>) -> (Option<String>, String) {
-        if let Err(refused) = self.target.check(self.house.may_be_writable).await {
+        if let Err(refused) = self.target.check(self.context.may_be_writable).await {
             return (place, refused.to_string());
         }
         let stream: Pin<Box<dyn AsyncRead + Send>> = match &self.feed {
@@ -96,16 +96,16 @@ impl One {
             }
             Feed::Mirror { listen, sessions, .. } => return (None, self.mirror(listen, *sessions).await),
         };
-        let Self { standby, active, figures, house, .. } = &*self;
-        house.board.state(standby, State::Warmed { by: active.clone() });
-        house.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
-        let meter = Meter::new(Arc::clone(&self.target), house.measuring(), Arc::clone(figures));
+        let Self { standby, active, figures, context, .. } = &*self;
+        context.warming_table.state(standby, State::Warmed { by: active.clone() });
+        context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
+        let meter = Meter::new(Arc::clone(&self.target), context.measuring(), Arc::clone(figures));
         let tap = meter.tap();
-        house.board.measured(standby, Some(meter.told()));
+        context.warming_table.measured(standby, Some(meter.told()));
         let replayed = replay::replay(
             tap.source(stream),
             Arc::clone(&self.target),
-            house.settings.clone(),
+            context.settings.clone(),
             Arc::clone(figures),
         );
         let why = tokio::select! {
@@ -116,7 +116,7 @@ impl One {
             why = self.silent() => why,
             never = meter.run() => match never {},
         };
-        house.board.measured(standby, None);
+        context.warming_table.measured(standby, None);
         (figures.place(), why)
     }
 
@@ -130,16 +130,16 @@ impl One {
 
     /// Runs what the proxy's clients read, until the proxy ends; gives why it ended.
     async fn mirror(&self, listen: &Listen, sessions: usize) -> String {
-        let Self { standby, active, figures, house, .. } = self;
+        let Self { standby, active, figures, context, .. } = self;
         let settings = mirror::Settings {
             sessions,
-            skipped_users: house.settings.skipped_users.clone(),
+            skipped_users: context.settings.skipped_users.clone(),
             ..mirror::Settings::default()
         };
-        house.board.state(standby, State::Warmed { by: active.clone() });
-        house.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
-        let meter = Meter::new(Arc::clone(&self.target), house.measuring(), Arc::clone(figures));
-        house.board.measured(standby, Some(meter.told()));
+        context.warming_table.state(standby, State::Warmed { by: active.clone() });
+        context.say(Said::good(format!("{standby} is warmed with what {active} is asked ({})", self.feed)));
+        let meter = Meter::new(Arc::clone(&self.target), context.measuring(), Arc::clone(figures));
+        context.warming_table.measured(standby, Some(meter.told()));
         let listening = listen();
         figures.listens(&listening.1);
         let (target, figures) = (Arc::clone(&self.target), Arc::clone(figures));
@@ -148,7 +148,7 @@ impl One {
             () = mirrored => {}
             never = meter.run() => match never {},
         }
-        house.board.measured(standby, None);
+        context.warming_table.measured(standby, None);
         format!("{} ended", self.feed)
     }
 
@@ -156,7 +156,7 @@ impl One {
     async fn tell(&self) -> Infallible {
         loop {
             sleep(TELL_EVERY).await;
-            let seen = self.house.board.seen();
+            let seen = self.context.warming_table.seen();
             let Some(seen) = seen.iter().find(|seen| seen.standby == self.standby) else { continue };
             tracing::info!(
                 "{}: {} statements run, {} left out as too late, lag {:.1} s, {} errors, {} bytes of the log missed",

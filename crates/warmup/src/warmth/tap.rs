@@ -11,7 +11,7 @@ use slowlog::{Event, Item, RateBy, Reader, Sampling, Start, alone};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::window::{Limits, Window};
-use crate::replay::guard::{self, Verdict};
+use crate::replay::guard::{self, Disposition};
 use crate::stream;
 
 /// As much is read at once where not everything is passed on.
@@ -207,7 +207,7 @@ impl Inside {
             if is_kept && !self.passes_all {
                 alone::write(&event, self.sampling.and_then(|sampling| sampling.rate(&event)), &mut self.out);
             }
-            if guard::judge(&event, &self.skipped_users) != Verdict::Replayed {
+            if guard::judge(&event, &self.skipped_users) != Disposition::Replayed {
                 continue;
             }
             let Some(sql) = event.sql() else { continue };

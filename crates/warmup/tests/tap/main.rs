@@ -20,7 +20,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{Instant, timeout};
 use warmup::replay::figures::Figures;
-use warmup::replay::guard::{Verdict, judge_sql};
+use warmup::replay::guard::{Disposition, judge_sql};
 use warmup::replay::{self, Sessions};
 use warmup::tap::{log, mirror};
 
@@ -85,8 +85,8 @@ async fn rows_on_twin(scene: &Scene, bytes: &[u8]) -> Vec<Vec<Vec<Value>>> {
         let text = String::from_utf8_lossy(&sql);
         assert!(answer.error().is_none(), "{text}: {answer:?}");
         match judge_sql(&sql) {
-            Verdict::Replayed => answers.push(answer.rows().to_vec()),
-            verdict => assert_eq!(verdict, Verdict::State, "{text}"),
+            Disposition::Replayed => answers.push(answer.rows().to_vec()),
+            verdict => assert_eq!(verdict, Disposition::State, "{text}"),
         }
     }
     answers
@@ -296,7 +296,7 @@ async fn reads_are_mirrored_within_their_time_and_by_an_account_that_reads() {
     let report = figures.report();
     assert!(report.contains("Expected 180 rows, got 180 (a difference of 0)"), "{report}");
     assert!(report.contains("number of rows differed: 0."), "{report}");
-    assert!(figures.errors().is_empty() && figures.of(Verdict::Writing) == 0, "{figures:?}");
+    assert!(figures.errors().is_empty() && figures.of(Disposition::Writing) == 0, "{figures:?}");
     assert_eq!(scene.twin.sql("SELECT COUNT(*) FROM other.v"), "5");
 
     // A standby that hangs: what has waited for too long is left out when it is back.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fixture::Server;
 use fixture::client::{Client, ClientOptions};
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use protocol::native;
 use proxy::{Handle, Inputs, Settings};
 use tokio::sync::{mpsc, watch};
@@ -73,7 +73,7 @@ impl Scene {
     /// The twin, with an account that can only read.
     pub fn target(&self) -> Arc<Target> {
         let login = Login { database: Some(b"shop".to_vec()), ..login("warm", "warm") };
-        let place = Place::Tcp(self.twin.address().to_string());
+        let place = Endpoint::Tcp(self.twin.address().to_string());
         Arc::new(Target { place, login, session_init: vec![] })
     }
 }

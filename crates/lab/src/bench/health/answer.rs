@@ -23,7 +23,7 @@ pub enum Trouble {
 
 /// What one transaction came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AnswerClass {
     /// 200.
     Good,
     /// 503: as valid an answer as 200.
@@ -38,7 +38,7 @@ pub enum Outcome {
     Wrong,
 }
 
-impl Outcome {
+impl AnswerClass {
     /// What multi-mechanize had in its error column: mechanize raises on every status but 200, and the commas are taken out.
     pub fn error(self) -> String {
         match self {
@@ -84,17 +84,17 @@ pub struct Counts {
 
 impl Counts {
     /// One more.
-    pub fn add(&mut self, outcome: Outcome) {
+    pub fn add(&mut self, outcome: AnswerClass) {
         match outcome {
-            Outcome::Good => self.good += 1,
-            Outcome::Unavailable => self.unavailable += 1,
-            Outcome::Other(_) => self.other += 1,
-            Outcome::Timeout => self.timeouts += 1,
-            Outcome::Transport(trouble) => {
+            AnswerClass::Good => self.good += 1,
+            AnswerClass::Unavailable => self.unavailable += 1,
+            AnswerClass::Other(_) => self.other += 1,
+            AnswerClass::Timeout => self.timeouts += 1,
+            AnswerClass::Transport(trouble) => {
                 self.transport += 1;
                 *self.troubles.entry(trouble).or_default() += 1;
             }
-            Outcome::Wrong => self.wrong += 1,
+            AnswerClass::Wrong => self.wrong += 1,
         }
     }
 
@@ -126,7 +126,7 @@ pub enum Seen {
     /// A whole answer.
     Whole {
         /// What it came to.
-        outcome: Outcome,
+        outcome: AnswerClass,
         /// The server will take another request on this connection.
         keeps: bool,
     },
@@ -134,7 +134,7 @@ pub enum Seen {
 
 /// Looks at an answer's bytes. `is_end`: the server has closed, no more will come.
 pub fn see(bytes: &[u8], is_end: bool, expect: &Expect) -> Seen {
-    const WRONG: Seen = Seen::Whole { outcome: Outcome::Wrong, keeps: false };
+    const WRONG: Seen = Seen::Whole { outcome: AnswerClass::Wrong, keeps: false };
     let unfinished = if is_end { WRONG } else { Seen::Part };
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Response::new(&mut headers);
@@ -159,12 +159,12 @@ pub fn see(bytes: &[u8], is_end: bool, expect: &Expect) -> Seen {
     };
     let fits = |wanted: &str| wanted.as_bytes() == body;
     let outcome = match head.code {
-        Some(200) if expect.good.as_deref().is_none_or(fits) => Outcome::Good,
+        Some(200) if expect.good.as_deref().is_none_or(fits) => AnswerClass::Good,
         Some(503) if expect.unavailable.is_empty() || expect.unavailable.iter().any(|one| fits(one)) => {
-            Outcome::Unavailable
+            AnswerClass::Unavailable
         }
-        Some(200 | 503) | None => Outcome::Wrong,
-        Some(status) => Outcome::Other(status),
+        Some(200 | 503) | None => AnswerClass::Wrong,
+        Some(status) => AnswerClass::Other(status),
     };
     let said = header("connection");
     let says = |word: &str| said.is_some_and(|said| said.eq_ignore_ascii_case(word));
@@ -181,22 +181,22 @@ mod tests {
         see(text.as_bytes(), is_end, &expect)
     }
 
-    const fn whole(outcome: Outcome, keeps: bool) -> Seen {
+    const fn whole(outcome: AnswerClass, keeps: bool) -> Seen {
         Seen::Whole { outcome, keeps }
     }
 
     #[test]
     fn answers_end_where_they_say() {
         let answer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno";
-        assert_eq!(seen(answer, false), whole(Outcome::Unavailable, true));
+        assert_eq!(seen(answer, false), whole(AnswerClass::Unavailable, true));
         for cut in 0..answer.len() {
             assert_eq!(seen(&answer[..cut], false), Seen::Part, "{cut}");
-            assert_eq!(seen(&answer[..cut], true), whole(Outcome::Wrong, false), "cut off at {cut}");
+            assert_eq!(seen(&answer[..cut], true), whole(AnswerClass::Wrong, false), "cut off at {cut}");
         }
         let close = "HTTP/1.1 200 OK\r\nConnection: close\r\ncontent-length: 3\r\n\r\nyes";
-        assert_eq!(seen(close, false), whole(Outcome::Good, false));
+        assert_eq!(seen(close, false), whole(AnswerClass::Good, false));
         let old = "HTTP/1.0 200 OK\r\n\r\nyes";
-        assert_eq!((seen(old, false), seen(old, true)), (Seen::Part, whole(Outcome::Good, false)));
+        assert_eq!((seen(old, false), seen(old, true)), (Seen::Part, whole(AnswerClass::Good, false)));
     }
 
     #[test]
@@ -209,26 +209,26 @@ mod tests {
             "HTTP/1.1 503 x\r\nContent-Length: two\r\n\r\nno",
         ] {
             assert!(
-                matches!(seen(text, false), Seen::Whole { outcome: Outcome::Wrong, .. }),
+                matches!(seen(text, false), Seen::Whole { outcome: AnswerClass::Wrong, .. }),
                 "{text}: {:?}",
                 seen(text, false)
             );
         }
         let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-        assert_eq!(seen(missing, false), whole(Outcome::Other(404), true));
+        assert_eq!(seen(missing, false), whole(AnswerClass::Other(404), true));
     }
 
     #[test]
     fn outcomes_are_counted_apart() {
         let mut counts = Counts::default();
         for outcome in [
-            Outcome::Good,
-            Outcome::Unavailable,
-            Outcome::Unavailable,
-            Outcome::Other(404),
-            Outcome::Timeout,
-            Outcome::Transport(Trouble::Reset),
-            Outcome::Wrong,
+            AnswerClass::Good,
+            AnswerClass::Unavailable,
+            AnswerClass::Unavailable,
+            AnswerClass::Other(404),
+            AnswerClass::Timeout,
+            AnswerClass::Transport(Trouble::Reset),
+            AnswerClass::Wrong,
         ] {
             counts.add(outcome);
             assert!(!outcome.error().contains(','), "the column is separated by commas");

@@ -12,9 +12,9 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::answer::{Expect, Outcome, Seen, see};
+use super::answer::{AnswerClass, Expect, Seen, see};
 use crate::failover::front::free_address;
-use crate::stage::process::{Keeper, Owned};
+use crate::stage::process::{Owned, ProcessParent};
 
 /// What pyclustercheck says of a database that it cannot ask.
 pub const FAILED_BODY: &str = "Percona XtraDB Cluster Node state could not be retrieved.";
@@ -77,7 +77,7 @@ impl Contestant {
     pub async fn start(
         who: Who,
         dir: &Path,
-        keeper: &Keeper,
+        process_parent: &ProcessParent,
         core: Option<usize>,
         connections: u64,
     ) -> anyhow::Result<Self> {
@@ -110,7 +110,7 @@ impl Contestant {
             }
         };
         let log = dir.join("output.log");
-        let (process, command) = spawn(&program, &args, &log, keeper, core)
+        let (process, command) = spawn(&program, &args, &log, process_parent, core)
             .with_context(|| format!("is the package {} installed?", who.name()))?;
         let mut contestant =
             Self { who, address, expect, command, log, process: Some(process), _refusing: refusing };
@@ -159,7 +159,7 @@ pub fn spawn(
     program: &str,
     args: &[String],
     log: &Path,
-    keeper: &Keeper,
+    process_parent: &ProcessParent,
     core: Option<usize>,
 ) -> anyhow::Result<(Owned, String)> {
     let mut command = match core {
@@ -181,7 +181,7 @@ pub fn spawn(
     if let Some(dir) = log.parent() {
         said = said.replace(&dir.display().to_string(), "DIR");
     }
-    Ok((keeper.spawn(&command, Some(log))?, said))
+    Ok((process_parent.spawn(&command, Some(log))?, said))
 }
 
 /// This program: what is measured is the program as a user starts it.
@@ -191,7 +191,7 @@ pub fn program() -> anyhow::Result<String> {
 }
 
 /// One request on a connection of its own.
-pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<Outcome> {
+pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<AnswerClass> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -200,7 +200,7 @@ pub async fn ask(address: SocketAddr, expect: &Expect) -> anyhow::Result<Outcome
         stream.take(64 * 1024).read_to_end(&mut answer).await?;
         anyhow::Ok(match see(&answer, true, expect) {
             Seen::Whole { outcome, .. } => outcome,
-            Seen::Part => Outcome::Wrong,
+            Seen::Part => AnswerClass::Wrong,
         })
     };
     tokio::time::timeout(Duration::from_secs(2), exchange).await.context("no answer within 2 s")?

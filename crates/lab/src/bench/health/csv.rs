@@ -31,17 +31,22 @@ pub fn write<'a>(rows: impl Iterator<Item = &'a Row>, to: &mut impl Write) -> st
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Outcome;
+    use super::super::answer::AnswerClass;
     use super::*;
 
     #[test]
     fn lines_are_multi_mechanizes() {
-        let row =
-            Row { elapsed_ms: 1500, epoch_s: 1_399_543_065, group: 1, outcome: Outcome::Good, took_us: 1234 };
+        let row = Row {
+            elapsed_ms: 1500,
+            epoch_s: 1_399_543_065,
+            group: 1,
+            outcome: AnswerClass::Good,
+            took_us: 1234,
+        };
         let rows = [
             row,
-            Row { outcome: Outcome::Unavailable, group: 0, ..row },
-            Row { outcome: Outcome::Timeout, took_us: 10_000_000, ..row },
+            Row { outcome: AnswerClass::Unavailable, group: 0, ..row },
+            Row { outcome: AnswerClass::Timeout, took_us: 10_000_000, ..row },
         ];
         let mut out = Vec::new();
         write(rows.iter(), &mut out).unwrap();

@@ -14,7 +14,7 @@
 //! A run goes in turns, so that several servers can take turns on one machine. Its clock stands still between them: `elapsed` is
 //! the run's own time. A turn ends when its last transaction has ended.
 //!
-//! Invariant: every transaction that began ends in exactly one [`Outcome`](super::answer::Outcome).
+//! Invariant: every transaction that began ends in exactly one [`AnswerClass`](super::answer::AnswerClass).
 
 mod begin;
 mod end;

@@ -45,7 +45,7 @@ use self::record::Record;
 use crate::failover::machine;
 use crate::failover::progress::Progress;
 use crate::failover::result::Machine;
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 
 /// The goal: Understudy's answers for each second of processor time, as a part of nginx's.
 pub const GOAL_OF_NGINX: f64 = 0.9;
@@ -150,7 +150,7 @@ pub enum Judgement {
 }
 
 /// A sentence, and whether it was kept.
-pub struct Verdict {
+pub struct GoalResult {
     /// What was wanted, and what was measured.
     pub text: String,
     /// Whether it is so.
@@ -168,12 +168,12 @@ impl Loaded {
     }
 
     /// What Understudy is held to under this load.
-    pub fn verdicts(&self) -> Vec<Verdict> {
+    pub fn verdicts(&self) -> Vec<GoalResult> {
         let (Some(ours), Some(cell)) = (self.of(&Who::Understudy), self.cell) else { return Vec::new() };
         let (counts, worst_s) = (&ours.record.counts, ours.record.max_s());
         let mut verdicts = Vec::new();
         let is = |is_met| if is_met { Judgement::Met } else { Judgement::NotMet };
-        let mut say = |judgement, text: String| verdicts.push(Verdict { text, judgement });
+        let mut say = |judgement, text: String| verdicts.push(GoalResult { text, judgement });
         if let (Cell::Keep | Cell::Close, Some(part)) = (cell, self.of_nginx(ours)) {
             let text = format!("answers for each CPU second at least {GOAL_OF_NGINX} x nginx's: {part:.2} x");
             say(is(part >= GOAL_OF_NGINX), text);
@@ -252,12 +252,12 @@ pub async fn run(plan: &BenchPlan, dir: &Path, progress: &Progress) -> anyhow::R
     let kept = connections * plan.contestants.len() as u64;
     allow_files(kept + FILES_BESIDE)?;
     let cores = if plan.pin { two_cores()? } else { None };
-    let keeper = Keeper::new()?;
+    let process_parent = ProcessParent::new()?;
     let mut contestants = Vec::new();
     for who in &plan.contestants {
         progress.now(&format!("starting {}", who.name()));
         let core = cores.map(|(server, _)| server);
-        contestants.push(Contestant::start(who.clone(), dir, &keeper, core, connections).await?);
+        contestants.push(Contestant::start(who.clone(), dir, &process_parent, core, connections).await?);
     }
     let mut loads = Vec::new();
     for (name, cell, load) in &plan.loads {

@@ -260,7 +260,7 @@ pub fn response_times_intervals(line: &Line, worst: &[(String, f64)]) -> String 
 mod tests {
     use std::time::Duration;
 
-    use super::super::answer::Outcome;
+    use super::super::answer::AnswerClass;
     use super::*;
 
     #[test]
@@ -268,9 +268,9 @@ mod tests {
         let mut record = Record::new(Duration::from_secs(4), Duration::from_secs(1), 0).unwrap();
         for n in 0..4000_u64 {
             let took = Duration::from_micros(if n == 2000 { 4_000_000_000 } else { 1 + n % 700 });
-            record.add(Duration::from_millis(n), 0, 0, took, Outcome::Unavailable);
+            record.add(Duration::from_millis(n), 0, 0, took, AnswerClass::Unavailable);
         }
-        record.add(Duration::from_millis(4100), 0, 0, Duration::from_secs(1), Outcome::Timeout);
+        record.add(Duration::from_millis(4100), 0, 0, Duration::from_secs(1), AnswerClass::Timeout);
         let line = Line { name: "x", record: &record };
         let worst = [("twisted <2014>".to_owned(), 31.6)];
         for svg in [

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::answer::{Counts, Outcome};
+use super::answer::{AnswerClass, Counts};
 
 /// Columns of the grid, over the run's time.
 pub const GRID_COLUMNS: usize = 200;
@@ -29,7 +29,7 @@ pub struct Row {
     /// Which group.
     pub group: u16,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: AnswerClass,
     /// How long it took, µs.
     pub took_us: u32,
 }
@@ -100,7 +100,7 @@ impl Record {
     }
 
     /// One more transaction, which ended `elapsed` after the start of the run.
-    pub fn add(&mut self, elapsed: Duration, epoch_s: u32, group: u16, took: Duration, outcome: Outcome) {
+    pub fn add(&mut self, elapsed: Duration, epoch_s: u32, group: u16, took: Duration, outcome: AnswerClass) {
         self.counts.add(outcome);
         let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let value = u64::from(took_us).max(1);
@@ -191,9 +191,9 @@ mod tests {
         for n in 0..10_000_u32 {
             let elapsed = Duration::from_millis(u64::from(n));
             let (took, outcome) = match n % 1000 {
-                7 => (Duration::from_millis(200), Outcome::Unavailable),
-                8 => (Duration::from_millis(1), Outcome::Timeout),
-                _ => (Duration::from_millis(1), Outcome::Unavailable),
+                7 => (Duration::from_millis(200), AnswerClass::Unavailable),
+                8 => (Duration::from_millis(1), AnswerClass::Timeout),
+                _ => (Duration::from_millis(1), AnswerClass::Unavailable),
             };
             record.add(elapsed, 0, 0, took, outcome);
         }
@@ -216,7 +216,7 @@ mod tests {
     fn too_many_uncommon_rows_are_counted_and_take_no_room_from_others() {
         let mut record = Record::new(Duration::from_secs(1), Duration::from_secs(1), 10).unwrap();
         for n in 0..100_u64 {
-            let outcome = if n % 2 == 0 { Outcome::Timeout } else { Outcome::Good };
+            let outcome = if n % 2 == 0 { AnswerClass::Timeout } else { AnswerClass::Good };
             record.add(Duration::from_millis(n), 0, 0, Duration::from_millis(1), outcome);
         }
         assert_eq!((record.uncommon.len(), record.uncommon_dropped), (10, 40));

@@ -22,7 +22,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::answer::{Counts, Expect, Outcome, Seen, see};
+use super::answer::{AnswerClass, Counts, Expect, Seen, see};
 use super::contestant::{ask, check, program, spawn};
 use super::kernel::{Drops, Memory};
 use super::load::{Load, Mode, Plan};
@@ -37,7 +37,7 @@ use crate::failover::result::Machine;
 use crate::fault::Fault;
 use crate::load::arrivals::Arrivals;
 use crate::stage::account::{MONITOR_PASSWORD, MONITOR_USER};
-use crate::stage::process::Keeper;
+use crate::stage::process::ProcessParent;
 use crate::stage::{Form, Stage, StagePlan};
 
 /// The probe's requests a second.
@@ -104,8 +104,8 @@ impl Timeline {
     /// at worst, which is not the endpoint's doing.
     fn contradicts(&self, began: Instant, late: Duration, row: &Row) -> bool {
         let truth = match row.outcome {
-            Outcome::Good => Truth::Good,
-            Outcome::Unavailable => Truth::Unavailable,
+            AnswerClass::Good => Truth::Good,
+            AnswerClass::Unavailable => Truth::Unavailable,
             _ => return false,
         };
         let end = end_of(began, row);
@@ -170,7 +170,7 @@ pub struct SteadyReport {
 }
 
 /// Everything that a scene works on.
-struct Place {
+struct BenchSetup {
     stage: Stage,
     relay: Relay,
     address: SocketAddr,
@@ -194,7 +194,7 @@ pub async fn run(dir: &Path, pin: bool, progress: &Progress) -> anyhow::Result<S
     let stage = Stage::up_telling(plan, |line| progress.now(line)).await?;
     let database = stage.node("db1")?.address;
     let relay = Relay::start(database).await?;
-    let keeper = Keeper::new()?;
+    let process_parent = ProcessParent::new()?;
     let address = free_address()?;
     let password = dir.join("password");
     std::fs::write(&password, format!("{MONITOR_PASSWORD}\n")).context("cannot write the password file")?;
@@ -206,9 +206,9 @@ pub async fn run(dir: &Path, pin: bool, progress: &Progress) -> anyhow::Result<S
         password.display().to_string(),
     ]);
     let log = dir.join("check.log");
-    let (process, _) = spawn(&program()?, &args, &log, &keeper, cores.map(|(server, _)| server))?;
+    let (process, _) = spawn(&program()?, &args, &log, &process_parent, cores.map(|(server, _)| server))?;
     let place =
-        Place { stage, relay, address, pid: process.id(), core: cores.map(|(_, generator)| generator) };
+        BenchSetup { stage, relay, address, pid: process.id(), core: cores.map(|(_, generator)| generator) };
     let result = place.scenes(progress).await;
     if result.is_err() {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
@@ -222,7 +222,7 @@ pub async fn run(dir: &Path, pin: bool, progress: &Progress) -> anyhow::Result<S
 
 /// What a scene does while the probe asks.
 struct Script<'a> {
-    place: &'a Place,
+    place: &'a BenchSetup,
     truth: Timeline,
     /// Faults and recoveries: their name, when, and the answer that tells them.
     told: Vec<(&'static str, Instant, Truth)>,
@@ -243,7 +243,7 @@ impl Script<'_> {
     }
 }
 
-impl Place {
+impl BenchSetup {
     async fn scenes(&self, progress: &Progress) -> anyhow::Result<Vec<Scene>> {
         self.wait_good().await?;
         let mut scenes = Vec::new();
@@ -259,7 +259,7 @@ impl Place {
     async fn wait_good(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(20);
         let expect = expect();
-        while !matches!(ask(self.address, &expect).await, Ok(Outcome::Good)) {
+        while !matches!(ask(self.address, &expect).await, Ok(AnswerClass::Good)) {
             if Instant::now() > deadline {
                 bail!("the endpoint does not say that the node is good, 20 s after it is");
             }
@@ -311,7 +311,7 @@ impl Place {
         let mib = |kib: u64| (kib as f64 / 102.4).round() / 10.0;
         let untrue = record.rows().filter(|row| script.truth.contradicts(began, late, row)).count() as u64;
         let told = |(name, at, truth): &(&'static str, Instant, Truth)| {
-            let outcome = if *truth == Truth::Good { Outcome::Good } else { Outcome::Unavailable };
+            let outcome = if *truth == Truth::Good { AnswerClass::Good } else { AnswerClass::Unavailable };
             let ends = record.rows().filter(|row| row.outcome == outcome).map(|row| end_of(began, row));
             let first = ends.filter(|end| end >= at).min()?;
             Some((*name, (first - *at).as_secs_f64() * 1e3))
@@ -601,13 +601,13 @@ mod tests {
             let row = Row { elapsed_ms: end_ms, epoch_s: 0, group: 0, outcome, took_us: took_ms * 1000 };
             line.contradicts(began, Duration::ZERO, &row)
         };
-        assert!(!untrue(500, 1, Outcome::Good) && untrue(500, 1, Outcome::Unavailable));
-        assert!(!untrue(1500, 1, Outcome::Good) && !untrue(1500, 1, Outcome::Unavailable));
-        assert!(untrue(2500, 1, Outcome::Good) && !untrue(2500, 1, Outcome::Unavailable));
-        assert!(!untrue(2500, 1000, Outcome::Good), "it was asked while either was right");
-        let row = Row { elapsed_ms: 2010, epoch_s: 0, group: 0, outcome: Outcome::Good, took_us: 1000 };
+        assert!(!untrue(500, 1, AnswerClass::Good) && untrue(500, 1, AnswerClass::Unavailable));
+        assert!(!untrue(1500, 1, AnswerClass::Good) && !untrue(1500, 1, AnswerClass::Unavailable));
+        assert!(untrue(2500, 1, AnswerClass::Good) && !untrue(2500, 1, AnswerClass::Unavailable));
+        assert!(!untrue(2500, 1000, AnswerClass::Good), "it was asked while either was right");
+        let row = Row { elapsed_ms: 2010, epoch_s: 0, group: 0, outcome: AnswerClass::Good, took_us: 1000 };
         let late = |ms| line.contradicts(began, Duration::from_millis(ms), &row);
         assert!(late(0) && late(8) && !late(10), "so much may be the probe's own lateness");
-        assert!(untrue(2900, 800, Outcome::Good) && !untrue(4500, 2000, Outcome::Unavailable));
+        assert!(untrue(2900, 800, AnswerClass::Good) && !untrue(4500, 2000, AnswerClass::Unavailable));
     }
 }

@@ -24,7 +24,7 @@ use self::files::Server;
 use super::understudy::Ordered;
 use crate::figures::ms;
 use crate::stage::account::APP_USER;
-use crate::stage::process::{Keeper, MARK, Owned};
+use crate::stage::process::{MARK, Owned, ProcessParent};
 use crate::stage::replication::{REPLICATION_PASSWORD, REPLICATION_USER};
 use crate::stage::{Kind, Stage};
 
@@ -96,12 +96,12 @@ impl Mha {
     }
 
     /// Its manager watches from now on.
-    pub async fn watch(&self, keeper: &Keeper) -> anyhow::Result<()> {
+    pub async fn watch(&self, process_parent: &ProcessParent) -> anyhow::Result<()> {
         let log = self.dir.join("mha-manager.log");
         let mut command = self.command("masterha_manager");
         // What the last one left would keep this one from acting.
         command.args(["--ignore_last_failover"]);
-        let mut manager = keeper.spawn(&command, Some(&log))?;
+        let mut manager = process_parent.spawn(&command, Some(&log))?;
         let deadline = Instant::now() + WATCHES_WITHIN;
         loop {
             let mut status = tokio::process::Command::from(self.command("masterha_check_status"));

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::super::process::{self, Keeper};
+use super::super::process::{self, ProcessParent};
 use super::super::servers::START_LIMIT;
 use super::super::wait::error_log_tail;
 use super::super::{Stage, StageNode, tools};
@@ -105,8 +105,8 @@ impl Stage {
             .arg(format!("--log-error={}", log.display()))
             .env(process::MARK, &self.directory);
         // Ours even in a stage that is kept: nobody else would wait for it.
-        let keeper = Keeper::new()?;
-        let mut recovery = keeper.spawn(&command, None)?;
+        let process_parent = ProcessParent::new()?;
+        let mut recovery = process_parent.spawn(&command, None)?;
         tokio::time::timeout(START_LIMIT, recovery.ended())
             .await
             .with_context(|| format!("{}: recovery of its position did not end", node.name))?

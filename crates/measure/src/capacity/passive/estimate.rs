@@ -148,7 +148,7 @@ fn spread(parts: &[Busy], per_s: f64) -> Option<f64> {
 
 /// What is known of a node, for people and programs: the same in the command's JSON and in `status`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct NodeCapacity {
     /// Its name.
     pub node: String,
     /// The figure, transactions a second; none where the node was never seen busy.
@@ -173,7 +173,7 @@ pub struct Told {
     pub sentence: String,
 }
 
-impl Told {
+impl NodeCapacity {
     /// Of a node's series. `peak`: the highest usual rate, transactions a second, and what it is called, such as "today's peak".
     pub fn of(node: &str, series: &Series, peak: Option<(f64, &str)>) -> Self {
         let (estimate, peak_per_s) = (Estimate::of(series), peak.map(|(peak, _)| peak));

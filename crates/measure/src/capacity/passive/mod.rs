@@ -19,5 +19,5 @@ mod watcher;
 mod tests;
 
 pub use bucket::{Bucket, Busy, Series};
-pub use estimate::{Estimate, Figure, Source, Told};
+pub use estimate::{Estimate, Figure, NodeCapacity, Source};
 pub use watcher::{Look, Watcher};

@@ -1,7 +1,7 @@
 //! Another program moves the writer, and an operator says that it is about to: statements wait from now on, until another node is the
 //! writer; or not, and then they go on as if nothing had been said.
 
-use super::moving::Kind;
+use super::moving::MoveKind;
 use super::{One, Phase};
 use crate::NodeId;
 use crate::action::Level;
@@ -41,7 +41,9 @@ impl One {
                 return;
             }
             Phase::Moving(run)
-                if run.order.is_none() && run.kind == Kind::Failover && to.is_none_or(|to| to == run.to) =>
+                if run.order.is_none()
+                    && run.kind == MoveKind::Failover
+                    && to.is_none_or(|to| to == run.to) =>
             {
                 run.order = Some(order);
                 run.answer_by = budget.over();
@@ -76,7 +78,7 @@ impl One {
         self.phase = Phase::Settled;
         if core.now >= run.until {
             group.announce(false);
-            let what = match core.node(writer).verdict.serves {
+            let what = match core.node(writer).assessment.serves {
                 Serves::No => format!("no other server has become writable within {}", took(core, &run)),
                 _ => format!(
                     "{} is still the one that is writable after {}: it goes on",
@@ -89,12 +91,12 @@ impl One {
             return true;
         }
         core.set_lane(writer, LaneState::Draining);
-        if core.node(writer).verdict.serves == Serves::No && !core.silent_alone(writer) {
+        if core.node(writer).assessment.serves == Serves::No && !core.silent_alone(writer) {
             match group.heir(core, writer, true) {
                 Heir::This(to) => {
                     self.follow_announced(core, group, writer, to, *run);
                     // What speaks against it may be over now that it is followed: it is judged again.
-                    return core.node(to).verdict.serves != Serves::No;
+                    return core.node(to).assessment.serves != Serves::No;
                 }
                 Heir::Soon(why) | Heir::Nobody(why) | Heir::Stay { why, .. } => core.hold = why,
                 Heir::Any => {}
@@ -114,7 +116,7 @@ impl One {
     ) {
         group.announce(false);
         let because =
-            format!("{}, and {} {}", run.order.what, core.name(writer), core.node(writer).verdict.reason);
+            format!("{}, and {} {}", run.order.what, core.name(writer), core.node(writer).assessment.reason);
         let order = match run.to {
             Some(wanted) if wanted != to => {
                 let text = format!("{} has become writable, and not {}", core.name(to), core.name(wanted));

@@ -24,7 +24,7 @@ mod relief;
 use std::time::Duration;
 
 use self::informed::Informed;
-use self::moving::{Kind, Move};
+use self::moving::{Move, MoveKind};
 use super::{Budget, Quiet, back_off};
 use crate::action::Level;
 use crate::core::{Core, Running};
@@ -55,7 +55,7 @@ pub(crate) struct One {
     going_on_after: Now,
     /// The writer was lost while no node could replace it. When it is back, it has to pass the barrier like any new writer before its lane
     /// opens.
-    shaken: bool,
+    barrier_needed: bool,
     /// A writer that answers and does not commit is not replaced before this.
     relief_after: Now,
     /// When the journal was last told why it is not replaced.
@@ -82,7 +82,7 @@ impl One {
             not_before: Now::ZERO,
             going_on: None,
             going_on_after: Now::ZERO,
-            shaken: false,
+            barrier_needed: false,
             relief_after: Now::ZERO,
             relief_said: None,
             followed_at: None,
@@ -98,10 +98,10 @@ impl One {
         };
         let to = core.name(run.to);
         Some(match (run.kind, run.from) {
-            (Kind::Handover { .. }, Some(from)) => {
+            (MoveKind::Handover { .. }, Some(from)) => {
                 format!("switchover from {} to {to}, term {}", core.name(from), run.term)
             }
-            (Kind::Failover, Some(from)) => {
+            (MoveKind::Failover, Some(from)) => {
                 format!("failover from {} to {to}, term {}", core.name(from), run.term)
             }
             _ => format!("start with {to} as writer, term {}", run.term),
@@ -113,7 +113,7 @@ impl One {
             && run.from == Some(quiet.node)
             && core.node(quiet.node).epoch == quiet.epoch
             && core.term == quiet.term
-            && let Kind::Handover { quiet: seen, after, .. } = &mut run.kind
+            && let MoveKind::Handover { quiet: seen, after, .. } = &mut run.kind
             && quiet.version > *after
         {
             *seen = true;
@@ -167,7 +167,7 @@ impl One {
     }
 
     fn starting(&mut self, core: &mut Core, group: &mut Group, until: Now) -> bool {
-        let waiting = core.nodes.iter().any(|node| node.verdict.problem == "unchecked");
+        let waiting = core.nodes.iter().any(|node| node.assessment.problem == "unchecked");
         let time_up = !waiting || core.now >= until;
         let (choice, held) = match group.start(core, time_up) {
             Heir::Any => (self.first_choice(core, time_up), None),
@@ -193,22 +193,22 @@ impl One {
         let because = match core.writer {
             Some(_) if stays => format!("{name} wrote before this start and is healthy"),
             Some(old) => {
-                format!("{} wrote before this start and {}", core.name(old), core.node(old).verdict.reason)
+                format!("{} wrote before this start and {}", core.name(old), core.node(old).assessment.reason)
             }
             None => "first start".to_owned(),
         };
-        let lost = core.writer.filter(|old| *old != to && core.node(*old).verdict.serves == Serves::No);
+        let lost = core.writer.filter(|old| *old != to && core.node(*old).assessment.serves == Serves::No);
         let price = lost.map(|lost| group.price(core, lost, to)).unwrap_or_default();
         let because = format!("{because}: {name} is to write, term {term}{price}");
         core.hold(Level::Info, because);
-        let mut run = Move::new(core, None, to, term, Kind::Start);
+        let mut run = Move::new(core, None, to, term, MoveKind::Start);
         group.begin(core, to, term, lost.is_some());
         if !stays {
             run.ticket = Some(core.decide(term, Some(to)));
         }
         self.phase = Phase::Moving(Box::new(run));
         // If it serves, the move goes on in this very step.
-        core.node(to).verdict.serves != Serves::No
+        core.node(to).assessment.serves != Serves::No
     }
 
     /// The writer of before this start is kept without waiting for the other nodes, if it is well. Another one is elected when all nodes have
@@ -232,18 +232,18 @@ impl One {
             core.set_lane(writer, LaneState::Draining);
             return false;
         }
-        if self.shaken && node.verdict.serves != Serves::No {
-            self.shaken = false;
+        if self.barrier_needed && node.assessment.serves != Serves::No {
+            self.barrier_needed = false;
             let text = format!(
                 "{} is back, and still the writer: it is asked whether it has applied everything",
                 node.name
             );
             core.hold(Level::Info, text);
-            let run = Move::new(core, None, writer, core.term, Kind::Start);
+            let run = Move::new(core, None, writer, core.term, MoveKind::Start);
             self.phase = Phase::Moving(Box::new(run));
             return true;
         }
-        match node.verdict.serves {
+        match node.assessment.serves {
             Serves::Well | Serves::Stays | Serves::Leaves
                 if node.lane != LaneState::Open && !group.may_open(core, writer) =>
             {
@@ -261,7 +261,7 @@ impl One {
             // Handing over is not possible, or not ours to do: another program makes servers writable here, or a replica would have to be
             // promoted only because new connections fail.
             Serves::Leaves
-                if group.follows(core) || node.verdict.problem == SHUT_OUT && !group.hands_over(core) =>
+                if group.follows(core) || node.assessment.problem == SHUT_OUT && !group.hands_over(core) =>
             {
                 self.open(core, writer);
                 false
@@ -270,7 +270,7 @@ impl One {
                 let other = elect(&core.nodes, None, |id| id != writer);
                 match other.filter(|_| core.now >= self.not_before) {
                     Some(to) => {
-                        let because = format!("{} {}", node.name, node.verdict.reason);
+                        let because = format!("{} {}", node.name, node.assessment.reason);
                         let budget = Budget::new(core.now, Settings::HANDOVER_BUDGET, false);
                         self.hand_over(core, to, budget, None, None, &because);
                         true
@@ -337,9 +337,9 @@ impl One {
                 return false;
             }
         };
-        let because = format!("{} {}", core.name(writer), core.node(writer).verdict.reason);
+        let because = format!("{} {}", core.name(writer), core.node(writer).assessment.reason);
         self.replace(core, group, writer, to, &because, None);
-        core.node(to).verdict.serves != Serves::No
+        core.node(to).assessment.serves != Serves::No
     }
 
     /// The successor of a lost writer where the general election decides. `None`: none can be chosen at this moment, and traffic is held.
@@ -355,7 +355,7 @@ impl One {
                 core.hold = format!(
                     "{} {}: its successor is being asked",
                     core.name(writer),
-                    core.node(writer).verdict.reason
+                    core.node(writer).assessment.reason
                 );
                 core.set_lane(writer, LaneState::Draining);
                 return None;
@@ -365,7 +365,7 @@ impl One {
             let text = format!("no node can write: {}", core.why_nobody());
             core.hold(Level::Error, text);
             core.set_lane(writer, LaneState::Draining);
-            self.shaken = true;
+            self.barrier_needed = true;
         }
         to
     }
@@ -380,16 +380,17 @@ impl One {
         because: &str,
         order: Option<(Running, Now)>,
     ) {
-        self.shaken = false;
+        self.barrier_needed = false;
         let term = core.next_term();
-        let how = group.strike(core, writer);
+        let how = group.evict_if_allowed(core, writer);
         let price = group.price(core, writer, to);
         let text = format!("{because}: {how}{} is to write, term {term}{price}", core.name(to));
         core.hold = text.clone();
         core.set_lane(writer, LaneState::Shut);
         core.say(Level::Warn, text);
-        let (from, kind) = if to == writer { (None, Kind::Start) } else { (Some(writer), Kind::Failover) };
-        core.counts.failovers_begun += u64::from(kind == Kind::Failover);
+        let (from, kind) =
+            if to == writer { (None, MoveKind::Start) } else { (Some(writer), MoveKind::Failover) };
+        core.counts.failovers_begun += u64::from(kind == MoveKind::Failover);
         let mut run = Move::new(core, from, to, term, kind);
         group.begin(core, to, term, order.is_none() && to != writer);
         run.ticket = Some(core.decide(term, Some(to)));
@@ -418,7 +419,7 @@ impl One {
             core.set_lane(from, LaneState::Draining);
         }
         let mut run =
-            Move::new(core, from, to, term, Kind::Handover { budget, quiet: false, after: core.version });
+            Move::new(core, from, to, term, MoveKind::Handover { budget, quiet: false, after: core.version });
         run.order = order;
         run.answer_by = budget.over();
         run.undrain = undrain;
@@ -431,7 +432,7 @@ impl One {
 /// or when those that are have not answered for a while.
 fn successor(core: &Core, lost: Now, allowed: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let well = elect(&core.nodes, None, &allowed);
-    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).verdict.serves == Serves::Well);
+    let coming = ids(&core.nodes).any(|id| allowed(id) && core.node(id).assessment.serves == Serves::Well);
     if well.is_some() || (coming && core.now.saturating_sub(lost) < SECOND_BEST_WAIT) {
         return well;
     }

@@ -27,7 +27,7 @@ pub(super) struct Move {
     pub from: Option<NodeId>,
     pub to: NodeId,
     pub term: Term,
-    pub kind: Kind,
+    pub kind: MoveKind,
     pub ticket: Option<Ticket>,
     /// After the write of the decision failed, it is tried again at this time.
     pub write_after: Now,
@@ -42,7 +42,7 @@ pub(super) struct Move {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MoveKind {
     Start,
     Failover,
     /// Planned: the old lane drains.
@@ -56,7 +56,7 @@ pub(super) enum Kind {
 }
 
 impl Move {
-    pub fn new(core: &Core, from: Option<NodeId>, to: NodeId, term: Term, kind: Kind) -> Self {
+    pub fn new(core: &Core, from: Option<NodeId>, to: NodeId, term: Term, kind: MoveKind) -> Self {
         Self {
             from,
             to,
@@ -78,12 +78,12 @@ impl One {
     pub(super) fn moving(&mut self, core: &mut Core, group: &mut Group, mut run: Box<Move>) -> bool {
         let now = core.now;
         run.barrier.expire(now);
-        let late = matches!(run.kind, Kind::Handover { budget, quiet, .. } if budget.is_over(now, quiet));
+        let late = matches!(run.kind, MoveKind::Handover { budget, quiet, .. } if budget.is_over(now, quiet));
         if !late && self.writer_lost(core, group, &mut run) {
             self.phase = Phase::Moving(run);
             return false;
         }
-        if let Kind::Handover { budget, quiet, .. } = run.kind {
+        if let MoveKind::Handover { budget, quiet, .. } = run.kind {
             if budget.is_over(now, quiet) {
                 return self.undo(core, group, *run, "over_budget", None);
             }
@@ -91,7 +91,7 @@ impl One {
                 cut(core, from, budget, run.since);
             }
         }
-        if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == Kind::Failover) {
+        if let Some(order) = run.order.take_if(|_| now >= run.answer_by && run.kind == MoveKind::Failover) {
             let text = format!(
                 "{} is lost since the order was given, and no other node has taken over within the budget: it goes on as a failover",
                 run.from.map_or("the writer", |from| core.name(from))
@@ -100,10 +100,11 @@ impl One {
         }
         // The candidate does not serve any more, or is to be left itself.
         let candidate = core.node(run.to);
-        let gone = candidate.verdict.serves == Serves::No
-            || (matches!(run.kind, Kind::Handover { .. }) && candidate.verdict.serves == Serves::Leaves);
+        let gone = candidate.assessment.serves == Serves::No
+            || (matches!(run.kind, MoveKind::Handover { .. })
+                && candidate.assessment.serves == Serves::Leaves);
         if gone {
-            let why = candidate.verdict.reason.clone();
+            let why = candidate.assessment.reason.clone();
             if core.silent_alone(run.to) || core.first_word_awaited(run.to) {
                 // No node at all is heard, or the candidate's first status after a new connect is on its way: nothing is known against it yet.
                 self.phase = Phase::Moving(run);
@@ -116,7 +117,7 @@ impl One {
             let (written, why) = core.disk.state(ticket);
             if written == Written::Failed {
                 let why = why.to_owned();
-                if matches!(run.kind, Kind::Handover { .. }) {
+                if matches!(run.kind, MoveKind::Handover { .. }) {
                     core.say(Level::Error, format!("the decision could not be written to disk: {why}"));
                     return self.undo(core, group, *run, "store", None);
                 }
@@ -136,24 +137,25 @@ impl One {
             let why = why.clone();
             return self.next_candidate(core, group, *run, &format!("did not pass the barrier: {why}"));
         }
-        let quiet = !matches!(run.kind, Kind::Handover { quiet: false, .. });
+        let quiet = !matches!(run.kind, MoveKind::Handover { quiet: false, .. });
         if quiet && core.node(run.to).doubt.is_none() && run.barrier.may_ask(now) {
             let deadline = core.settings.barrier_deadline;
             let within = match run.kind {
-                Kind::Handover { budget, .. } => deadline.min(budget.over().saturating_sub(now)),
-                Kind::Start | Kind::Failover => deadline,
+                MoveKind::Handover { budget, .. } => deadline.min(budget.over().saturating_sub(now)),
+                MoveKind::Start | MoveKind::Failover => deadline,
             };
             match group.clear_the_way(core, run.from, run.to, run.term, within) {
                 Way::Clear => {
                     run.barrier = Barrier::asked(now, &core.settings);
-                    let is_gone = |from: &NodeId| run.kind == Kind::Failover && core.node(*from).verdict.gone;
+                    let is_gone =
+                        |from: &NodeId| run.kind == MoveKind::Failover && core.node(*from).assessment.gone;
                     if group.take_over(core, run.to, run.term, run.from.filter(is_gone), within) {
                         run.barrier = Barrier::Passed;
                     }
                 }
                 Way::Wait => {}
                 Way::Outrun(why) => return self.next_candidate(core, group, *run, &why),
-                Way::Blocked(why) if matches!(run.kind, Kind::Handover { .. }) => {
+                Way::Blocked(why) if matches!(run.kind, MoveKind::Handover { .. }) => {
                     return self.undo(core, group, *run, "not_fenced", Some(&why));
                 }
                 Way::Blocked(why) => core.hold(Level::Error, why),
@@ -172,8 +174,8 @@ impl One {
     /// If the old writer is lost during a handover, turns that into a failover: its transactions are not waited for any more. `true`: it is not
     /// clear yet who is to take over.
     fn writer_lost(&mut self, core: &mut Core, group: &mut Group, run: &mut Move) -> bool {
-        let (Kind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
-        let is_lost = core.node(from).verdict.serves == Serves::No
+        let (MoveKind::Handover { .. }, Some(from)) = (run.kind, run.from) else { return false };
+        let is_lost = core.node(from).assessment.serves == Serves::No
             && !core.silent_alone(from)
             && !core.first_word_awaited(from);
         if !is_lost {
@@ -191,11 +193,11 @@ impl One {
         let because = format!(
             "{} {} in the middle of the switchover: it becomes a failover",
             core.name(from),
-            core.node(from).verdict.reason
+            core.node(from).assessment.reason
         );
-        let how = group.strike(core, from);
+        let how = group.evict_if_allowed(core, from);
         let price = group.price(core, from, to);
-        run.kind = Kind::Failover;
+        run.kind = MoveKind::Failover;
         core.counts.switchovers_became_failovers += 1;
         core.counts.failovers_begun += 1;
         let is_another = to != run.to;
@@ -231,9 +233,9 @@ impl One {
         core.set_lane(run.to, LaneState::Open);
         core.settled();
         match run.kind {
-            Kind::Start => {}
-            Kind::Failover => core.counts.failovers_done += 1,
-            Kind::Handover { .. } => core.counts.switchovers_done += 1,
+            MoveKind::Start => {}
+            MoveKind::Failover => core.counts.failovers_done += 1,
+            MoveKind::Handover { .. } => core.counts.switchovers_done += 1,
         }
         self.phase = Phase::Settled;
         let took = core.now.saturating_sub(run.since);
@@ -266,7 +268,7 @@ impl One {
     fn next_candidate(&mut self, core: &mut Core, group: &mut Group, mut run: Move, why: &str) -> bool {
         let name = core.name(run.to).to_owned();
         let failed = run.to;
-        if matches!(run.kind, Kind::Handover { .. }) {
+        if matches!(run.kind, MoveKind::Handover { .. }) {
             core.say(Level::Warn, format!("{name} cannot take over, it {why}"));
             return self.undo(core, group, run, "not_writable", Some(why));
         }
@@ -338,7 +340,7 @@ impl One {
         let term = core.next_term();
         self.going_on = Some(core.decide(term, Some(from)));
         let took = seconds(core.now.saturating_sub(run.since));
-        let quiet = matches!(run.kind, Kind::Handover { quiet: true, .. });
+        let quiet = matches!(run.kind, MoveKind::Handover { quiet: true, .. });
         let why = match code {
             "over_budget" if quiet => match group.awaited(core) {
                 Some(what) => format!("{what} after {took}"),
@@ -347,7 +349,7 @@ impl One {
             "over_budget" => format!("transactions still ran on {} after {took}", core.name(from)),
             "store" => "the decision could not be written to disk".to_owned(),
             "not_fenced" => why.unwrap_or_default().to_owned(),
-            _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).verdict.reason)),
+            _ => format!("{} {}", core.name(run.to), why.unwrap_or(&core.node(run.to).assessment.reason)),
         };
         let text = format!(
             "{why}: the switchover to {} is undone, {} goes on writing",
@@ -359,12 +361,12 @@ impl One {
         self.not_before = core.now + HANDOVER_GAP;
         if group.is_fenced() {
             // The old writer may be read only by now: it is promoted like a new one, under the new term.
-            let mut back = Move::new(core, Some(run.to), from, term, Kind::Start);
+            let mut back = Move::new(core, Some(run.to), from, term, MoveKind::Start);
             back.ticket = self.going_on.take();
             self.phase = Phase::Moving(Box::new(back));
         } else {
             self.phase = Phase::Settled;
-            if core.node(from).doubt.is_none() && core.node(from).verdict.serves != Serves::No {
+            if core.node(from).doubt.is_none() && core.node(from).assessment.serves != Serves::No {
                 self.open(core, from);
             }
         }

@@ -52,7 +52,7 @@ impl One {
         budget: Budget,
         force: bool,
     ) -> bool {
-        let Some(writer) = core.writer.filter(|id| core.node(*id).verdict.serves == Serves::No) else {
+        let Some(writer) = core.writer.filter(|id| core.node(*id).assessment.serves == Serves::No) else {
             return false;
         };
         if matches!(self.phase, Phase::Moving(_)) {
@@ -66,7 +66,7 @@ impl One {
                     "{} while {} {}",
                     order.what,
                     core.name(writer),
-                    core.node(writer).verdict.reason
+                    core.node(writer).assessment.reason
                 );
                 self.replace(core, group, writer, to, &because, Some((order.clone(), budget.over())));
             }
@@ -149,8 +149,8 @@ impl One {
                     None => format!(
                         "{} cannot become the writer: it is {}: {}",
                         core.name(to),
-                        core.node(to).verdict.state.word(),
-                        core.node(to).verdict.reason
+                        core.node(to).assessment.state.word(),
+                        core.node(to).assessment.reason
                     ),
                 },
                 None => format!("no other node can become the writer: {}", core.why_nobody()),

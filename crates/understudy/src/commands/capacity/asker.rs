@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use link::{Link, LinkError, Login, Rows};
 
-use super::place::CONNECT_MAX;
+use super::servers::CONNECT_MAX;
 
 /// See the head of this file.
 pub struct Asker {
@@ -17,7 +17,7 @@ pub struct Asker {
 
 impl Asker {
     /// To this server; nothing is sent yet.
-    pub fn new(member: &super::place::Member, login: &Login) -> Self {
+    pub fn new(member: &super::servers::Member, login: &Login) -> Self {
         Self { name: member.name.clone(), address: member.address.clone(), login: login.clone(), link: None }
     }
 

@@ -9,7 +9,7 @@ use protocol::errno::LOCK_WAIT_TIMEOUT;
 use tokio::time::sleep;
 
 use super::asker::Asker;
-use super::place::{ANSWER_MAX, Site};
+use super::servers::{ANSWER_MAX, Site};
 use super::sql;
 use crate::doctor::options::Options;
 use crate::exit::Failure;

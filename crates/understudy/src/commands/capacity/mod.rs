@@ -17,8 +17,8 @@ mod drive;
 mod hands;
 mod page;
 mod passive;
-mod place;
 mod plot;
+mod servers;
 mod sql;
 mod traffic;
 mod watch;
@@ -36,13 +36,13 @@ use measure::capacity::reading::Kind;
 use self::asker::Asker;
 use self::before::Found;
 use self::hands::Hands;
-use self::place::Site;
+use self::servers::Site;
 use self::traffic::{Served, Traffic};
 use self::watch::Watch;
 use super::account::Account;
 use super::foreground::Signals;
 use crate::client::Server;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// A signal ended it.
 const INTERRUPTED: u8 = 130;
@@ -120,7 +120,7 @@ fn condition(name: &str) -> Result<Condition, String> {
 
 impl Capacity {
     /// Measures.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         if self.put_back_when_gone {
             return traffic::succeed(&self.server.client()?, &self.node);
         }
@@ -131,7 +131,7 @@ impl Capacity {
         outcome
     }
 
-    async fn measure(self) -> Outcome {
+    async fn measure(self) -> CommandResult {
         if self.passive {
             return self.estimate().await;
         }
@@ -171,7 +171,7 @@ impl Capacity {
     }
 
     /// `--passive`.
-    async fn estimate(&self) -> Outcome {
+    async fn estimate(&self) -> CommandResult {
         let seen = match (self.standalone, self.for_s) {
             (false, None) => {
                 let status = self.server.client()?.get("status")?.data;
@@ -200,18 +200,18 @@ impl Capacity {
     async fn site(&self) -> Result<(Site, Traffic), Failure> {
         if self.standalone {
             let login = self.account.login()?.1;
-            let site = place::standalone(&self.node, &self.other, login).await?;
+            let site = servers::standalone(&self.node, &self.other, login).await?;
             return Ok((site, Traffic::Nobody));
         }
         let login = match self.server.settings()? {
             Some(settings) if !self.account.names_an_account() => {
                 let password = settings.password().map_err(Failure::usage)?;
-                place::login(settings.monitor.user, password)
+                servers::login(settings.monitor.user, password)
             }
             _ => self.account.login()?.1,
         };
         let client = self.server.client()?;
-        let site = place::served(&client, &self.node, login)?;
+        let site = servers::served(&client, &self.node, login)?;
         let traffic = Served::new(client, &self.node, site.was_drained);
         Ok((site, Traffic::Served(traffic)))
     }
@@ -231,7 +231,7 @@ impl Capacity {
     }
 
     /// Says what came of it.
-    fn tell(&self, site: &Site, version: &str, procedure: &Procedure) -> Outcome {
+    fn tell(&self, site: &Site, version: &str, procedure: &Procedure) -> CommandResult {
         // What fails after that fails to undo something: the figure stands.
         if procedure.record().marks.empty.is_some() {
             let code = self.tell_figures(site, version, procedure)?;
@@ -259,7 +259,7 @@ impl Capacity {
     }
 
     /// Shows the figures in all the ways that were asked for.
-    fn tell_figures(&self, site: &Site, version: &str, procedure: &Procedure) -> Outcome {
+    fn tell_figures(&self, site: &Site, version: &str, procedure: &Procedure) -> CommandResult {
         let none = || Failure::Failed(format!("{}: nothing was applied that could be timed", site.node.name));
         let counted = procedure.record().counted().ok_or_else(none)?;
         let capacity = counted.capacity().ok_or_else(none)?;

@@ -7,8 +7,8 @@ use measure::capacity::reading::{Kind, Reading};
 use measure::capacity::result::{Capacity, Counted};
 use serde_json::{Value, json};
 
-use super::place::Site;
 use super::plot::thousands;
+use super::servers::Site;
 use crate::table::span;
 
 /// Below this share of the catching up, its end is known well enough.

@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use link::Rows;
-use measure::capacity::passive::{Look, Series, Told, Watcher};
+use measure::capacity::passive::{Look, NodeCapacity, Series, Watcher};
 use measure::capacity::reading::Kind;
 use measure::sample::{Counters, Sample};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::asker::Asker;
-use super::place::Site;
+use super::servers::Site;
 use super::sql;
 use crate::commands::foreground::Signals;
 use crate::exit::Failure;
@@ -74,7 +74,7 @@ pub async fn look(site: &Site, node: &mut Asker, how_long: Duration) -> Result<S
         return Err(Failure::Failed(format!("{name} does not tell what it applies, and what waits for it")));
     }
     let peak = series.peak_per_s().map(|peak| (peak, "the highest rate meanwhile"));
-    let told = Told::of(name, &series, peak);
+    let told = NodeCapacity::of(name, &series, peak);
     let mut json = json!(told);
     json["looked_ms"] = json!(looked.as_millis() as u64);
     json["looks"] = json!(looks);

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::client::{Answer, Client};
 use crate::commands::drain::node_path;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// The hidden option of the process that stays behind.
 pub const SUCCESSOR_FLAG: &str = "--put-back-when-gone";
@@ -130,7 +130,7 @@ fn successor() -> std::io::Result<Child> {
 }
 
 /// What the process that stays behind does: waits for the end of the one that started it, and takes its place.
-pub fn succeed(client: &Client, node: &str) -> Outcome {
+pub fn succeed(client: &Client, node: &str) -> CommandResult {
     let mut said = Vec::new();
     // An error means the same as an end.
     let _ = std::io::stdin().take(16).read_to_end(&mut said);

@@ -1,8 +1,8 @@
 //! `understudy check`: may this database node take traffic? As a server that answers all the time, or once.
 
+pub mod database;
 pub mod door;
 pub mod once;
-pub mod place;
 pub mod reply;
 pub mod sockets;
 pub mod watch;
@@ -18,10 +18,10 @@ use health::style::{self, Style};
 use topology::health::{Question, Rules};
 
 use super::account::password;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::mycnf::Options;
+use database::Database;
 use once::Once;
-use place::Database;
 use sockets::Sockets;
 use watch::Watch;
 
@@ -153,7 +153,7 @@ enum Role {
 
 impl Check {
     /// Serves, or answers once.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         if self.stale_ms < self.interval_ms + ANSWER_TIME_MIN_MS {
             return Err(Failure::usage(format!(
                 "--stale-ms is {} and must be at least {ANSWER_TIME_MIN_MS} more than --interval-ms, {}: that is the time which the \

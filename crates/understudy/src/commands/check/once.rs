@@ -8,7 +8,7 @@ use health::refresh;
 use link::LinkError;
 use topology::health::Question;
 
-use super::place::Database;
+use super::database::Database;
 use crate::local;
 
 /// For all of it. keepalived and its like ask each second.
@@ -76,7 +76,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::thread;
 
-    use link::{Login, Place, Secret};
+    use link::{Endpoint, Login, Secret};
     use topology::health::Rules;
 
     use super::*;
@@ -96,7 +96,7 @@ mod tests {
                 write!(client, "HTTP/1.1 200 OK\r\n\r\n{body}").unwrap();
             }
         });
-        let place = Place::Unix(dir.path().join("no-database"));
+        let place = Endpoint::Unix(dir.path().join("no-database"));
         let database = Database {
             target: Target::of(&place, 0),
             whereabouts: place.into(),

@@ -19,10 +19,10 @@ use tokio::sync::watch::Receiver;
 use tokio::time::timeout;
 use topology::health::{Question, Rules};
 
-use super::place::Database;
+use super::database::Database;
 use super::sockets::Sockets;
 use crate::commands::foreground::{Signals, log};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::{descriptors, local, notify};
 
 /// What is watched, and how it is told.
@@ -46,7 +46,7 @@ pub struct Watch {
 
 impl Watch {
     /// Answers until told to stop.
-    pub fn run(self, sockets: Sockets) -> Outcome {
+    pub fn run(self, sockets: Sockets) -> CommandResult {
         log();
         let connections_max = descriptors::raise_for_check(server::CONNECTIONS_MAX);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -55,7 +55,7 @@ impl Watch {
         runtime.block_on(self.watch(sockets, connections_max))
     }
 
-    async fn watch(self, sockets: Sockets, connections_max: u64) -> Outcome {
+    async fn watch(self, sockets: Sockets, connections_max: u64) -> CommandResult {
         let mut signals = Signals::of_service()?;
         let mut state = self.refresher()?;
         // The first answer is one, and not "not asked yet". It comes within the deadline, good or bad.

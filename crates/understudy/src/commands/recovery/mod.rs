@@ -8,7 +8,7 @@ mod position;
 
 use clap::Subcommand;
 
-use crate::exit::Outcome;
+use crate::exit::CommandResult;
 
 /// How nodes come back.
 #[derive(Subcommand)]
@@ -27,7 +27,7 @@ pub enum Recovery {
 
 impl Recovery {
     /// Does it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         match self {
             Self::Forecast(forecast) => forecast.run(),
             Self::Bootstrap(bootstrap) => bootstrap.run(),

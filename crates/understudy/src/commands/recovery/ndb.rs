@@ -19,7 +19,7 @@ use ndb::restart::Story;
 use ndb::restart_info::{Row, Table};
 use ndb::{ClusterLog, Moment, NodeLog, OwnStart, Window, Wrong};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Read at once.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -98,7 +98,7 @@ struct Advice {
 
 impl Ndb {
     /// Does all that is asked for.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         // What is refused is refused before anything is changed.
         self.mgm.check()?;
         let window = Window { since: self.since, until: self.until, allow_damaged: self.allow_damaged };

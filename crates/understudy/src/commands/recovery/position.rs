@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use topology::galera::position::{self, Left};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Files that a running server holds a lock on, or has open.
 const HELD: [&str; 4] = ["ibdata1", "aria_log_control", "grastate.dat", "galera.cache"];
@@ -81,7 +81,7 @@ impl Means {
 
 impl Where {
     /// Looks, and prints.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let left = crate::runtime::run(async {
             inspect(&self.datadir, &self.means).await.map_err(|why| Failure::Failed(why.to_string()))
         })?;

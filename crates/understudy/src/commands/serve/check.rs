@@ -9,8 +9,8 @@ use topology::kind::Kind;
 
 use super::{first_start, ports, servers, warm};
 use crate::doctor::proof;
-use crate::doctor::read::{self, Lack};
-use crate::exit::Outcome;
+use crate::doctor::read::{self, MissingPrivilege};
+use crate::exit::CommandResult;
 use crate::settings::{Settings, table as t};
 
 /// What has been tried.
@@ -21,7 +21,7 @@ struct Tried {
 }
 
 /// Tries, and prints as it goes.
-pub fn run(settings: &Settings) -> Outcome {
+pub fn run(settings: &Settings) -> CommandResult {
     let mut tried = Tried::default();
     let count = settings.nodes.len();
     ok(&format!("{}: cluster {}, {count} nodes", settings.file.display(), settings.name));
@@ -111,7 +111,7 @@ fn nodes(settings: &Settings, password: &str, tried: &mut Tried) -> Result<(), c
             Ok(said) => {
                 ok(&format!("node {} ({}) is reached: {}, {}", node.name, node.address, said.version, said.state));
                 if !said.lacks.is_empty() {
-                    let (lacks, why) = (Lack::privileges(&said.lacks), Lack::reasons(&said.lacks));
+                    let (lacks, why) = (MissingPrivilege::privileges(&said.lacks), MissingPrivilege::reasons(&said.lacks));
                     let grants = manager::grants_for(settings.kind, &settings.monitor.user);
                     tried.wrong_world(&format!(
                         "{place}: the monitor account lacks {lacks}; {why}; run on one node:\n{grants}"

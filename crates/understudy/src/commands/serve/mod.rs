@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::commands::foreground::{Signals, log};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 use crate::wiring::warm::Secrets;
-use crate::wiring::{self, House, Passwords};
+use crate::wiring::{self, Passwords, Services};
 use crate::{descriptors, notify};
 
 /// Serves in the foreground, logs to standard error (level: UNDERSTUDY_LOG, default info). SIGTERM or SIGINT ends it in good order: no new clients,
@@ -32,7 +32,7 @@ pub struct Serve {
 
 impl Serve {
     /// Serves, or checks.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         if self.check {
@@ -48,9 +48,10 @@ impl Serve {
             return Err(Failure::Failed(problem.to_string()));
         }
         let credentials = first_start::prepare(&settings)?;
-        let house = wiring::start(&settings, shares, Passwords { monitor, replication, warm }, credentials)
-            .map_err(|e| Failure::failed(&e))?;
-        serve(house)
+        let services =
+            wiring::start(&settings, shares, Passwords { monitor, replication, warm }, credentials)
+                .map_err(|e| Failure::failed(&e))?;
+        serve(services)
     }
 }
 
@@ -63,13 +64,13 @@ fn warm_secrets(settings: &Settings) -> Result<Option<Secrets>, Failure> {
     Ok(Some(Secrets { password: manager::Password(password), access }))
 }
 
-fn serve(house: House) -> Outcome {
-    let mut signals = house.wait(async { Signals::of_service() })?;
-    tracing::info!("{}", house.sentence());
+fn serve(services: Services) -> CommandResult {
+    let mut signals = services.wait(async { Signals::of_service() })?;
+    tracing::info!("{}", services.sentence());
     notify::ready();
-    let _watchdog = notify::watchdog(house.pulse());
-    let (no_manager, no_door) = (house.without_manager(), house.without_door());
-    let signal = house.wait(async {
+    let _watchdog = notify::watchdog(services.pulse());
+    let (no_manager, no_door) = (services.without_manager(), services.without_door());
+    let signal = services.wait(async {
         tokio::select! {
             name = signals.next() => Ok(name),
             () = no_manager => Err("the manager ended by itself: nobody would notice a dead node any more"),
@@ -81,7 +82,7 @@ fn serve(house: House) -> Outcome {
         Err(what) => tracing::error!("{what}; stopping"),
     }
     notify::stopping();
-    house.shutdown(async move {
+    services.shutdown(async move {
         signals.next().await;
     });
     tracing::info!("stopped");

@@ -9,7 +9,7 @@ use warmup::pool::Server;
 use warmup::rotate::{self, RotateError, Rotated, Settings};
 
 use super::super::account::Account;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// For `--help`.
 const MORE: &str = "\
@@ -41,7 +41,7 @@ pub struct Rotate {
 
 impl Rotate {
     /// Rotates once.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let (place, login) = self.account.login()?;
         let settings = Settings {
             log: self.file,

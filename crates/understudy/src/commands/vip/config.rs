@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 
 use self::values::{advert_interval_ms, command, interface, peer, plain_path, word};
 use super::address::Address;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// What the address stands for
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,7 +119,7 @@ pub struct Config {
 
 impl Config {
     /// Prints it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         self.refuse_what_is_not_asked()?;
         let program = match &self.program {
             Some(program) => program.clone(),

@@ -21,7 +21,7 @@ mod status;
 
 use clap::Subcommand;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Where states lie unless somebody says otherwise; root's own. (/run/understudy is the services': systemd gives all in it to their
 /// user.) /run is emptied by a restart of the machine, and so is the state then.
@@ -48,7 +48,7 @@ pub enum Vip {
 
 impl Vip {
     /// Runs one.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         match self {
             Self::Config(config) => config.run(),
             Self::Status(status) => status.run(),

@@ -18,7 +18,7 @@ use clap::Args;
 use rustix::fs::OFlags;
 
 use super::STATE_FILE;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::table::moment;
 
 /// Records a change of state; keepalived runs this
@@ -49,7 +49,7 @@ struct Word {
 
 impl Notify {
     /// Records it.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CommandResult {
         let word = Word::read(&self.words)?;
         let failed =
             |path: &Path, e: &io::Error| Failure::Failed(format!("cannot write {}: {e}", path.display()));

@@ -12,7 +12,7 @@ use clap::Args;
 
 use super::keepalived::Keepalived;
 use super::{CONF_FILE, PID_FILE, held, read_conf};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// How long a keepalived that is in no pid file may take to be gone: one that lost its main process is just ending, and gives the
 /// address up itself.
@@ -39,7 +39,7 @@ pub struct Release {
 
 impl Release {
     /// Removes each address that is here.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CommandResult {
         let conf = read_conf(&self.config)?;
         if let Some(why) = conf.elsewhere() {
             return Err(Failure::Failed(format!("{why}: run `vip release` there")));

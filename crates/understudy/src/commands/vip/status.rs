@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::conf_file::{self, ConfFile, Script};
 use super::keepalived::Keepalived;
 use super::{CONF_FILE, PID_FILE, STATE_FILE, held, read_conf};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::table::{moment, span};
 
 /// A state is one short word.
@@ -58,7 +58,7 @@ struct Found {
     keepalived_pid: Option<u32>,
     #[serde(skip)]
     keepalived: Keepalived,
-    instances: Vec<Told>,
+    instances: Vec<InstanceStatus>,
     addresses: Vec<Seen>,
     checks: Vec<Checked>,
     /// What somebody should look at.
@@ -67,7 +67,7 @@ struct Found {
 
 /// A vrrp_instance.
 #[derive(Debug, Serialize)]
-struct Told {
+struct InstanceStatus {
     name: String,
     /// keepalived runs, it says master, and all its addresses are here.
     holds: bool,
@@ -101,7 +101,7 @@ struct Checked {
 
 impl Status {
     /// Prints it.
-    pub fn run(&self) -> Outcome {
+    pub fn run(&self) -> CommandResult {
         let conf = read_conf(&self.config)?;
         let found = self.look(&conf)?;
         if self.json {
@@ -169,11 +169,17 @@ impl Status {
         Ok(found)
     }
 
-    fn told(&self, instance: &conf_file::Instance) -> Told {
+    fn told(&self, instance: &conf_file::Instance) -> InstanceStatus {
         let file = self.state_file.clone().or_else(|| instance.state_file.clone());
         let file = file.unwrap_or_else(|| STATE_FILE.into());
         let (state, since) = state(&file).unzip();
-        Told { name: instance.name.clone(), holds: false, state, since_unix_ms: since, state_file: file }
+        InstanceStatus {
+            name: instance.name.clone(),
+            holds: false,
+            state,
+            since_unix_ms: since,
+            state_file: file,
+        }
     }
 }
 
@@ -255,7 +261,7 @@ impl Found {
     }
 
     /// Between what an instance says and where its addresses are.
-    fn contradiction(&self, told: &Told) -> Option<&'static str> {
+    fn contradiction(&self, told: &InstanceStatus) -> Option<&'static str> {
         let mut its = self.addresses.iter().filter(|seen| seen.instance == told.name);
         if told.state.as_deref() == Some("master") {
             (!its.all(|seen| seen.here))
@@ -375,7 +381,7 @@ mod tests {
             warnings: Vec::new(),
         };
         for (name, state, here) in told {
-            found.instances.push(Told {
+            found.instances.push(InstanceStatus {
                 name: (*name).into(),
                 holds: false,
                 state: Some((*state).into()),

@@ -10,18 +10,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 use tokio::sync::watch;
 use warmup::replay::target::Target;
 use warmup::replay::{Sessions, Settings};
 use warmup::source::Sample;
-use warmup::warmer::board::Board;
+use warmup::warmer::warming_table::WarmingTable;
 use warmup::warmer::{Roles, Said, Source, Warmer};
 
 use super::foreground::{self, Signals};
 use super::streamer::StreamAccess;
 use crate::client::Server;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 
 /// Between two looks at who is what.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -78,7 +78,7 @@ pub struct Warm {
 
 impl Warm {
     /// Warms until told to stop.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         foreground::log();
         let secret = std::env::var(PASSWORD_ENV).ok().filter(|text| !text.is_empty());
         let mut skipped_users = self.skip_user;
@@ -99,13 +99,13 @@ impl Warm {
         let warmer = Warmer {
             source: Source::SlowLog { port: self.stream_port, sample, access },
             target: Box::new(move |address| Target {
-                place: Place::Tcp(address.to_owned()),
+                place: Endpoint::Tcp(address.to_owned()),
                 login: target_login.clone(),
                 session_init: Vec::new(),
             }),
             settings,
             may_be_writable: self.writable_account,
-            board: Board::default(),
+            warming_table: WarmingTable::default(),
             tell: Box::new(|Said { is_bad, text }| {
                 if is_bad {
                     tracing::warn!("{text}");
@@ -136,7 +136,7 @@ impl Warm {
 }
 
 /// Warms until a signal comes. What the replays still run on the standbys is ended before this returns.
-async fn until_signal(warmer: Warmer, mut roles: watch::Receiver<Roles>) -> Outcome {
+async fn until_signal(warmer: Warmer, mut roles: watch::Receiver<Roles>) -> CommandResult {
     let mut signals = Signals::of_service()?;
     let (sender, receiver) = watch::channel(roles.borrow_and_update().clone());
     let mut warming = tokio::spawn(warmer.run(receiver));

@@ -9,7 +9,7 @@ use super::nodes::{answered, window};
 use super::report::Cell;
 use super::stall::Stall;
 use super::units::{kib, mib, seconds};
-use crate::doctor::read::{Lack, NodeFacts, Said};
+use crate::doctor::read::{MissingPrivilege, NodeFacts, Said};
 use crate::settings::Settings;
 
 pub(super) fn cells(settings: &Settings, nodes: &[NodeFacts]) -> Vec<Cell> {
@@ -110,11 +110,11 @@ fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
         EvictPolicy::Silent => "evict = \"silent\"",
         EvictPolicy::Never => "evict = \"never\"",
     };
-    let lacks = |said: &Said| said.lacks.iter().any(|lack| lack.privilege == Lack::EVICT);
+    let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
     let is_forbidden = answered(nodes).any(|(_, said)| lacks(said));
     match monitor.evict {
         EvictPolicy::Proven | EvictPolicy::Silent if is_forbidden => {
-            (EvictPolicy::Never, format!("{word}, which does nothing without {}", Lack::EVICT))
+            (EvictPolicy::Never, format!("{word}, which does nothing without {}", MissingPrivilege::EVICT))
         }
         EvictPolicy::Proven if !monitor.events => {
             (EvictPolicy::Never, format!("{word}, which does nothing with detect = \"checks\""))
@@ -125,7 +125,7 @@ fn eviction(settings: &Settings, nodes: &[NodeFacts]) -> (EvictPolicy, String) {
 
 /// Whether a silent node makes the others' timers shorter for a while.
 fn hurries(settings: &Settings, nodes: &[NodeFacts], suspect: Option<Duration>) -> bool {
-    let lacks = |said: &Said| said.lacks.iter().any(|lack| lack.privilege == Lack::EVICT);
+    let lacks = |said: &Said| said.lacks.iter().any(|missing| missing.privilege == MissingPrivilege::EVICT);
     let members = answered(nodes).filter_map(|(_, said)| said.cluster_size).max().unwrap_or(0);
     let can_be_told = members as usize <= settings.nodes.len();
     settings.monitor.silent == SilencePolicy::Hurry

@@ -9,7 +9,7 @@ use super::decisive::{ADVISED, NEEDS_RESTART, WINDOW_WANTED};
 use super::nodes::{answered, named, window};
 use super::report::{Finding, Weight};
 use super::units::{iso, kib, mib};
-use crate::doctor::read::{Lack, NodeFacts, Said};
+use crate::doctor::read::{MissingPrivilege, NodeFacts, Said};
 use crate::settings::Settings;
 
 /// All of it, the worst first.
@@ -41,7 +41,7 @@ fn reach(nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
 }
 
 fn grants(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding>) {
-    let mut told: Vec<&[Lack]> = Vec::new();
+    let mut told: Vec<&[MissingPrivilege]> = Vec::new();
     for (_, said) in answered(nodes) {
         let lacks = said.lacks.as_slice();
         if lacks.is_empty() || told.contains(&lacks) {
@@ -51,8 +51,12 @@ fn grants(settings: &Settings, nodes: &[NodeFacts], findings: &mut Vec<Finding>)
         findings.push(Finding {
             weight: Weight::Problem,
             nodes: named(nodes, |other| other.lacks == lacks),
-            what: format!("the monitor account {} lacks {}", settings.monitor.user, Lack::privileges(lacks)),
-            because: Lack::reasons(lacks),
+            what: format!(
+                "the monitor account {} lacks {}",
+                settings.monitor.user,
+                MissingPrivilege::privileges(lacks)
+            ),
+            because: MissingPrivilege::reasons(lacks),
             sql: vec![manager::grants_for(settings.kind, &settings.monitor.user)],
             my_cnf: vec![],
         });

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::doctor::options::Options;
-use crate::doctor::read::Lack;
+use crate::doctor::read::MissingPrivilege;
 
 const DEFAULTS: &str = "evs.suspect_timeout = PT5S; evs.inactive_timeout = PT15S; evs.keepalive_period = PT1S; \
     evs.install_timeout = PT7.5S; evs.join_retrans_period = PT1S; evs.inactive_check_period = PT0.5S; \
@@ -86,8 +86,10 @@ fn the_cells_follow_the_settings() {
 
 #[test]
 fn eviction_that_is_not_allowed_is_not_promised() {
-    let powerless =
-        Said { lacks: vec![Lack { privilege: Lack::EVICT, for_what: "evicting" }], ..said(DEFAULTS) };
+    let powerless = Said {
+        lacks: vec![MissingPrivilege { privilege: MissingPrivilege::EVICT, for_what: "evicting" }],
+        ..said(DEFAULTS)
+    };
     let report = report(&settings(""), &all(&powerless));
     let cell =
         report.cells.iter().find(|cell| cell.case.starts_with("non-graceful (kill -9): passive")).unwrap();
@@ -141,7 +143,7 @@ fn what_is_wrong_is_told_first() {
     let mut wrong = said(DEFAULTS);
     wrong.read_only = true;
     wrong.cluster_size = Some(2);
-    wrong.lacks = vec![Lack { privilege: "SUPER ON *.*", for_what: "evicting" }];
+    wrong.lacks = vec![MissingPrivilege { privilege: "SUPER ON *.*", for_what: "evicting" }];
     let report =
         report(&settings(""), &three([Ok(wrong), Ok(said(DEFAULTS)), Err("nothing listens there".into())]));
     assert!(report.must_act());

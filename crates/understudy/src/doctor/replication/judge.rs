@@ -137,7 +137,8 @@ fn accounts(settings: &Settings, nodes: &[NodeFacts], findings: &mut Findings) {
     let monitor = &settings.monitor.user;
     let lacks = |said: &Said| Some(said.lacks.clone()).filter(|lacks| !lacks.is_empty());
     for (lacks, who) in alike(nodes, lacks) {
-        let rights: Vec<&str> = lacks.iter().map(|lack| lack.split(':').next().unwrap_or(lack)).collect();
+        let rights: Vec<&str> =
+            lacks.iter().map(|missing| missing.split(':').next().unwrap_or(missing)).collect();
         let sql = manager::grants_for(settings.kind, monitor);
         let what = format!("the monitor account {monitor} lacks {}", rights.join(" and "));
         findings.propose(Weight::Problem, who, what, lacks.join("; "), &[&sql], &[]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Outcome;
+use super::ToolResult;
 use super::log::Log;
 use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
@@ -40,7 +40,7 @@ pub const STATUS_OPTIONS: &[(&str, Takes)] = &[
 const OLD_S: u64 = 10;
 
 /// `MySQL Replication Health is OK.`, or not.
-pub fn repl(log: &Log, options: &Options) -> Outcome {
+pub fn repl(log: &Log, options: &Options) -> ToolResult {
     let conf = read_conf(log, options)?;
     let site = Site::find(&conf, options, log, For::Look)?;
     let wrong = health(log, &conf, options, &site)?;
@@ -87,7 +87,7 @@ fn health(log: &Log, conf: &Conf, options: &Options, site: &Site) -> Result<Vec<
 }
 
 /// What a manager says of itself, by its file; or what a running `understudy serve` says, which is the manager of these servers then.
-pub fn status(options: &Options) -> Outcome {
+pub fn status(options: &Options) -> ToolResult {
     let conf = conf_quietly(options)?;
     let app = conf.app();
     let watched = match workdir(&conf, options).health() {

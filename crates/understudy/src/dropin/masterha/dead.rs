@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Outcome;
+use super::ToolResult;
 use super::log::Log;
 use super::master_switch::{KNOWN_WITHIN, chosen, confirm, followers, remove};
 use super::options::Options;
@@ -35,7 +35,7 @@ const PARTIALLY: u8 = 10;
 const BY_FORCE: &str = " takes over only by an order with force";
 
 /// By order.
-pub fn run(log: &Log, conf: &Conf, options: &Options) -> Outcome {
+pub fn run(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     let host = options
         .get("dead_master_host")
         .ok_or("--dead_master_host=<dead_master_hostname> must be set.".to_owned())?;
@@ -55,7 +55,7 @@ pub fn run(log: &Log, conf: &Conf, options: &Options) -> Outcome {
 }
 
 /// The whole of it; leaves APP.failover.complete, or APP.failover.error.
-pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &Server) -> Outcome {
+pub fn fail_over(log: &Log, conf: &Conf, options: &Options, site: &Site, dead: &Server) -> ToolResult {
     let workdir = Workdir::of(conf, options.get("workdir"));
     log.info("");
     log.info("* Phase 1: Configuration Check Phase..");

@@ -21,7 +21,7 @@ use super::master_switch::{KNOWN_WITHIN, read_conf};
 use super::options::{Options, Takes};
 use super::site::{For, Site};
 use super::workdir::Workdir;
-use super::{Failed, Outcome, dead};
+use super::{Failed, ToolResult, dead};
 use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
@@ -53,7 +53,7 @@ const DEAD_FOR: Duration = Duration::from_secs(10);
 /// Between two signs of life in the file.
 const TOUCH: Duration = Duration::from_secs(1);
 
-pub fn run(log: Log, options: &Options) -> Outcome {
+pub fn run(log: Log, options: &Options) -> ToolResult {
     let conf = read_conf(&log, options)?;
     let log = match options.get("manager_log").or_else(|| conf.get("manager_log")) {
         Some(file) => log.to(file.as_ref())?,
@@ -66,7 +66,7 @@ pub fn run(log: Log, options: &Options) -> Outcome {
     outcome
 }
 
-fn watch(log: &Log, conf: &Conf, options: &Options) -> Outcome {
+fn watch(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     let workdir = Workdir::of(conf, options.get("workdir").or_else(|| options.get("manager_workdir")));
     if let Some(other) = workdir.health() {
         return Err(format!("{} is running already, pid {}", conf.app(), other.pid).into());

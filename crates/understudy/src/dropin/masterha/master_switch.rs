@@ -18,7 +18,7 @@ use super::options::{Options, Takes};
 use super::scripts::{self, Call, ONLINE_CHANGE};
 use super::site::{For, Site, ask};
 use super::workdir::Workdir;
-use super::{Failed, Outcome, dead};
+use super::{Failed, ToolResult, dead};
 use crate::mha::conf::{Conf, Server};
 
 use Takes::{Nothing, Value as Text};
@@ -67,7 +67,7 @@ pub const FOLLOW_WITHIN: Duration = Duration::from_secs(30);
 /// Done, but.
 const PARTIALLY: u8 = 10;
 
-pub fn run(log: &Log, options: &Options) -> Outcome {
+pub fn run(log: &Log, options: &Options) -> ToolResult {
     let conf = read_conf(log, options)?;
     // Its manager would take the new master for a stranger, and make it read only.
     if let Some(manager) = Workdir::of(&conf, None).health().filter(|_| !options.has("check_only")) {
@@ -100,7 +100,7 @@ pub fn read_conf(log: &Log, options: &Options) -> Result<Conf, String> {
     Ok(conf)
 }
 
-fn alive(log: &Log, conf: &Conf, options: &Options) -> Outcome {
+fn alive(log: &Log, conf: &Conf, options: &Options) -> ToolResult {
     log.info(&format!(
         "MHA::MasterRotate version 0.58, as Understudy {} does it.",
         env!("CARGO_PKG_VERSION")
@@ -188,7 +188,7 @@ fn rotate(
     script("start", orig, new)
 }
 
-fn finish(log: &Log, conf: &Conf, options: &Options, site: &Site, orig: &Server, new: &Server) -> Outcome {
+fn finish(log: &Log, conf: &Conf, options: &Options, site: &Site, orig: &Server, new: &Server) -> ToolResult {
     log.info("");
     log.info("* Switching slaves in parallel..");
     log.info("");

@@ -38,7 +38,7 @@ impl From<String> for Failed {
     }
 }
 
-type Outcome = Result<u8, Failed>;
+type ToolResult = Result<u8, Failed>;
 
 /// Runs the command of that name, if it is one of MHA's.
 pub fn run(name: &str, arguments: Vec<String>) -> Option<ExitCode> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Outcome;
+use super::ToolResult;
 use super::check::{FAILOVER_RUNNING, conf_quietly, workdir};
 use super::options::{Options, Takes};
 use super::site::Site;
@@ -40,7 +40,7 @@ const KILLED_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks whether a process, which is not ours, has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-pub fn run(options: &Options) -> Outcome {
+pub fn run(options: &Options) -> ToolResult {
     let conf = conf_quietly(options)?;
     let app = conf.app();
     let workdir = workdir(&conf, options);

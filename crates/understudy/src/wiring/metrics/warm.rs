@@ -1,6 +1,6 @@
 //! The figures of warming.
 
-use warmup::warmer::board::{Seen, State};
+use warmup::warmer::warming_table::{Seen, State};
 
 use super::Page;
 

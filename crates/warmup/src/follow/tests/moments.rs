@@ -20,8 +20,8 @@ fn copy_and_truncate(path: &Path) {
 async fn a_reader_that_has_read_nothing_does_not_take_the_next_file_for_its_own() {
     // What was there when it was looked at first: nothing, or lines that were not read.
     for first in [0, 3] {
-        let house = tempfile::tempdir().unwrap();
-        let path = house.path().join("slow.log");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("slow.log");
         let writer = Writer::new(&path);
         lines(&writer, first);
         let log = Log::watch(&path).unwrap();
@@ -42,8 +42,8 @@ async fn a_reader_that_has_read_nothing_does_not_take_the_next_file_for_its_own(
 
 #[tokio::test]
 async fn a_log_that_is_rotated_in_the_middle_of_a_look_is_read_once() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     let log = Log::watch(&path).unwrap();
     let mut cursor = log.at_start().unwrap();
@@ -62,8 +62,8 @@ async fn a_log_that_is_rotated_in_the_middle_of_a_look_is_read_once() {
 
 #[tokio::test]
 async fn a_reader_comes_out_of_a_file_that_is_cut_while_it_reads() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     lines(&writer, 10);
     let log = Log::watch(&path).unwrap();
@@ -85,8 +85,8 @@ async fn a_reader_comes_out_of_a_file_that_is_cut_while_it_reads() {
 
 #[tokio::test]
 async fn a_log_that_vanishes_and_comes_back_is_gone_on_with() {
-    let house = tempfile::tempdir().unwrap();
-    let path = house.path().join("slow.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("slow.log");
     let writer = Writer::new(&path);
     lines(&writer, 3);
     let log = Log::watch(&path).unwrap();

@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Load;
 use super::slot::Phase;
-use crate::bench::health::answer::Outcome;
+use crate::bench::health::answer::AnswerClass;
 
 /// How long a server may take to close a connection that it was asked to close.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 impl Load {
-    pub(super) fn answered(&mut self, at: u32, outcome: Outcome, keeps: bool, is_ended: bool) {
+    pub(super) fn answered(&mut self, at: u32, outcome: AnswerClass, keeps: bool, is_ended: bool) {
         if !outcome.is_answer() {
             return self.end(at, outcome);
         }
@@ -29,12 +29,12 @@ impl Load {
     }
 
     /// Ends a transaction, and its connection with it.
-    pub(super) fn end(&mut self, at: u32, outcome: Outcome) {
+    pub(super) fn end(&mut self, at: u32, outcome: AnswerClass) {
         self.note(at, outcome);
         self.release(at, false);
     }
 
-    pub(super) fn note(&mut self, at: u32, outcome: Outcome) {
+    pub(super) fn note(&mut self, at: u32, outcome: AnswerClass) {
         let now = self.now();
         let slot = &self.slots[at as usize];
         let took = now.saturating_sub(slot.due);
@@ -63,7 +63,7 @@ impl Load {
             let slot = &self.slots[at as usize];
             let since = now.saturating_sub(slot.since);
             match slot.phase {
-                Phase::Sending | Phase::Reading if since > self.timeout => self.end(at, Outcome::Timeout),
+                Phase::Sending | Phase::Reading if since > self.timeout => self.end(at, AnswerClass::Timeout),
                 Phase::Closing if since > CLOSE_MAX => self.release(at, false),
                 _ => {}
             }
@@ -72,7 +72,7 @@ impl Load {
             if let Some(due) = self.waiting.pop_front() {
                 let epoch_s =
                     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as u32;
-                self.record.add(now, epoch_s, 0, now.saturating_sub(due), Outcome::Timeout);
+                self.record.add(now, epoch_s, 0, now.saturating_sub(due), AnswerClass::Timeout);
             }
         }
     }

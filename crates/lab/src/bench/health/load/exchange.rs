@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::slot::Phase;
 use super::{Load, TIMER};
-use crate::bench::health::answer::{Outcome, Seen, Trouble, see};
+use crate::bench::health::answer::{AnswerClass, Seen, Trouble, see};
 
 /// More than this is no answer of a health endpoint.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -41,7 +41,7 @@ impl Load {
                 true
             }
             Err(error) => {
-                self.end(at, Outcome::Transport(trouble(error)));
+                self.end(at, AnswerClass::Transport(trouble(error)));
                 false
             }
         }
@@ -55,13 +55,13 @@ impl Load {
         match attempt(socket, &self.request, &mut slot.sent) {
             Ok(true) => slot.phase = Phase::Reading,
             Ok(false) => {}
-            Err(error) => return self.end(at, Outcome::Transport(trouble(error))),
+            Err(error) => return self.end(at, AnswerClass::Transport(trouble(error))),
         }
         let data = EventData::new_u64(u64::from(slot.serial) << 32 | u64::from(at));
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         let flags = if slot.phase == Phase::Sending { flags | EventFlags::OUT } else { flags };
         if let Err(error) = epoll::add(&self.epoll, socket, data, flags) {
-            self.end(at, Outcome::Transport(trouble(error)));
+            self.end(at, AnswerClass::Transport(trouble(error)));
         }
     }
 
@@ -84,7 +84,7 @@ impl Load {
             self.reconnects += 1;
             self.connect(at);
         } else {
-            self.end(at, Outcome::Transport(trouble));
+            self.end(at, AnswerClass::Transport(trouble));
         }
     }
 
@@ -149,7 +149,7 @@ impl Load {
                     break;
                 }
                 Seen::Part if slot.part.len() > ANSWER_BYTES_MAX => {
-                    self.end(at, Outcome::Wrong);
+                    self.end(at, AnswerClass::Wrong);
                     break;
                 }
                 Seen::Part => {

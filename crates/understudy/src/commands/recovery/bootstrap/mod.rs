@@ -9,8 +9,8 @@
 //! Invariant: without --yes nothing is changed; with it, one statement on one node, and only when every other node is vouched for.
 
 mod ask;
+mod claims;
 mod page;
-mod told;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use topology::flavor::Flavor;
 use topology::galera::bootstrap::{Candidate, Decision, Disk, Refusal, Way, Word, decide};
 use topology::kind::Kind;
 
+use self::claims::{OperatorClaims, Options};
 use self::page::Page;
-use self::told::{Options, Told};
 use super::position::{self, Means, Unknown};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 
 /// For `--help`.
@@ -58,7 +58,7 @@ pub struct Bootstrap {
 
 impl Bootstrap {
     /// Asks, decides, prints; with --yes, orders.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         if settings.kind != Kind::Galera {
@@ -71,7 +71,7 @@ impl Bootstrap {
         runtime.block_on(self.work(&settings, &told, &password))
     }
 
-    async fn work(&self, settings: &Settings, told: &Told, password: &str) -> Outcome {
+    async fn work(&self, settings: &Settings, told: &OperatorClaims, password: &str) -> CommandResult {
         let mut disks = BTreeMap::new();
         let (nodes, flavor) = self.look(settings, told, password, &mut disks).await;
         let decision = judged(&nodes, told);
@@ -111,7 +111,7 @@ impl Bootstrap {
     async fn look(
         &self,
         settings: &Settings,
-        told: &Told,
+        told: &OperatorClaims,
         password: &str,
         disks: &mut BTreeMap<String, Word>,
     ) -> (Vec<Candidate>, Option<Flavor>) {
@@ -147,7 +147,7 @@ impl Bootstrap {
     }
 
     /// Where no node answers: by the server's program on this host, when a node's data is here. `mysqld` is everybody's name.
-    fn flavor_here(&self, told: &Told) -> Option<Flavor> {
+    fn flavor_here(&self, told: &OperatorClaims) -> Option<Flavor> {
         let program = self.means.program().filter(|_| !told.datadirs.is_empty())?;
         (program.file_name()? == "mariadbd").then_some(Flavor::MariaDb)
     }
@@ -157,7 +157,7 @@ impl Bootstrap {
     async fn look_again(
         &self,
         settings: &Settings,
-        told: &Told,
+        told: &OperatorClaims,
         password: &str,
         before: &BTreeMap<String, Word>,
     ) -> Result<Vec<Candidate>, Failure> {
@@ -182,7 +182,7 @@ impl Bootstrap {
 }
 
 /// What is to be done, unless what was told of a node is shown to be wrong by it.
-fn judged(nodes: &[Candidate], told: &Told) -> Result<Decision, Refusal> {
+fn judged(nodes: &[Candidate], told: &OperatorClaims) -> Result<Decision, Refusal> {
     match (decide(nodes), told.contradicted(nodes)) {
         (Err(needless), _) if needless.way_out == Way::Needless => Err(needless),
         (_, Some(contradicted)) => Err(contradicted),

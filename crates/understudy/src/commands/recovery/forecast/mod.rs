@@ -21,7 +21,7 @@ use self::read::Said;
 use crate::client::Server;
 use crate::commands::status::list;
 use crate::doctor::asked::{NodeFacts, answered};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 use crate::windows::{Cluster, Kept, Known, Outlook, Summary, notes};
 
@@ -65,7 +65,7 @@ pub struct Forecast {
 
 impl Forecast {
     /// Asks, computes, prints.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let positions = positions(&self.position, &settings)?;

@@ -122,8 +122,9 @@ pub(super) async fn look(order: &Measure, settings: &Settings, password: &str) -
         missed_bytes: None,
     };
     let forecast = galera::forecast(returning, histories(false), &donors, writes);
-    let is_dear =
-        !order.full && !order.allow_full_copy && expected(forecast, order.away) == restart::Kind::Full;
+    let is_dear = !order.full
+        && !order.allow_full_copy
+        && expected(forecast, order.away) == restart::TransferKind::Full;
     if is_dear && order.stop_command.is_some() {
         return Err(Failure::usage(format!(
             "nothing was changed: after {:.0} s {name} would need a full copy by the present forecast, which takes a donor's time and may block it: give a shorter \
@@ -162,7 +163,7 @@ fn only_donor(
     method: Option<&str>,
     forecast: Forecast,
 ) -> Result<(), Failure> {
-    let is_full = order.full || expected(forecast, order.away) == restart::Kind::Full;
+    let is_full = order.full || expected(forecast, order.away) == restart::TransferKind::Full;
     // rsync is the server's default.
     let method = method.unwrap_or("rsync");
     let is_blocked = BLOCKING.iter().any(|blocking| method.eq_ignore_ascii_case(blocking));

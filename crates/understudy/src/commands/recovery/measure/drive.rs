@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use measure::recovery::galera::{self, Donor, Returning};
 use measure::recovery::log::{self, Event};
-use measure::recovery::restart::{Kind, Members, Own, Restart, expected};
+use measure::recovery::restart::{Members, Own, Restart, TransferKind, expected};
 use measure::recovery::{Forecast, WriteRate};
 use tokio::time::{Instant, sleep_until};
 
@@ -45,9 +45,9 @@ pub(super) struct Measured {
     /// Its start was ordered, or seen.
     pub(super) started: Duration,
     /// What was forecast for the absence that it became.
-    pub(super) expected: Kind,
+    pub(super) expected: TransferKind,
     /// What was to be expected a moment before the start.
-    pub(super) expected_at_start: Kind,
+    pub(super) expected_at_start: TransferKind,
     /// The node's last writeset, as it stopped.
     pub(super) position: i64,
     /// Writesets and bytes of the group while the node was away.
@@ -154,20 +154,20 @@ impl Cluster<'_> {
     }
 
     /// What a node with everything up to `position` would need now.
-    fn needs(&self, position: i64) -> Kind {
+    fn needs(&self, position: i64) -> TransferKind {
         let donors: Vec<Donor> =
             self.others().filter(|status| status.may_donate()).map(Status::donor).collect();
         let now = WriteRate { bytes_per_s: 0.0, transactions_per_s: 0.0 };
         if donors.is_empty() {
             // None is Synced at the moment; the node will wait for one.
-            return Kind::Unknown;
+            return TransferKind::Unknown;
         }
         let node = Returning { history: None, seqno: position, is_gone: true, missed_bytes: None };
         match galera::forecast(node, None, &donors, now) {
             forecast @ (Forecast::FullCopy(_) | Forecast::DependsOnSource(_)) => {
                 expected(forecast, Duration::ZERO)
             }
-            Forecast::Missed(_) => Kind::Incremental,
+            Forecast::Missed(_) => TransferKind::Incremental,
         }
     }
 
@@ -291,7 +291,7 @@ pub(super) async fn drive(
     Ok(End::Back(Box::new(Measured {
         gone,
         started,
-        expected: if found.is_full { Kind::Full } else { expected(found.forecast, away) },
+        expected: if found.is_full { TransferKind::Full } else { expected(found.forecast, away) },
         expected_at_start,
         position,
         missed,

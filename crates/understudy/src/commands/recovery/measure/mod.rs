@@ -26,7 +26,7 @@ use lab::command::output::{write_json, write_text};
 
 use self::drive::End;
 use super::super::foreground::Signals;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{CommandResult, Failure};
 use crate::settings::{self, Settings};
 
 /// A signal ended it.
@@ -107,14 +107,14 @@ fn span(text: &str) -> Result<Duration, String> {
 
 impl Measure {
     /// Does it.
-    pub fn run(self) -> Outcome {
+    pub fn run(self) -> CommandResult {
         let file = settings::find(self.config.as_deref()).map_err(Failure::Usage)?;
         let settings = Settings::load(&file).map_err(Failure::usage)?;
         let password = settings.password().map_err(Failure::usage)?;
         crate::runtime::run(self.measure(settings, password))
     }
 
-    async fn measure(self, settings: Settings, password: String) -> Outcome {
+    async fn measure(self, settings: Settings, password: String) -> CommandResult {
         let mut found = before::look(&self, &settings, &password).await?;
         let mut signals = Signals::with_terminal()?;
         let name = self.node.clone();

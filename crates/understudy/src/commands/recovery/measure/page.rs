@@ -182,7 +182,7 @@ fn seconds(out: &mut String, panel: &Panel) {
 mod tests {
     use std::time::Duration;
 
-    use measure::recovery::restart::{Kind, Own, Restart};
+    use measure::recovery::restart::{Own, Restart, TransferKind};
 
     use super::super::drive::Reading;
     use super::*;
@@ -201,8 +201,8 @@ mod tests {
         let mut measured = Measured {
             gone: Duration::from_secs(1),
             started: Duration::from_secs(6),
-            expected: Kind::Incremental,
-            expected_at_start: Kind::Incremental,
+            expected: TransferKind::Incremental,
+            expected_at_start: TransferKind::Incremental,
             position: 3,
             missed: (1, 1),
             paused_ms: 0.0,

@@ -1,7 +1,7 @@
 //! What was measured, as text and as JSON. Pure.
 
 use measure::recovery::Forecast;
-use measure::recovery::restart::{Kind, Mark, Restart, was_right};
+use measure::recovery::restart::{Mark, Restart, TransferKind, was_right};
 use serde_json::{Value, json};
 
 use super::before::Found;
@@ -13,12 +13,12 @@ fn ms(duration: std::time::Duration) -> u64 {
 }
 
 /// "an incremental transfer (IST)".
-fn called(kind: Kind) -> &'static str {
+fn called(kind: TransferKind) -> &'static str {
     match kind {
-        Kind::Nothing => "no transfer at all",
-        Kind::Incremental => "an incremental transfer (IST)",
-        Kind::Full => "a full copy (SST)",
-        Kind::Unknown => "a transfer of a kind that is not known",
+        TransferKind::Nothing => "no transfer at all",
+        TransferKind::Incremental => "an incremental transfer (IST)",
+        TransferKind::Full => "a full copy (SST)",
+        TransferKind::Unknown => "a transfer of a kind that is not known",
     }
 }
 
@@ -27,7 +27,7 @@ pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
     let restart = &measured.restart;
     let kind = restart.kind();
     let mut out = format!("{name} came back by {}", called(kind));
-    if let (Some(method), Kind::Full) = (&restart.method, kind) {
+    if let (Some(method), TransferKind::Full) = (&restart.method, kind) {
         out += &format!(" with {method}");
     }
     if let Some(donor) = &restart.donor {
@@ -48,10 +48,10 @@ pub(super) fn text(name: &str, found: &Found, measured: &Measured) -> String {
         measured.missed.1 as f64 / 1e6,
         measured.paused_ms
     );
-    if let (Kind::Full, Some(bytes)) = (kind, found.data_bytes) {
+    if let (TransferKind::Full, Some(bytes)) = (kind, found.data_bytes) {
         out += &format!("a full copy is of about {:.1} MB{}\n", bytes as f64 / 1e6, copied(restart, bytes));
     }
-    if kind == Kind::Unknown {
+    if kind == TransferKind::Unknown {
         out += "which kind it was stands in its error log: give it with --error-log\n";
     }
     out += &format!("{}\n\n", verdict(found, measured));
@@ -84,7 +84,7 @@ fn verdict(found: &Found, measured: &Measured) -> String {
         Forecast::DependsOnSource(_) => "it depends on the donor".to_owned(),
     };
     let came = measured.restart.kind();
-    let judged = |expected: Kind| match was_right(expected, came) {
+    let judged = |expected: TransferKind| match was_right(expected, came) {
         Some(true) => "right",
         Some(false) => "wrong",
         None => "not to be judged",
@@ -138,9 +138,9 @@ pub(super) fn json(name: &str, found: &Found, measured: &Measured) -> Value {
         })
     });
     let (returns_by, window) = match found.forecast {
-        Forecast::Missed(window) => (Kind::Incremental, window),
-        Forecast::DependsOnSource(window) => (Kind::Unknown, window),
-        Forecast::FullCopy(_) => (Kind::Full, None),
+        Forecast::Missed(window) => (TransferKind::Incremental, window),
+        Forecast::DependsOnSource(window) => (TransferKind::Unknown, window),
+        Forecast::FullCopy(_) => (TransferKind::Full, None),
     };
     json!({
         "node": name,

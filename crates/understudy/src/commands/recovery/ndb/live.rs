@@ -7,7 +7,7 @@ use link::{Link, LinkError};
 use ndb::restart_info::{Row, TIMES};
 
 use crate::commands::account::password;
-use crate::commands::check::place::{Database, system_user};
+use crate::commands::check::database::{Database, system_user};
 use crate::exit::Failure;
 use crate::mycnf::Options;
 

@@ -1,4 +1,4 @@
-//! One voice: every error the proxy itself makes has a code, an SQLSTATE, a sentence, and a page in the documentation.
+//! The error replies of the proxy itself: each the proxy itself makes has a code, an SQLSTATE, a sentence, and a page in the documentation.
 //!
 //! "Surely rolled back", "outcome unknown", "hold timed out" and "hold full" are four different codes, because an
 //! application must treat them differently.
@@ -12,7 +12,7 @@ use session::exchange::NodeError;
 
 /// An error the proxy makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Voice {
+pub struct ErrorReply {
     /// The error number the client sees.
     pub code: u16,
     /// The SQLSTATE the client sees.
@@ -26,7 +26,7 @@ pub struct Voice {
 }
 
 /// The transaction is surely rolled back. The number every MySQL application already retries.
-pub const ROLLED_BACK: Voice = Voice {
+pub const ROLLED_BACK: ErrorReply = ErrorReply {
     code: 1213,
     state: "40001",
     name: "rolled_back",
@@ -34,7 +34,7 @@ pub const ROLLED_BACK: Voice = Voice {
     closes: false,
 };
 /// A COMMIT or an autocommit write was on its way.
-pub const OUTCOME_UNKNOWN: Voice = Voice {
+pub const OUTCOME_UNKNOWN: ErrorReply = ErrorReply {
     code: 9101,
     state: "08007",
     name: "outcome_unknown",
@@ -43,7 +43,7 @@ pub const OUTCOME_UNKNOWN: Voice = Voice {
     closes: false,
 };
 /// No node took statements for the whole hold time.
-pub const HOLD_EXPIRED: Voice = Voice {
+pub const HOLD_EXPIRED: ErrorReply = ErrorReply {
     code: 9102,
     state: "HYT00",
     name: "hold_expired",
@@ -51,7 +51,7 @@ pub const HOLD_EXPIRED: Voice = Voice {
     closes: false,
 };
 /// Too many statements were waiting.
-pub const HOLD_FULL: Voice = Voice {
+pub const HOLD_FULL: ErrorReply = ErrorReply {
     code: 9103,
     state: "53000",
     name: "hold_full",
@@ -60,7 +60,7 @@ pub const HOLD_FULL: Voice = Voice {
     closes: false,
 };
 /// The session used something that no other node has, and cannot stay where it is.
-pub const SESSION_LOST: Voice = Voice {
+pub const SESSION_LOST: ErrorReply = ErrorReply {
     code: 9104,
     state: "08006",
     name: "session_lost",
@@ -68,7 +68,7 @@ pub const SESSION_LOST: Voice = Voice {
     closes: true,
 };
 /// An answer was partly given.
-pub const CUT_SHORT: Voice = Voice {
+pub const CUT_SHORT: ErrorReply = ErrorReply {
     code: 9105,
     state: "08S01",
     name: "cut_short",
@@ -77,7 +77,7 @@ pub const CUT_SHORT: Voice = Voice {
     closes: false,
 };
 /// Something a proxy cannot pass on.
-pub const NOT_THROUGH_PROXY: Voice = Voice {
+pub const NOT_THROUGH_PROXY: ErrorReply = ErrorReply {
     code: 9106,
     state: "0A000",
     name: "not_through_proxy",
@@ -85,7 +85,7 @@ pub const NOT_THROUGH_PROXY: Voice = Voice {
     closes: false,
 };
 /// Too large to be kept for another try.
-pub const TOO_LARGE_TO_REPEAT: Voice = Voice {
+pub const TOO_LARGE_TO_REPEAT: ErrorReply = ErrorReply {
     code: 9107,
     state: "40001",
     name: "too_large_to_repeat",
@@ -94,7 +94,7 @@ pub const TOO_LARGE_TO_REPEAT: Voice = Voice {
     closes: false,
 };
 /// No node has been reachable since the start.
-pub const NO_NODE_YET: Voice = Voice {
+pub const NO_NODE_YET: ErrorReply = ErrorReply {
     code: 9108,
     state: "08004",
     name: "no_node_yet",
@@ -102,7 +102,7 @@ pub const NO_NODE_YET: Voice = Voice {
     closes: true,
 };
 /// The session would exceed the server's own words for it.
-pub const TOO_MANY_CLIENTS: Voice = Voice {
+pub const TOO_MANY_CLIENTS: ErrorReply = ErrorReply {
     code: 1040,
     state: "08004",
     name: "too_many_clients",
@@ -110,7 +110,7 @@ pub const TOO_MANY_CLIENTS: Voice = Voice {
     closes: true,
 };
 /// A wrong login, in the server's own words.
-pub const ACCESS_DENIED: Voice = Voice {
+pub const ACCESS_DENIED: ErrorReply = ErrorReply {
     code: 1045,
     state: "28000",
     name: "access_denied",
@@ -118,7 +118,7 @@ pub const ACCESS_DENIED: Voice = Voice {
     closes: true,
 };
 /// Passwords were wrong too often; this one was not looked at.
-pub const TOO_MANY_PASSWORD_ERRORS: Voice = Voice {
+pub const TOO_MANY_PASSWORD_ERRORS: ErrorReply = ErrorReply {
     code: 9120,
     state: "28000",
     name: "too_many_password_errors",
@@ -127,7 +127,7 @@ pub const TOO_MANY_PASSWORD_ERRORS: Voice = Voice {
     closes: true,
 };
 /// Not one account has been read since the start.
-pub const NO_ACCOUNTS_YET: Voice = Voice {
+pub const NO_ACCOUNTS_YET: ErrorReply = ErrorReply {
     code: 9112,
     state: "08004",
     name: "no_accounts_yet",
@@ -136,7 +136,7 @@ pub const NO_ACCOUNTS_YET: Voice = Voice {
     closes: true,
 };
 /// Bytes that are not the protocol.
-pub const MALFORMED: Voice = Voice {
+pub const MALFORMED: ErrorReply = ErrorReply {
     code: 1835,
     state: "08S01",
     name: "malformed_packet",
@@ -144,7 +144,7 @@ pub const MALFORMED: Voice = Voice {
     closes: true,
 };
 /// The connection id of a KILL is not here.
-pub const UNKNOWN_THREAD: Voice = Voice {
+pub const UNKNOWN_THREAD: ErrorReply = ErrorReply {
     code: 1094,
     state: "HY000",
     name: "unknown_thread",
@@ -153,7 +153,7 @@ pub const UNKNOWN_THREAD: Voice = Voice {
 };
 
 /// The answer to an earlier statement is asked about on a node that never ran it.
-pub const FORGOTTEN: Voice = Voice {
+pub const FORGOTTEN: ErrorReply = ErrorReply {
     code: 9110,
     state: "HY000",
     name: "forgotten",
@@ -163,7 +163,7 @@ pub const FORGOTTEN: Voice = Voice {
 };
 
 /// What the session had could not be set up on the node it came to.
-pub const NOT_REBUILT: Voice = Voice {
+pub const NOT_REBUILT: ErrorReply = ErrorReply {
     code: 9111,
     state: "08006",
     name: "not_rebuilt",
@@ -172,7 +172,7 @@ pub const NOT_REBUILT: Voice = Voice {
 };
 
 /// It was sent, and its node was lost; it was sent again, and that node was lost, too.
-pub const LOST_AGAIN: Voice = Voice {
+pub const LOST_AGAIN: ErrorReply = ErrorReply {
     code: 9113,
     state: "08S01",
     name: "lost_again",
@@ -181,7 +181,7 @@ pub const LOST_AGAIN: Voice = Voice {
     closes: false,
 };
 /// The proxy does not understand what the node answers.
-pub const NOT_FOLLOWED: Voice = Voice {
+pub const NOT_FOLLOWED: ErrorReply = ErrorReply {
     code: 9114,
     state: "08S01",
     name: "answer_not_followed",
@@ -190,7 +190,7 @@ pub const NOT_FOLLOWED: Voice = Voice {
     closes: false,
 };
 /// Its like has cost nodes.
-pub const SUSPECT: Voice = Voice {
+pub const SUSPECT: ErrorReply = ErrorReply {
     code: 9115,
     state: "HY000",
     name: "suspect_statement",
@@ -201,7 +201,7 @@ pub const SUSPECT: Voice = Voice {
 
 /// All of them, for `understudy errors` and the documentation. A number that was once given is never given again (9109 was an
 /// account's plugin).
-pub const ALL: [Voice; 20] = [
+pub const ALL: [ErrorReply; 20] = [
     ROLLED_BACK,
     OUTCOME_UNKNOWN,
     HOLD_EXPIRED,
@@ -224,7 +224,7 @@ pub const ALL: [Voice; 20] = [
     UNKNOWN_THREAD,
 ];
 
-impl Voice {
+impl ErrorReply {
     /// Appends the error as a packet. `detail` follows the sentence when it is not empty.
     pub fn put(self, out: &mut Vec<u8>, mut seq: u8, detail: &str) {
         let mut payload = Vec::with_capacity(160);
@@ -321,13 +321,13 @@ mod tests {
 
     #[test]
     fn every_error_is_its_own_and_complete() {
-        let mut codes: Vec<_> = ALL.iter().map(|voice| voice.code).collect();
+        let mut codes: Vec<_> = ALL.iter().map(|error_reply| error_reply.code).collect();
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), ALL.len());
-        for voice in ALL {
-            assert_eq!(voice.state.len(), 5, "{}", voice.name);
-            assert!(!voice.sentence.is_empty() && !voice.name.contains(' '));
+        for error_reply in ALL {
+            assert_eq!(error_reply.state.len(), 5, "{}", error_reply.name);
+            assert!(!error_reply.sentence.is_empty() && !error_reply.name.contains(' '));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The places of one listener, or of several that share them.
 #[derive(Debug)]
-pub struct Places {
+pub struct ConnectionSlots {
     all_max: usize,
     per_address_max: usize,
     taken: Mutex<Taken>,
@@ -20,19 +20,19 @@ struct Taken {
 
 /// A connection's place; free again when this is dropped.
 #[derive(Debug)]
-pub struct Place {
-    places: Arc<Places>,
+pub struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     from: IpAddr,
 }
 
-impl Places {
+impl ConnectionSlots {
     /// So many in all, and so many from one address.
     pub fn new(all_max: usize, per_address_max: usize) -> Arc<Self> {
         Arc::new(Self { all_max, per_address_max, taken: Mutex::default() })
     }
 
     /// One for a connection from there; `None` when there is none left. An IPv4 address is the same one when it came through an IPv6 socket.
-    pub fn take(self: &Arc<Self>, from: IpAddr) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, from: IpAddr) -> Option<ConnectionSlot> {
         let from = from.to_canonical();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.all >= self.all_max {
@@ -44,13 +44,13 @@ impl Places {
         }
         *of_address += 1;
         taken.all += 1;
-        Some(Place { places: Arc::clone(self), from })
+        Some(ConnectionSlot { slots: Arc::clone(self), from })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all -= 1;
         // An address that has none is forgotten: a crowd of addresses must not cost memory for ever.
         if let Some(of_address) = taken.by_address.get_mut(&self.from) {
@@ -71,19 +71,19 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_all_and_what_is_given_back_is_free() {
-        let places = Places::new(3, 2);
+        let slots = ConnectionSlots::new(3, 2);
         let (one, other) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)));
-        let first = places.take(one).unwrap();
+        let first = slots.take(one).unwrap();
         let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
-        let second = places.take(mapped).unwrap();
-        assert!(places.take(one).is_none(), "one address has two");
-        let third = places.take(other).unwrap();
-        assert!(places.take(IpAddr::V6(Ipv6Addr::LOCALHOST)).is_none(), "all are taken");
+        let second = slots.take(mapped).unwrap();
+        assert!(slots.take(one).is_none(), "one address has two");
+        let third = slots.take(other).unwrap();
+        assert!(slots.take(IpAddr::V6(Ipv6Addr::LOCALHOST)).is_none(), "all are taken");
         drop(first);
-        let again = places.take(one).unwrap();
-        assert_eq!(places.taken.lock().unwrap().all, 3);
+        let again = slots.take(one).unwrap();
+        assert_eq!(slots.taken.lock().unwrap().all, 3);
         drop((again, second, third));
-        let taken = places.taken.lock().unwrap();
+        let taken = slots.taken.lock().unwrap();
         assert!(taken.all == 0 && taken.by_address.is_empty());
     }
 }

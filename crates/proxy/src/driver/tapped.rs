@@ -6,13 +6,13 @@ use protocol::statement::Pins;
 use session::command::InFlight;
 
 use super::Driver;
-use crate::frontend::AtHand;
+use crate::frontend::BufferedCommand;
 use crate::relay::Relayed;
 use crate::tap::{Ear, Heard, Teller};
 
 impl Driver {
     /// A command is about to be sent.
-    pub(super) fn will_send(&mut self, flight: &InFlight, command: AtHand) {
+    pub(super) fn will_send(&mut self, flight: &InFlight, command: BufferedCommand) {
         let (Some(id), Some(backend)) = (flight.statement, self.at.backend.as_ref()) else { return };
         let has_long = backend.standing.statement(id).is_some_and(|on_node| on_node.long_data);
         let teller = teller(&self.client, &self.who);

@@ -56,14 +56,14 @@ impl Replication {
         let node = core.node(primary);
         let name = node.name.clone();
         if let Some((errno, _)) = &node.rejected
-            && node.verdict.problem == "rejected"
+            && node.assessment.problem == "rejected"
         {
             // 1053: it is about to stop.
             let serves = *errno != 1053;
-            let why = format!("{name} {}: it lives, and nothing is moved", node.verdict.reason);
+            let why = format!("{name} {}: it lives, and nothing is moved", node.assessment.reason);
             return Some(Veto::Lives { why, serves });
         }
-        if node.verdict.state != NodeState::Silent {
+        if node.assessment.state != NodeState::Silent {
             return None;
         }
         let since = node.counts.missed_since.unwrap_or_default();
@@ -106,7 +106,7 @@ impl Replication {
             return None;
         }
         let still = format!("{name} still receives from it");
-        let since = match &self.server(id).witness {
+        let since = match &self.server(id).reconnect_test {
             Asked::Lost(at) if *at > since && !node.answered_since(*at) => return Some(Vote::Lost),
             Asked::Receives(at) if *at > since && core.now.saturating_sub(*at) < RECEIVES_FOR => {
                 return Some(Vote::Receives(still));
@@ -148,9 +148,9 @@ impl Replication {
     pub(super) fn reconnected(&mut self, core: &Core, id: NodeId, receives: bool) {
         self.note_reached(receives);
         let is_lost = core.writer.is_some_and(|primary| {
-            matches!(core.node(primary).verdict.state, NodeState::Silent | NodeState::Dead)
+            matches!(core.node(primary).assessment.state, NodeState::Silent | NodeState::Dead)
         });
-        self.server_mut(id).witness = match receives {
+        self.server_mut(id).reconnect_test = match receives {
             false => Asked::Lost(core.now),
             true if is_lost => Asked::Receives(core.now),
             // A status from before the loss says nothing about the time after it.
@@ -159,6 +159,6 @@ impl Replication {
     }
 
     pub(super) fn reconnect_failed(&mut self, core: &Core, id: NodeId, why: String) {
-        self.server_mut(id).witness = Asked::Failed { again: retry_at(core.now), why };
+        self.server_mut(id).reconnect_test = Asked::Failed { again: retry_at(core.now), why };
     }
 }

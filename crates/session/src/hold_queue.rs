@@ -1,6 +1,6 @@
 //! The hold: statements that wait for a node, in order, within limits.
 //!
-//! Enters: a statement that found no open lane, with its size. Leaves: one [`Verdict`] for each. The owner task in the proxy
+//! Enters: a statement that found no open lane, with its size. Leaves: one [`WaitEnd`] for each. The owner task in the proxy
 //! feeds it the time; nothing here waits by itself.
 //!
 //! ```text
@@ -46,8 +46,8 @@ pub struct Ticket(u64);
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Go on. The slot is taken until [`Gate::finished`], or for [`SLOT_TIME_MAX`].
+pub enum WaitEnd {
+    /// Go on. The slot is taken until [`HoldQueue::finished`], or for [`SLOT_TIME_MAX`].
     Resumed,
     /// Thrown out: as the oldest, to make room, or because it is larger than the whole hold.
     Evicted,
@@ -89,7 +89,7 @@ struct Waiter {
 }
 
 /// The hold of one service.
-pub struct Gate {
+pub struct HoldQueue {
     limits: Limits,
     open: bool,
     next: u64,
@@ -102,8 +102,8 @@ pub struct Gate {
     counters: Counters,
 }
 
-impl Gate {
-    /// A closed gate, nobody waiting.
+impl HoldQueue {
+    /// A closed hold queue, nobody waiting.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -130,7 +130,7 @@ impl Gate {
 
     /// A statement of `bytes` wants to wait; `since` is when it was first held (`now` for a new one). Verdicts that follow at
     /// once, its own included, are pushed to `out`.
-    pub fn enter(&mut self, now: Now, since: Now, bytes: usize, out: &mut Vec<(Ticket, Verdict)>) -> Ticket {
+    pub fn enter(&mut self, now: Now, since: Now, bytes: usize, out: &mut Vec<(Ticket, WaitEnd)>) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
         self.counters.held += 1;
@@ -140,7 +140,7 @@ impl Gate {
             if self.open {
                 self.resume(now, ticket, out);
             } else {
-                self.end(ticket, Verdict::Evicted, out);
+                self.end(ticket, WaitEnd::Evicted, out);
             }
             return ticket;
         }
@@ -152,7 +152,7 @@ impl Gate {
         self.release(now, out);
         while self.waiting.len() > self.limits.statements_max || self.bytes > self.limits.bytes_max {
             let Some((&oldest, _)) = self.waiting.first_key_value() else { break };
-            self.end(oldest, Verdict::Evicted, out);
+            self.end(oldest, WaitEnd::Evicted, out);
         }
         self.counters.waiting_max = self.counters.waiting_max.max(self.waiting.len() as u64);
         ticket
@@ -168,7 +168,7 @@ impl Gate {
     }
 
     /// A released statement has ended, whatever came of it: its slot is free, unless it was given on already.
-    pub fn finished(&mut self, now: Now, ticket: Ticket, out: &mut Vec<(Ticket, Verdict)>) {
+    pub fn finished(&mut self, now: Now, ticket: Ticket, out: &mut Vec<(Ticket, WaitEnd)>) {
         if let Some(end) = self.slots.remove(&ticket) {
             self.slot_ends.remove(&(end, ticket));
         }
@@ -176,14 +176,14 @@ impl Gate {
     }
 
     /// Says whether a node takes statements now.
-    pub fn set_open(&mut self, now: Now, open: bool, out: &mut Vec<(Ticket, Verdict)>) {
+    pub fn set_open(&mut self, now: Now, open: bool, out: &mut Vec<(Ticket, WaitEnd)>) {
         self.open = open;
         self.release(now, out);
     }
 
     /// Ends every wait whose time is over, and takes back every slot that was held too long. A wait whose time is over while a
     /// node takes statements goes on, over the ramp's limit if need be: an error would help nobody.
-    pub fn expire(&mut self, now: Now, out: &mut Vec<(Ticket, Verdict)>) {
+    pub fn expire(&mut self, now: Now, out: &mut Vec<(Ticket, WaitEnd)>) {
         while let Some(&(end, ticket)) = self.slot_ends.first()
             && end <= now
         {
@@ -196,39 +196,39 @@ impl Gate {
             if self.open {
                 self.resume(now, ticket, out);
             } else {
-                self.end(ticket, Verdict::Expired, out);
+                self.end(ticket, WaitEnd::Expired, out);
             }
         }
         self.release(now, out);
     }
 
-    /// When [`Gate::expire`] has work next. A slot's end is work only for somebody who waits.
+    /// When [`HoldQueue::expire`] has work next. A slot's end is work only for somebody who waits.
     pub fn next_deadline(&self) -> Option<Now> {
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline)?;
         let slot_end = self.slot_ends.first().map(|&(end, _)| end);
         Some(slot_end.filter(|_| self.open).map_or(deadline, |end| end.min(deadline)))
     }
 
-    fn release(&mut self, now: Now, out: &mut Vec<(Ticket, Verdict)>) {
+    fn release(&mut self, now: Now, out: &mut Vec<(Ticket, WaitEnd)>) {
         while self.open && self.slots.len() < self.limits.release_at_once {
             let Some((&oldest, _)) = self.waiting.first_key_value() else { break };
             self.resume(now, oldest, out);
         }
     }
 
-    fn resume(&mut self, now: Now, ticket: Ticket, out: &mut Vec<(Ticket, Verdict)>) {
+    fn resume(&mut self, now: Now, ticket: Ticket, out: &mut Vec<(Ticket, WaitEnd)>) {
         let end = now + SLOT_TIME_MAX;
         self.slots.insert(ticket, end);
         self.slot_ends.insert((end, ticket));
-        self.end(ticket, Verdict::Resumed, out);
+        self.end(ticket, WaitEnd::Resumed, out);
     }
 
-    fn end(&mut self, ticket: Ticket, verdict: Verdict, out: &mut Vec<(Ticket, Verdict)>) {
+    fn end(&mut self, ticket: Ticket, verdict: WaitEnd, out: &mut Vec<(Ticket, WaitEnd)>) {
         if self.take(ticket) {
             match verdict {
-                Verdict::Resumed => self.counters.resumed += 1,
-                Verdict::Evicted => self.counters.evicted += 1,
-                Verdict::Expired => self.counters.expired += 1,
+                WaitEnd::Resumed => self.counters.resumed += 1,
+                WaitEnd::Evicted => self.counters.evicted += 1,
+                WaitEnd::Expired => self.counters.expired += 1,
             }
             out.push((ticket, verdict));
         }
@@ -256,120 +256,120 @@ mod tests {
 
     #[test]
     fn first_in_first_out_and_never_more_than_the_ramp_allows() {
-        let mut gate = Gate::new(LIMITS);
+        let mut hold_queue = HoldQueue::new(LIMITS);
         let mut out = vec![];
-        let t: Vec<_> = (0..3).map(|i| gate.enter(s(i), s(i), 10, &mut out)).collect();
+        let t: Vec<_> = (0..3).map(|i| hold_queue.enter(s(i), s(i), 10, &mut out)).collect();
         assert_eq!(out, []);
-        gate.set_open(s(3), true, &mut out);
-        assert_eq!(out, [(t[0], Verdict::Resumed), (t[1], Verdict::Resumed)]);
+        hold_queue.set_open(s(3), true, &mut out);
+        assert_eq!(out, [(t[0], WaitEnd::Resumed), (t[1], WaitEnd::Resumed)]);
         out.clear();
-        gate.finished(s(3), t[1], &mut out);
-        assert_eq!(out, [(t[2], Verdict::Resumed)]);
+        hold_queue.finished(s(3), t[1], &mut out);
+        assert_eq!(out, [(t[2], WaitEnd::Resumed)]);
         // Given back twice is given back once.
         out.clear();
-        let t: Vec<_> = (0..2).map(|_| gate.enter(s(3), s(3), 10, &mut out)).collect();
-        gate.finished(s(3), t[1], &mut out);
-        gate.finished(s(3), Ticket(1), &mut out);
+        let t: Vec<_> = (0..2).map(|_| hold_queue.enter(s(3), s(3), 10, &mut out)).collect();
+        hold_queue.finished(s(3), t[1], &mut out);
+        hold_queue.finished(s(3), Ticket(1), &mut out);
         assert_eq!(out, []);
-        assert!(gate.counters().lawful());
+        assert!(hold_queue.counters().lawful());
     }
 
     #[test]
     fn slow_statements_do_not_starve_those_behind_them() {
-        let mut gate = Gate::new(LIMITS);
+        let mut hold_queue = HoldQueue::new(LIMITS);
         let mut out = vec![];
-        let t: Vec<_> = (0..3).map(|_| gate.enter(s(0), s(0), 10, &mut out)).collect();
-        gate.set_open(s(1), true, &mut out);
+        let t: Vec<_> = (0..3).map(|_| hold_queue.enter(s(0), s(0), 10, &mut out)).collect();
+        hold_queue.set_open(s(1), true, &mut out);
         assert_eq!(out.len(), 2, "two slots");
         out.clear();
         // Neither of the two ever ends.
-        assert_eq!(gate.next_deadline(), Some(s(1) + SLOT_TIME_MAX));
-        gate.expire(s(1) + SLOT_TIME_MAX, &mut out);
-        assert_eq!(out, [(t[2], Verdict::Resumed)]);
-        assert_eq!(gate.next_deadline(), None, "nobody waits");
+        assert_eq!(hold_queue.next_deadline(), Some(s(1) + SLOT_TIME_MAX));
+        hold_queue.expire(s(1) + SLOT_TIME_MAX, &mut out);
+        assert_eq!(out, [(t[2], WaitEnd::Resumed)]);
+        assert_eq!(hold_queue.next_deadline(), None, "nobody waits");
         out.clear();
         let now = s(1) + SLOT_TIME_MAX;
-        gate.finished(now, t[0], &mut out);
-        gate.finished(now, t[1], &mut out);
-        let more: Vec<_> = (0..2).map(|_| gate.enter(now, now, 10, &mut out)).collect();
-        assert_eq!(out, [(more[0], Verdict::Resumed)], "a slot given on is not given back once more");
+        hold_queue.finished(now, t[0], &mut out);
+        hold_queue.finished(now, t[1], &mut out);
+        let more: Vec<_> = (0..2).map(|_| hold_queue.enter(now, now, 10, &mut out)).collect();
+        assert_eq!(out, [(more[0], WaitEnd::Resumed)], "a slot given on is not given back once more");
     }
 
     #[test]
     fn whose_time_is_over_goes_on_while_the_gate_is_open() {
-        let mut gate = Gate::new(LIMITS);
+        let mut hold_queue = HoldQueue::new(LIMITS);
         let mut out = vec![];
-        let t: Vec<_> = (0..3).map(|_| gate.enter(s(0), s(0), 10, &mut out)).collect();
-        gate.set_open(s(60), true, &mut out);
+        let t: Vec<_> = (0..3).map(|_| hold_queue.enter(s(0), s(0), 10, &mut out)).collect();
+        hold_queue.set_open(s(60), true, &mut out);
         out.clear();
-        gate.expire(s(60), &mut out);
-        assert_eq!(out, [(t[2], Verdict::Resumed)], "both slots are taken, and yet");
+        hold_queue.expire(s(60), &mut out);
+        assert_eq!(out, [(t[2], WaitEnd::Resumed)], "both slots are taken, and yet");
         out.clear();
-        gate.set_open(s(61), false, &mut out);
-        let late = gate.enter(s(61), s(0), 10, &mut out);
-        assert_eq!(out, [(late, Verdict::Expired)]);
-        assert!(gate.counters().lawful());
+        hold_queue.set_open(s(61), false, &mut out);
+        let late = hold_queue.enter(s(61), s(0), 10, &mut out);
+        assert_eq!(out, [(late, WaitEnd::Expired)]);
+        assert!(hold_queue.counters().lawful());
     }
 
     #[test]
     fn a_full_hold_evicts_the_oldest_by_number_and_by_bytes() {
-        let mut gate = Gate::new(LIMITS);
+        let mut hold_queue = HoldQueue::new(LIMITS);
         let mut out = vec![];
-        let t: Vec<_> = (0..4).map(|i| gate.enter(s(i), s(i), 10, &mut out)).collect();
-        assert_eq!(out, [(t[0], Verdict::Evicted)]);
+        let t: Vec<_> = (0..4).map(|i| hold_queue.enter(s(i), s(i), 10, &mut out)).collect();
+        assert_eq!(out, [(t[0], WaitEnd::Evicted)]);
         out.clear();
-        gate.enter(s(5), s(5), 85, &mut out);
-        assert_eq!(out, [(t[1], Verdict::Evicted), (t[2], Verdict::Evicted)]);
+        hold_queue.enter(s(5), s(5), 85, &mut out);
+        assert_eq!(out, [(t[1], WaitEnd::Evicted), (t[2], WaitEnd::Evicted)]);
         out.clear();
-        let alone = gate.enter(s(6), s(6), 1000, &mut out);
-        assert_eq!(out, [(alone, Verdict::Evicted)], "what can never fit is refused, and nobody else");
-        assert_eq!(gate.counters().waiting, 2);
-        assert!(gate.counters().lawful());
-        gate.set_open(s(7), true, &mut out);
+        let alone = hold_queue.enter(s(6), s(6), 1000, &mut out);
+        assert_eq!(out, [(alone, WaitEnd::Evicted)], "what can never fit is refused, and nobody else");
+        assert_eq!(hold_queue.counters().waiting, 2);
+        assert!(hold_queue.counters().lawful());
+        hold_queue.set_open(s(7), true, &mut out);
         out.clear();
-        let large = gate.enter(s(9), s(9), 1000, &mut out);
-        assert_eq!(out, [(large, Verdict::Resumed)], "it need not wait when the gate is open");
-        assert!(gate.counters().lawful());
+        let large = hold_queue.enter(s(9), s(9), 1000, &mut out);
+        assert_eq!(out, [(large, WaitEnd::Resumed)], "it need not wait when the gate is open");
+        assert!(hold_queue.counters().lawful());
     }
 
     #[test]
     fn time_counts_from_the_first_hold() {
-        let mut gate = Gate::new(LIMITS);
+        let mut hold_queue = HoldQueue::new(LIMITS);
         let mut out = vec![];
-        gate.enter(s(10), s(10), 1, &mut out);
-        let again = gate.enter(s(40), s(0), 1, &mut out);
-        assert_eq!(gate.next_deadline(), Some(s(60)));
-        gate.expire(s(60), &mut out);
-        assert_eq!(out, [(again, Verdict::Expired)]);
+        hold_queue.enter(s(10), s(10), 1, &mut out);
+        let again = hold_queue.enter(s(40), s(0), 1, &mut out);
+        assert_eq!(hold_queue.next_deadline(), Some(s(60)));
+        hold_queue.expire(s(60), &mut out);
+        assert_eq!(out, [(again, WaitEnd::Expired)]);
     }
 
     proptest! {
         #[test]
         fn the_law_holds_whatever_happens(steps in prop::collection::vec((0u8..6, 0usize..120), 1..200)) {
-            let mut gate = Gate::new(LIMITS);
+            let mut hold_queue = HoldQueue::new(LIMITS);
             let mut out = vec![];
             let mut tickets = vec![];
             let mut now = s(0);
             for (what, n) in steps {
                 out.clear();
-                let over = gate.waiting.values().filter(|waiter| waiter.deadline <= now + s(n as u64 / 4)).count();
-                let slots_before = gate.slots.len();
+                let over = hold_queue.waiting.values().filter(|waiter| waiter.deadline <= now + s(n as u64 / 4)).count();
+                let slots_before = hold_queue.slots.len();
                 match what {
-                    0 | 1 => tickets.push(gate.enter(now, now, n, &mut out)),
-                    2 => { if let Some(&t) = tickets.get(n) { gate.gone(t); } }
-                    3 => { if let Some(&t) = tickets.get(n) { gate.finished(now, t, &mut out); } }
-                    4 => gate.set_open(now, n % 2 == 0, &mut out),
-                    _ => { now += s(n as u64 / 4); gate.expire(now, &mut out); }
+                    0 | 1 => tickets.push(hold_queue.enter(now, now, n, &mut out)),
+                    2 => { if let Some(&t) = tickets.get(n) { hold_queue.gone(t); } }
+                    3 => { if let Some(&t) = tickets.get(n) { hold_queue.finished(now, t, &mut out); } }
+                    4 => hold_queue.set_open(now, n % 2 == 0, &mut out),
+                    _ => { now += s(n as u64 / 4); hold_queue.expire(now, &mut out); }
                 }
-                let c = gate.counters();
+                let c = hold_queue.counters();
                 prop_assert!(c.lawful());
                 // Over the ramp's limit go only those whose time is over, and what cannot be held.
-                prop_assert!(gate.slots.len() <= LIMITS.release_at_once.max(slots_before) + over + usize::from(n > 100));
-                prop_assert!(!gate.open || gate.slots.len() >= LIMITS.release_at_once || gate.waiting.is_empty());
-                prop_assert!(gate.open || out.iter().all(|(_, v)| *v != Verdict::Resumed));
-                prop_assert_eq!(gate.slots.len(), gate.slot_ends.len());
+                prop_assert!(hold_queue.slots.len() <= LIMITS.release_at_once.max(slots_before) + over + usize::from(n > 100));
+                prop_assert!(!hold_queue.open || hold_queue.slots.len() >= LIMITS.release_at_once || hold_queue.waiting.is_empty());
+                prop_assert!(hold_queue.open || out.iter().all(|(_, v)| *v != WaitEnd::Resumed));
+                prop_assert_eq!(hold_queue.slots.len(), hold_queue.slot_ends.len());
                 prop_assert!(c.waiting as usize <= LIMITS.statements_max && c.waiting_bytes as usize <= LIMITS.bytes_max);
-                prop_assert_eq!(gate.deadlines.len(), gate.waiting.len());
+                prop_assert_eq!(hold_queue.deadlines.len(), hold_queue.waiting.len());
             }
         }
     }

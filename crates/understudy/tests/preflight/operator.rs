@@ -56,11 +56,11 @@ fn advice(serving: &Serving) -> Vec<String> {
 /// A second one over the same servers: both say so, and stop saying it when one is gone; after a kill the next one is no rival of the last.
 pub fn another_manager(scene: &Scene, serving: &Serving) {
     assert_eq!(advice(serving), Vec::<String>::new());
-    let house = scene.house(crate::QUIET);
-    let file = house.path().join("understudy.toml");
+    let directory = scene.directory(crate::QUIET);
+    let file = directory.path().join("understudy.toml");
     let config = std::fs::read_to_string(&file).unwrap().replace(":6033", ":6034").replace(":6080", ":6081");
     std::fs::write(&file, config).unwrap();
-    let second = Serving::start(house.path());
+    let second = Serving::start(directory.path());
     let host = scene.stage.host_address().to_string();
     for one in [serving, &second] {
         until("it is told of the other at every server", || (advice(one).len() == 3).then_some(()));

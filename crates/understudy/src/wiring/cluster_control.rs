@@ -1,4 +1,4 @@
-//! The desk where web's questions arrive: it asks the manager and the proxy, and puts their answers side by side.
+//! Answers the HTTP API's questions: asks the manager and the proxy, and puts their answers side by side.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const NAMED_MAX: usize = 5;
 const JOURNAL_ROWS_MAX: u32 = 10_000;
 
 /// See the head of this file.
-pub struct Desk {
+pub struct ClusterControl {
     cluster: Cluster,
     kind: Kind,
     view: watch::Receiver<Arc<ClusterView>>,
@@ -65,8 +65,8 @@ pub struct Known {
     pub capacities: Capacities,
 }
 
-impl Desk {
-    /// A desk between these.
+impl ClusterControl {
+    /// Answers from these.
     pub fn new(
         settings: &Settings,
         manager: &Handles,
@@ -100,7 +100,7 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl ClusterControl {
     /// What could make a switchover fail, or slow; the nodes may take so long to answer.
     async fn look_before(&self, to: Option<NodeId>, budget: Duration, within: Duration) -> Report {
         let view = self.view();
@@ -180,7 +180,7 @@ fn listed(busy: &[Busy], also: impl Fn(&Busy) -> String) -> String {
     named.join("; ")
 }
 
-impl Control for Desk {
+impl Control for ClusterControl {
     fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -260,7 +260,7 @@ impl Control for Desk {
             Some(reads) => Some(reads.stats().await),
             None => None,
         };
-        let warm = self.warmth.as_ref().map(|warmth| warmth.board.seen());
+        let warm = self.warmth.as_ref().map(|warmth| warmth.warming_table.seen());
         let (view, proxy) = (self.view(), self.proxy.stats().await);
         let windows = self.windows.rows();
         let mut text = metrics::text(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::replay::figures::Figures;
-use crate::replay::guard::Verdict;
+use crate::replay::guard::Disposition;
 use crate::warmth::Warmth;
 
 /// Whether a standby is warmed.
@@ -72,7 +72,7 @@ pub struct Seen {
 
 /// The table of all standbys; clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Board(Arc<Mutex<BTreeMap<String, Line>>>);
+pub struct WarmingTable(Arc<Mutex<BTreeMap<String, Line>>>);
 
 #[derive(Debug)]
 struct Line {
@@ -85,9 +85,9 @@ struct Line {
 impl Totals {
     fn of(figures: &Figures) -> Totals {
         let (too_large, no_text) = figures.not_told();
-        let left_out = Verdict::ALL
+        let left_out = Disposition::ALL
             .into_iter()
-            .filter(|verdict| *verdict != Verdict::Replayed)
+            .filter(|verdict| *verdict != Disposition::Replayed)
             .map(|verdict| (verdict.words(), figures.of(verdict)))
             .chain([
                 ("too large for the proxy to tell", too_large),
@@ -123,7 +123,7 @@ impl Totals {
     }
 }
 
-impl Board {
+impl WarmingTable {
     /// All standbys by name.
     pub fn seen(&self) -> Vec<Seen> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,19 +197,19 @@ mod tests {
 
     #[test]
     fn counts_go_on_from_one_replay_to_the_next_and_what_waited_is_gone() {
-        let board = Board::default();
+        let warming_table = WarmingTable::default();
         for _ in 0..2 {
-            let figures = board.figures("db2");
+            let figures = warming_table.figures("db2");
             figures.executed.fetch_add(5, Relaxed);
             figures.waiting.fetch_add(3, Relaxed);
         }
-        board.state("db2", State::Warmed { by: "db1".into() });
-        let seen = board.seen();
+        warming_table.state("db2", State::Warmed { by: "db1".into() });
+        let seen = warming_table.seen();
         assert_eq!((seen[0].totals.executed, seen[0].waiting), (10, 3));
-        board.ended("db2");
-        let seen = board.seen();
+        warming_table.ended("db2");
+        let seen = warming_table.seen();
         assert_eq!((seen[0].totals.executed, seen[0].waiting, seen[0].sessions), (10, 0, 0));
-        board.keep(|standby| standby != "db2");
-        assert_eq!(board.seen(), []);
+        warming_table.keep(|standby| standby != "db2");
+        assert_eq!(warming_table.seen(), []);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Options {
 
 /// What they mean, by node.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct OperatorClaims {
     pub(super) datadirs: BTreeMap<String, PathBuf>,
     left: BTreeMap<String, Left>,
     dead: Vec<String>,
@@ -49,8 +49,9 @@ impl Options {
     ///
     /// # Errors
     /// What is written wrong, or is of no node of the configuration.
-    pub(super) fn read(&self, settings: &Settings) -> Result<Told, Failure> {
-        let mut told = Told { dead: self.dead.clone(), lost: self.lost.clone(), ..Told::default() };
+    pub(super) fn read(&self, settings: &Settings) -> Result<OperatorClaims, Failure> {
+        let mut told =
+            OperatorClaims { dead: self.dead.clone(), lost: self.lost.clone(), ..OperatorClaims::default() };
         for said in &self.datadir {
             let (node, dir) = pair(settings, "--datadir", said, "NODE=DIR")?;
             told.datadirs.insert(node.to_owned(), PathBuf::from(dir));
@@ -118,7 +119,7 @@ fn has(names: &[String], name: &str) -> bool {
     names.iter().any(|known| known == name)
 }
 
-impl Told {
+impl OperatorClaims {
     /// What it is held for when it says nothing itself. `disk`: what its data directory shows, where that is on this host.
     pub(super) fn of_silent(&self, name: &str, how: String, disk: Option<&Word>) -> Word {
         match disk {
@@ -232,8 +233,8 @@ mod tests {
     fn a_node_that_is_called_dead_and_answers_is_no_small_matter() {
         let nodes = |word: Word| [Candidate { name: "db1".into(), word }];
         let answers = || Word::Answers(Answer { cluster_status: "non-Primary".into(), ..Answer::default() });
-        let by = |change: fn(&mut Told)| {
-            let mut told = Told::default();
+        let by = |change: fn(&mut OperatorClaims)| {
+            let mut told = OperatorClaims::default();
             change(&mut told);
             told.contradicted(&nodes(answers())).map(|refusal| refusal.condition)
         };
@@ -243,12 +244,12 @@ mod tests {
             "{dead}"
         );
         assert!(by(|told| told.lost.push("db1".into())).unwrap().contains("--lost"));
-        let at = |told: &mut Told| {
+        let at = |told: &mut OperatorClaims| {
             told.left.insert("db1".into(), Left::at(format!("{UUID}:1").parse().unwrap()));
         };
         assert!(by(at).unwrap().contains("--position"));
         assert_eq!(by(|_| {}), None);
-        let told = Told { dead: vec!["db1".into()], ..Told::default() };
+        let told = OperatorClaims { dead: vec!["db1".into()], ..OperatorClaims::default() };
         assert_eq!(told.contradicted(&nodes(Word::Stopped(Disk::GivenUp))), None);
         assert!(told.contradicted(&nodes(Word::Alive("it has locked ibdata1".into()))).is_some());
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use link::{Link, Login, Place, Rows, Secret};
+use link::{Endpoint, Link, Login, Rows, Secret};
 use measure::capacity::reading::Kind;
 use serde_json::Value;
 
@@ -144,7 +144,7 @@ fn is_address(text: &str) -> bool {
 
 /// A connection, or why there is none; exit code 2, since nothing was changed.
 pub async fn connect(address: &str, login: &Login) -> Result<Link, Failure> {
-    Link::connect_to(&Place::Tcp(address.to_owned()), login, CONNECT_MAX)
+    Link::connect_to(&Endpoint::Tcp(address.to_owned()), login, CONNECT_MAX)
         .await
         .map_err(|e| Failure::usage(format!("{address} cannot be asked as {}: {e}", login.user)))
 }

@@ -55,14 +55,14 @@ impl Default for Limits {
 }
 
 /// The connections of one server, all its listeners together.
-pub struct Places {
+pub struct ConnectionSlots {
     limits: Limits,
     open: Mutex<Vec<Arc<Connection>>>,
     /// That a client was refused.
     refused: LogLimit,
 }
 
-/// What is known of one connection. Shared by its socket, its requests and [`Places`].
+/// What is known of one connection. Shared by its socket, its requests and [`ConnectionSlots`].
 pub struct Connection {
     address: IpAddr,
     began: Instant,
@@ -78,10 +78,10 @@ pub struct Connection {
 }
 
 /// A connection's place, given back when this is dropped.
-pub struct Place {
+pub struct ConnectionSlot {
     /// The connection.
     pub connection: Arc<Connection>,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
 }
 
 /// How long the client of this answer may leave it unread: an extension of a response whose body has no known length. Without it such an
@@ -89,14 +89,14 @@ pub struct Place {
 #[derive(Clone, Copy)]
 pub struct UnreadMax(pub Duration);
 
-impl Places {
+impl ConnectionSlots {
     /// No connection yet.
     pub fn new(limits: Limits) -> Arc<Self> {
         Arc::new(Self { limits, open: Mutex::default(), refused: LogLimit::new(WARN_EVERY) })
     }
 
     /// A place for a client of that address, if need be that of another connection; `None` when all of those are at work.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = open.len() >= self.limits.connections_max;
         let of_address = open.iter().filter(|other| other.address == address).count();
@@ -110,7 +110,7 @@ impl Places {
         }
         let connection = Arc::new(Connection::new(address));
         open.push(Arc::clone(&connection));
-        Some(Place { connection, places: Arc::clone(self) })
+        Some(ConnectionSlot { connection, slots: Arc::clone(self) })
     }
 
     fn refuse(&self, stream: &TcpStream, address: IpAddr, is_plain: bool) {
@@ -128,9 +128,9 @@ impl Places {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut open = self.places.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.slots.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|other| !Arc::ptr_eq(other, &self.connection));
     }
 }
@@ -188,7 +188,7 @@ impl Connection {
 #[derive(Clone)]
 pub struct Admission {
     /// Those of the server.
-    pub places: Arc<Places>,
+    pub slots: Arc<ConnectionSlots>,
     /// No TLS: a refusal can be said in HTTP.
     pub is_plain: bool,
 }
@@ -201,8 +201,8 @@ impl<S: Send + 'static> Accept<TcpStream, S> for Admission {
     fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
         let admitted = stream.peer_addr().and_then(|peer| {
             let address = peer.ip().to_canonical();
-            let place = self.places.take(address).ok_or_else(|| {
-                self.places.refuse(&stream, address, self.is_plain);
+            let place = self.slots.take(address).ok_or_else(|| {
+                self.slots.refuse(&stream, address, self.is_plain);
                 io::Error::from(io::ErrorKind::QuotaExceeded)
             })?;
             let service = Extension(Arc::clone(&place.connection)).layer(service);
@@ -254,36 +254,36 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 
-    fn busy(place: &Place) {
+    fn busy(place: &ConnectionSlot) {
         place.connection.is_answering.store(true, Relaxed);
     }
 
     #[test]
     fn who_waits_for_longest_makes_room_and_who_is_answered_does_not() {
-        let places = Places::new(Limits { connections_max: 3, per_address_max: 2 });
-        let (first, second) = (places.take(HERE).unwrap(), places.take(HERE).unwrap());
+        let slots = ConnectionSlots::new(Limits { connections_max: 3, per_address_max: 2 });
+        let (first, second) = (slots.take(HERE).unwrap(), slots.take(HERE).unwrap());
         busy(&first);
-        let third = places.take(HERE).unwrap();
-        let is_cut = |place: &Place| place.connection.is_cut.load(Relaxed);
+        let third = slots.take(HERE).unwrap();
+        let is_cut = |place: &ConnectionSlot| place.connection.is_cut.load(Relaxed);
         assert!(!is_cut(&first) && is_cut(&second), "the address is full, and the first is being answered");
         busy(&third);
-        assert!(places.take(HERE).is_none(), "each is being answered");
-        let there = places.take(THERE).unwrap();
-        assert!(places.take(THERE).is_some() && is_cut(&there), "all are taken, and one waits");
+        assert!(slots.take(HERE).is_none(), "each is being answered");
+        let there = slots.take(THERE).unwrap();
+        assert!(slots.take(THERE).is_some() && is_cut(&there), "all are taken, and one waits");
         first.connection.set_blocked(true);
-        assert!(places.take(HERE).is_some() && is_cut(&first), "its answer is not read");
+        assert!(slots.take(HERE).is_some() && is_cut(&first), "its answer is not read");
     }
 
     #[test]
     fn a_place_is_given_back_once() {
-        let places = Places::new(Limits { connections_max: 1, per_address_max: 1 });
-        let first = places.take(HERE).unwrap();
-        let second = places.take(THERE).unwrap();
+        let slots = ConnectionSlots::new(Limits { connections_max: 1, per_address_max: 1 });
+        let first = slots.take(HERE).unwrap();
+        let second = slots.take(THERE).unwrap();
         busy(&second);
         drop(first);
-        assert!(places.take(HERE).is_none(), "the first had no place any more to give back");
+        assert!(slots.take(HERE).is_none(), "the first had no place any more to give back");
         drop(second);
-        assert!(places.take(HERE).is_some());
-        assert!(places.open.lock().unwrap().is_empty());
+        assert!(slots.take(HERE).is_some());
+        assert!(slots.open.lock().unwrap().is_empty());
     }
 }

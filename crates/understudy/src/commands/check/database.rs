@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use health::refresh::Whereabouts;
-use link::{Login, Place, Secret};
+use link::{Endpoint, Login, Secret};
 
 use crate::local::{DEFAULT_SOCKETS, Target};
 use crate::mycnf::Options;
@@ -29,12 +29,12 @@ impl Database {
         let host = options.host.or_else(|| options.is_tcp.then(|| "127.0.0.1".into()));
         let (whereabouts, target) = match (&host, options.socket) {
             (Some(host), _) if host != "localhost" || options.is_tcp => {
-                let place = Place::Tcp(address(host, port));
+                let place = Endpoint::Tcp(address(host, port));
                 let target = Target::of(&place, port);
                 (place.into(), target)
             }
             (_, Some(socket)) => {
-                let place = Place::Unix(socket);
+                let place = Endpoint::Unix(socket);
                 let target = Target::of(&place, port);
                 (place.into(), target)
             }
@@ -44,7 +44,7 @@ impl Database {
                     let target = Target::of(whereabouts.now(), port);
                     (whereabouts, target)
                 }
-                None => (Place::Tcp(address("127.0.0.1", port)).into(), Target::Here(port)),
+                None => (Endpoint::Tcp(address("127.0.0.1", port)).into(), Target::Here(port)),
             },
         };
         let secret =
@@ -55,8 +55,8 @@ impl Database {
     /// For people.
     pub fn shown(&self) -> String {
         match self.whereabouts.now() {
-            Place::Tcp(address) => address.clone(),
-            Place::Unix(path) => path.display().to_string(),
+            Endpoint::Tcp(address) => address.clone(),
+            Endpoint::Unix(path) => path.display().to_string(),
         }
     }
 }
@@ -65,7 +65,7 @@ impl Database {
 /// there for other reasons as well.
 fn default_sockets(usual: [&Path; 2]) -> Option<Whereabouts> {
     let may_come = |path: &Path| path.parent().is_some_and(Path::is_dir);
-    let [place, other] = usual.map(|path| Place::Unix(path.to_owned()));
+    let [place, other] = usual.map(|path| Endpoint::Unix(path.to_owned()));
     usual.into_iter().any(may_come).then_some(Whereabouts { place, other: Some(other) })
 }
 
@@ -99,12 +99,12 @@ mod tests {
             of(Options { host, socket, ..Options::default() })
         };
         let db1 = with("db1", Some("/s"));
-        assert_eq!(db1.whereabouts, Place::Tcp("db1:3306".into()).into());
+        assert_eq!(db1.whereabouts, Endpoint::Tcp("db1:3306".into()).into());
         assert_eq!(db1.target, Target::Tcp("db1:3306".into()));
         assert_eq!(with("::1", None).shown(), "[::1]:3306");
         assert_eq!(with("[::1]", None).shown(), "[::1]:3306");
         let local = with("localhost", Some("/s"));
-        assert_eq!(local.whereabouts, Place::Unix("/s".into()).into());
+        assert_eq!(local.whereabouts, Endpoint::Unix("/s".into()).into());
         assert_eq!(local.target, Target::Unix("/s".into()));
         assert_eq!(with("localhost", None).target, Target::Here(3306));
     }
@@ -143,9 +143,9 @@ mod tests {
         let whereabouts = look().unwrap();
         std::fs::create_dir(dir.path().join("a")).unwrap();
         std::fs::write(&usual[0], "").unwrap();
-        assert_eq!(whereabouts.now(), &Place::Unix(usual[0].clone()));
+        assert_eq!(whereabouts.now(), &Endpoint::Unix(usual[0].clone()));
         std::fs::rename(&usual[0], &usual[1]).unwrap();
-        assert_eq!(whereabouts.now(), &Place::Unix(usual[1].clone()));
+        assert_eq!(whereabouts.now(), &Endpoint::Unix(usual[1].clone()));
     }
 
     #[test]

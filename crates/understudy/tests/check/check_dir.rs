@@ -12,11 +12,11 @@ use crate::program::{BIN, Ended, run};
 use crate::{DOWN, SECRET, UP};
 
 /// A directory with everything that a check needs and nobody else has: an option file, links with the drop-ins' names.
-pub struct House {
+pub struct CheckDir {
     pub dir: TempDir,
 }
 
-impl House {
+impl CheckDir {
     /// `place` are lines for [client].
     pub fn new(place: &str) -> Self {
         let dir = tempfile::Builder::new().prefix("understudy-test-").tempdir().unwrap();
@@ -24,10 +24,10 @@ impl House {
             symlink(BIN, dir.path().join(name)).unwrap();
         }
         fs::create_dir(dir.path().join("run")).unwrap();
-        let house = Self { dir };
-        house.write("place.cnf", &format!("[client]\n{place}\n"));
-        house.write("quiet.cnf", &format!("[client]\n{place}\nuser=quiet\npassword={SECRET}\n"));
-        house
+        let check_dir = Self { dir };
+        check_dir.write("place.cnf", &format!("[client]\n{place}\n"));
+        check_dir.write("quiet.cnf", &format!("[client]\n{place}\nuser=quiet\npassword={SECRET}\n"));
+        check_dir
     }
 
     pub fn of(server: &Server) -> Self {
