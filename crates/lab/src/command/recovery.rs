@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::failover::progress::Progress;
 use crate::recovery::cell::CELLS;
-use crate::recovery::{RecoveryPlan, page, run, table};
+use crate::recovery::{RecoveryPlan, page, pool_mb, run, table};
 
 /// The seed's two tables on three Galera nodes: how long a node takes to come back by its missed writesets and by a full copy, without load and with updates
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,9 @@ pub struct RecoveryArgs {
     /// Updates a second, of one row each [default: 2000; with --quick 500]
     #[arg(long, value_name = "N", value_parser = super::output::positive)]
     pub updates_per_s: Option<f64>,
+    /// Buffer pool of each of the three nodes, MiB [default: as much as both tables take]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1_000_000))]
+    pub pool_mb: Option<u64>,
     /// Only this cell; may be given several times
     #[arg(long, value_name = "NAME")]
     pub cell: Vec<String>,
@@ -36,6 +39,7 @@ pub struct RecoveryArgs {
 pub async fn run(args: &RecoveryArgs) -> anyhow::Result<ExitCode> {
     let mut plan = if args.quick { RecoveryPlan::quick() } else { RecoveryPlan::full() };
     plan.rows = args.rows.unwrap_or(plan.rows);
+    plan.pool_mb = args.pool_mb.unwrap_or_else(|| pool_mb(plan.rows));
     plan.updates_per_s = args.updates_per_s.unwrap_or(plan.updates_per_s);
     if let Some(wrong) = args.cell.iter().find(|name| CELLS.iter().all(|cell| cell.name != **name)) {
         bail!("there is no cell {wrong}: there is {}", CELLS.map(|cell| cell.name).join(", "));

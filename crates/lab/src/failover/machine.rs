@@ -34,6 +34,14 @@ pub async fn look(programs: &[(&str, &str, &[&str])]) -> Machine {
     }
 }
 
+/// Memory that programs may still take, MiB; nothing where the kernel does not say it.
+pub fn memory_available_mib() -> Option<u64> {
+    let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().split(' ').next()?.parse().ok()?;
+    Some(kib / 1024)
+}
+
 /// What the program says of its version.
 async fn version(program: &str, args: &[&str]) -> Option<String> {
     let run = Command::new(program).args(args).stdin(Stdio::null()).kill_on_drop(true).output();

@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::RecoveryPlan;
 use crate::load::session::Target;
 use crate::stage::Stage;
 use crate::stage::account::APP_SCHEMA;
@@ -86,18 +87,20 @@ pub struct Updater {
 }
 
 impl Updater {
-    /// Begins: `updates_per_s` rows a second, chosen by chance in both tables. Open loop: a transaction falls due whether or not those before it
-    /// have been acknowledged.
-    pub async fn start(target: &Target, rows: u64, updates_per_s: f64) -> anyhow::Result<Self> {
+    /// Begins: `updates_per_s` rows a second, chosen at random in both tables. Open loop: a transaction falls due whether or not those before it
+    /// have been acknowledged. Each `seed` chooses other rows: the rows of an earlier load would be cheaper to update than rows that are updated
+    /// for the first time, since their entries in the index stand together.
+    pub async fn start(target: &Target, plan: &RecoveryPlan, seed: u64) -> anyhow::Result<Self> {
         let (acknowledged, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let mut tasks = JoinSet::new();
         let began = Instant::now();
         for number in 0..CONNECTIONS {
             let conn = Conn::new(target.opts()).await.context("the updater cannot connect")?;
             let work = Work {
-                rows,
+                rows: plan.rows,
+                updates_per_s: plan.updates_per_s,
                 number,
-                updates_per_s,
+                random: StdRng::seed_from_u64(seed * CONNECTIONS + number),
                 began,
                 acknowledged: acknowledged.clone(),
                 is_over: is_over.clone(),
@@ -122,16 +125,16 @@ impl Updater {
 
 struct Work {
     rows: u64,
-    number: u64,
     updates_per_s: f64,
+    number: u64,
+    random: StdRng,
     began: Instant,
     acknowledged: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Work {
-    async fn run(self, mut conn: Conn) -> anyhow::Result<()> {
-        let mut random = StdRng::seed_from_u64(self.number);
+    async fn run(mut self, mut conn: Conn) -> anyhow::Result<()> {
         let mut due = 0_u64;
         while !self.is_over.load(Ordering::Relaxed) {
             let at_s = (due * CONNECTIONS + self.number) as f64 * UPDATES as f64 / self.updates_per_s;
@@ -141,7 +144,7 @@ impl Work {
             // Each connection has rows of its own, so that none waits for another's.
             let keys: Vec<String> = (0..UPDATES)
                 .map(|_| {
-                    let own = random.random_range(0..self.rows.div_ceil(CONNECTIONS));
+                    let own = self.random.random_range(0..self.rows.div_ceil(CONNECTIONS));
                     let b = (own * CONNECTIONS + self.number) % self.rows + 1;
                     format!("(a = '{b:k>32}' AND b = {b})")
                 })

@@ -28,6 +28,8 @@ pub struct RecoveryPlan {
     pub rows: u64,
     /// Updates a second, of one row each, in the cells with load.
     pub updates_per_s: f64,
+    /// `innodb_buffer_pool_size` of each node, MiB. The seed's database keeps all of its data in memory.
+    pub pool_mb: u64,
     /// `gcache.size` of the nodes, MiB.
     pub gcache_mb: u32,
     /// The same where it is too small.
@@ -38,12 +40,24 @@ pub struct RecoveryPlan {
     pub away_long: Duration,
 }
 
+/// A buffer pool that holds both tables, MiB: a row and its entry in the index take about 700 bytes after updates at random places, and a pool has other
+/// pages, too.
+pub fn pool_mb(rows: u64) -> u64 {
+    (rows * 2 * 800).div_ceil(1 << 20).max(64)
+}
+
 impl RecoveryPlan {
+    /// `innodb_log_file_size`, MiB: a quarter of the buffer pool, so that pages are not written again and again while updates arrive.
+    pub fn redo_log_mb(&self) -> u64 {
+        (self.pool_mb / 4).max(16)
+    }
+
     /// The seed's: 1 M rows in each table, 2,000 updates a second.
     pub fn full() -> Self {
         Self {
             is_quick: false,
             rows: 1_000_000,
+            pool_mb: pool_mb(1_000_000),
             updates_per_s: 2_000.0,
             gcache_mb: 64,
             gcache_small_mb: 4,
@@ -57,6 +71,7 @@ impl RecoveryPlan {
         Self {
             is_quick: true,
             rows: 20_000,
+            pool_mb: pool_mb(20_000),
             updates_per_s: 500.0,
             gcache_mb: 16,
             gcache_small_mb: 1,

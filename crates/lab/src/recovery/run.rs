@@ -27,6 +27,10 @@ const NODE: &str = "db3";
 const DONOR: &str = "db2,";
 /// A restart of the quick size takes seconds, of the full one a few minutes.
 const WITHIN: &str = "10m";
+/// Of the cluster.
+const NODES: u64 = 3;
+/// What a server takes beside its buffer pool, MiB.
+const MIB_BESIDE_POOL: u64 = 250;
 /// Updates run so long before the node is stopped.
 const WARM_UP: Duration = Duration::from_secs(2);
 
@@ -99,6 +103,14 @@ pub async fn run(
     out_dir: &Path,
     progress: &Progress,
 ) -> anyhow::Result<Report> {
+    let wanted_mib = NODES * (plan.pool_mb + MIB_BESIDE_POOL);
+    if let Some(available_mib) = machine::memory_available_mib().filter(|available| *available < wanted_mib) {
+        bail!(
+            "three nodes with a buffer pool of {} MiB each need about {wanted_mib} MiB of memory, and {available_mib} MiB are available: \
+             choose a smaller --pool-mb, or fewer --rows",
+            plan.pool_mb
+        );
+    }
     let mut measured = Vec::new();
     for is_small in [false, true] {
         let cells: Vec<Cell> = cells
@@ -124,7 +136,13 @@ pub async fn run(
         ("mariadb-backup", "mariadb-backup", &["--version"]),
     ])
     .await;
-    let settings = format!("{}; gcache.size {}M", Kind::Galera.settings(), plan.gcache_mb);
+    let settings = format!(
+        "{}; gcache.size {}M; innodb_buffer_pool_size {}M, innodb_log_file_size {}M",
+        Kind::Galera.settings(),
+        plan.gcache_mb,
+        plan.pool_mb,
+        plan.redo_log_mb()
+    );
     Ok(Report {
         conditions: Conditions { at: machine::now_utc(), plan: plan.clone(), settings },
         machine,
@@ -150,7 +168,11 @@ impl<'a> Ground<'a> {
             kind: Kind::Galera,
             name: format!("rec-{}", std::process::id()),
             galera_options: format!("gcache.size={gcache_mb}M; gcache.keep_pages_size=0"),
-            server_options: vec![format!("wsrep-sst-donor = {DONOR}")],
+            server_options: vec![
+                format!("wsrep-sst-donor = {DONOR}"),
+                format!("innodb-buffer-pool-size = {}M", plan.pool_mb),
+                format!("innodb-log-file-size = {}M", plan.redo_log_mb()),
+            ],
             ..StagePlan::default()
         })
         .await?;
@@ -166,7 +188,7 @@ impl<'a> Ground<'a> {
     async fn measure(&mut self, cell: &Cell, out_dir: &Path) -> anyhow::Result<Measured> {
         self.set_method(cell.method)?;
         let updater = if cell.is_loaded {
-            let updater = Updater::start(&self.target, self.plan.rows, self.plan.updates_per_s).await?;
+            let updater = Updater::start(&self.target, self.plan, self.acknowledged).await?;
             tokio::time::sleep(WARM_UP).await;
             Some(updater)
         } else {

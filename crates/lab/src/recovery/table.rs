@@ -45,11 +45,13 @@ pub fn draw(report: &Report) -> String {
     let plan = &report.conditions.plan;
     let mb = 2.0 * plan.rows as f64 * 512.0 / 1e6;
     let mut out = format!(
-        "the return of a Galera node: two tables of {} rows ({mb:.0} MB of rows), {:.0} updates a second ({:.1} MB of rows) where there are updates\n\n\
+        "the return of a Galera node: two tables of {} rows ({mb:.0} MB of rows), {:.0} updates a second ({:.1} MB of rows) where there are updates, \
+         a buffer pool of {} MiB\n\n\
          cell                   kind     gross      net     join  request     copy  engines      ist  catch-up     writesets  MB written  the seed's (gross, net)\n",
         plan.rows,
         plan.updates_per_s,
         plan.updates_per_s * 512.0 / 1e6,
+        plan.pool_mb,
     );
     for measured in &report.cells {
         out += &row(measured);

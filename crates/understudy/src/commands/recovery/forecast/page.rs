@@ -95,9 +95,19 @@ impl Page {
         text
     }
 
+    /// The rate of writes that an absence is to be borne at, bytes per second, in words, too: that of the busiest minute, where one is known that
+    /// was busier than now.
+    fn wanted_rate(&self) -> (f64, &'static str) {
+        let now = self.summary.write_bytes_per_s;
+        match self.summary.busiest_write_bytes_per_s {
+            Some(busiest) if busiest > now => (busiest, "at the rate of the busiest minute"),
+            _ => (now, "at the present rate"),
+        }
+    }
+
     /// Bytes of gcache, or of binary logs, with which nodes may be away for so long.
     fn wanted_bytes(&self, away: Duration) -> u64 {
-        let rate = self.summary.write_bytes_per_s.max(self.summary.busiest_write_bytes_per_s.unwrap_or(0.0));
+        let rate = self.wanted_rate().0;
         match self.kind {
             Kind::Galera => gcache_bytes_for(away, rate),
             Kind::Replication => {
@@ -110,13 +120,14 @@ impl Page {
 
     fn wanted(&self, away: Duration) -> String {
         let (bytes, long) = (self.wanted_bytes(away), span(away.as_millis() as u64));
+        let (_, rate) = self.wanted_rate();
         match self.kind {
             Kind::Galera => format!(
-                "to be away for {long} at this rate a node needs gcache.size = {}M on every other\n",
+                "to be away for {long} {rate} a node needs gcache.size = {}M on every other\n",
                 bytes.div_ceil(1 << 20).max(1)
             ),
             Kind::Replication => format!(
-                "to be away for {long} at this rate a replica needs binlog_expire_logs_seconds = {} or more on its source, and room for {} of binary logs there\n",
+                "to be away for {long} {rate} a replica needs binlog_expire_logs_seconds = {} or more on its source, and room for {} of binary logs there\n",
                 away.as_secs(),
                 size(bytes as f64)
             ),

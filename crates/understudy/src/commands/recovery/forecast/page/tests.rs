@@ -76,7 +76,7 @@ fn a_node_that_runs_and_one_that_is_gone() {
     let text = page.text();
     assert!(
         text.ends_with(
-            "to be away for 2 min 0 s at this rate a node needs gcache.size = 126M on every other\n"
+            "to be away for 2 min 0 s at the present rate a node needs gcache.size = 126M on every other\n"
         ),
         "{text}"
     );
@@ -104,6 +104,19 @@ fn a_node_that_was_seen_to_go_and_what_a_busier_minute_would_mean() {
         sentence(&row, "a full copy"),
         "has been away for 12 min 0 s; may come back with IST for another 63.0 s at the present rate of writes \
          (31.5 s at that of the busiest minute of the last hour), after that it needs a full copy"
+    );
+    let page = Page {
+        kind: Kind::Galera,
+        summary: cluster.summary(),
+        rows: cluster.outlooks(),
+        is_served: true,
+        away: Some(Duration::from_secs(60)),
+        copy_bytes_per_s: None,
+    };
+    let text = page.text();
+    assert!(
+        text.contains("to be away for 60.0 s at the rate of the busiest minute a node needs gcache.size = "),
+        "{text}"
     );
 }
 
