@@ -185,8 +185,12 @@ mod tests {
         buffer.rest();
         assert_eq!((buffer.data.capacity(), spare()), (0, 1));
         let mut many: Vec<Buffer> = (0..2 * SPARE_MAX).map(|_| Buffer::default()).collect();
-        many.iter_mut().for_each(|buffer| buffer.reserve(1));
-        many.iter_mut().for_each(Buffer::rest);
+        for buffer in &mut many {
+            buffer.reserve(1);
+        }
+        for buffer in &mut many {
+            buffer.rest();
+        }
         assert_eq!(spare(), SPARE_MAX, "bounded");
     }
 

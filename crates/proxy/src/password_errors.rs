@@ -93,7 +93,7 @@ impl PasswordErrors {
     pub fn attempt(&self, user: &str, from: IpAddr, now: Instant) -> Result<Attempt, Duration> {
         let from = match from.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK)),
-            address => address,
+            address @ IpAddr::V4(_) => address,
         };
         let attempt =
             Attempt { pair: self.hasher.hash_one((user, from)), account: self.hasher.hash_one(user) };
