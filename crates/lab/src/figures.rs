@@ -49,44 +49,37 @@ pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -
 
 /// The longest time in `from..until` for which a transaction was to have been acknowledged and none was.
 ///
-/// Each transaction is to be acknowledged at its due time plus `usual`, the latency that it has when all is well. Time in which nothing was due
-/// is not counted: random arrivals leave longer pauses than a short outage. A transaction that failed was due like any other. `until` ends a
-/// time that no commit ends. Begins and ends like [`longest_gap`]; both are the same where nothing was missed.
+/// Each transaction is to be acknowledged at its due time plus `usual`, the latency that it has when all is well. Of the time between two commits,
+/// what counts begins when the first transaction was to be acknowledged that was not yet at the commit before: random arrivals leave longer pauses
+/// than a short outage. A transaction that was to come before that commit, and still waits, says nothing about the time after it, in which others
+/// are served: it has been held. A transaction that failed was due like any other. `until` ends a time that no commit ends.
 pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Duration) -> Gap {
-    let (mut good, mut bad): (Vec<&Op>, Vec<&Op>) = ops.iter().partition(|op| op.outcome == CommitResult::Ok);
-    good.sort_unstable_by_key(|op| op.done);
-    bad.sort_unstable_by_key(|op| op.due);
-    // Of this one and all that were acknowledged later: when the first was to be.
-    let mut expected: Vec<Duration> = good.iter().map(|op| op.due + usual).collect();
-    for at in (1..expected.len()).rev() {
-        expected[at - 1] = expected[at - 1].min(expected[at]);
-    }
-    // Of those that failed and were due up to this one: when the last ended.
-    let mut ended: Vec<Duration> = bad.iter().map(|op| op.done).collect();
-    for at in 1..ended.len() {
-        ended[at] = ended[at].max(ended[at - 1]);
-    }
-    let first = good.partition_point(|op| op.done < from);
-    let mut last = if first == 0 { from } else { good[first - 1].done };
+    let mut expected: Vec<Duration> = ops.iter().map(|op| op.due + usual).collect();
+    expected.sort_unstable();
+    let mut acknowledged = acknowledged(ops);
+    acknowledged.retain(|at| *at < until);
+    let first = acknowledged.partition_point(|at| *at < from);
+    let mut last = if first == 0 { from } else { acknowledged[first - 1] };
     let mut best = Gap { from, to: from };
-    for number in first..=good.len() {
-        let at = good.get(number).map_or(until, |op| op.done.min(until));
-        let behind = bad.partition_point(|op| op.due + usual <= last);
-        let under_way = (behind > 0 && ended[behind - 1] > last).then_some(last);
-        let failed = bad.get(behind).map(|op| op.due + usual);
-        let begin = [expected.get(number).copied(), under_way, failed].into_iter().flatten().min();
-        if let Some(begin) = begin.map(|begin| begin.max(last)).filter(|begin| *begin < at) {
+    for at in acknowledged[first..].iter().copied().chain([until]) {
+        let next = expected.partition_point(|expected| *expected <= last);
+        if let Some(begin) = expected.get(next).copied().filter(|begin| *begin < at) {
             let outage = Gap { from: begin, to: at };
             if outage.length() > best.length() {
                 best = outage;
             }
         }
-        if at == until {
-            break;
-        }
         last = at;
     }
     best
+}
+
+/// When the transactions were acknowledged, sorted.
+fn acknowledged(ops: &[Op]) -> Vec<Duration> {
+    let mut acknowledged: Vec<Duration> =
+        ops.iter().filter(|op| op.outcome == CommitResult::Ok).map(|op| op.done).collect();
+    acknowledged.sort_unstable();
+    acknowledged
 }
 
 /// What a fault did to the service, in the two phases of one repetition.
@@ -106,19 +99,22 @@ pub struct Effect {
     pub noise_ms: f64,
     /// Median latency of the quiet phase (from due to done), ms.
     pub latency_quiet_ms: f64,
+    /// The load ended before the outage did: it is a lower bound.
+    pub outage_is_open: bool,
     /// Worst latency of an acknowledged transaction from the fault on, less the quiet median, ms; `None` when none was
-    /// acknowledged any more.
+    /// acknowledged any more, or none for the last quarter of a second of the load although some were due: nobody saw the service come back.
     pub hold_ms_max: Option<f64>,
     /// 99 % of the transactions from the fault on, ms.
     pub latency_p99_ms: f64,
 }
 
+/// A load ends with transactions under way: only when nothing was acknowledged for so long before its end, the service was not back.
+const AT_END: Duration = Duration::from_millis(250);
+
 /// Measures `ops` around a fault at `fault`; the load ran from `quiet_from` until `until`, with `rate` transactions a second
 /// of all clients together.
 pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration, rate: f64) -> Effect {
-    let mut acknowledged: Vec<Duration> =
-        ops.iter().filter(|op| op.outcome == CommitResult::Ok).map(|op| op.done).collect();
-    acknowledged.sort_unstable();
+    let acknowledged = acknowledged(ops);
     let quiet = longest_gap(&acknowledged, quiet_from, fault);
     let after = longest_gap(&acknowledged, fault, until);
 
@@ -131,15 +127,17 @@ pub fn effect(ops: &[Op], quiet_from: Duration, fault: Duration, until: Duration
     let p99 = quantile(&mut struck, 0.99).unwrap_or_default();
     let worst = struck.last().copied();
     let outage = longest_outage(ops, fault, until, median);
+    let outage_is_open = outage.to == until && outage.length() >= AT_END;
     Effect {
         gap_quiet_ms: ms(quiet.length()),
         gap_expected_ms: rounded(1e3 / rate.max(1e-3)),
         gap_ms: ms(after.length()),
         outage_ms: ms(outage.length()),
         outage_from_ms: ms(outage.from),
+        outage_is_open,
         noise_ms: ms(longest_outage(ops, quiet_from, fault, median).length()),
         latency_quiet_ms: ms(median),
-        hold_ms_max: worst.map(|worst| ms(worst.saturating_sub(median))),
+        hold_ms_max: worst.filter(|_| !outage_is_open).map(|worst| ms(worst.saturating_sub(median))),
         latency_p99_ms: ms(p99),
     }
 }
@@ -289,10 +287,10 @@ mod tests {
         let mut lost = pause.to_vec();
         lost.push(op(3000, 3000, 3001, CommitResult::Failed));
         assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(3010), to: at(5010) });
-        // It was due before the last commit, and is still under way after it: from that commit on.
+        // It was to be acknowledged before the last commit, and still waits after it: it is held, while others are served.
         lost.push(op(5, 5, 4000, CommitResult::Ok));
         lost.push(op(20, 20, 30, CommitResult::Ok));
-        assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(30), to: at(4000) });
+        assert_eq!(longest_outage(&lost, at(100), at(5020), usual), Gap { from: at(3010), to: at(4000) });
         // Nothing comes any more.
         lost.truncate(1);
         lost.push(op(200, 200, 9000, CommitResult::Failed));
@@ -300,6 +298,38 @@ mod tests {
         // One that was quicker than usual is not missed afterwards.
         let quick = [op(100, 100, 104, CommitResult::Ok), op(900, 900, 903, CommitResult::Ok)];
         assert_eq!(longest_outage(&quick, at(50), at(905), usual).length(), at(0));
+    }
+
+    #[test]
+    fn a_pause_of_the_arrivals_is_no_outage_while_one_transaction_is_held() {
+        let mut ops: Vec<Op> =
+            (0..60).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)).collect();
+        ops[20].done = at(4300);
+        ops.retain(|op| !(3000..3500).contains(&op.id));
+        let outage = longest_outage(&ops, at(1000), at(5920), at(10));
+        assert_eq!(
+            outage,
+            Gap { from: at(2010), to: at(2110) },
+            "until the next one came; not the pause of 600 ms"
+        );
+        ops[20].outcome = CommitResult::Failed;
+        assert_eq!(longest_outage(&ops, at(1000), at(5920), at(10)), outage);
+    }
+
+    #[test]
+    fn a_service_that_is_not_seen_to_come_back_has_a_hold_without_end() {
+        let mut ops: Vec<Op> =
+            (0..20).map(|i| op(i * 100, i * 100, i * 100 + 10, CommitResult::Ok)).collect();
+        // One commit is acknowledged right after the fault, and then nothing.
+        ops.extend((20..40).map(|i| op(i * 100, i * 100, 9000, CommitResult::Failed)));
+        let gone = effect(&ops, at(500), at(1905), at(4000), 10.0);
+        assert_eq!((gone.hold_ms_max, gone.outage_is_open), (None, true));
+        assert!((gone.outage_ms - 1990.0).abs() < 1e-6, "2010 to the end: {gone:?}");
+        // The last ones are under way when the load ends.
+        ops.truncate(20);
+        ops.push(op(1995, 1995, 2090, CommitResult::Ok));
+        let back = effect(&ops, at(500), at(1505), at(2050), 10.0);
+        assert_eq!((back.hold_ms_max, back.outage_is_open), (Some(85.0), false));
     }
 
     #[test]

@@ -189,13 +189,20 @@ pub struct Summary {
     pub outage_ms: f64,
     /// The worst.
     pub outage_ms_worst: f64,
+    /// The same median, with 0 for each outage that is within its repetition's own noise.
+    pub outage_above_noise_ms: f64,
+    /// The worst of those.
+    pub outage_above_noise_ms_worst: f64,
+    /// One of them had not ended when the load did.
+    pub outage_is_open: bool,
     /// Each, in order.
     pub outage_ms_list: Vec<f64>,
-    /// Worst added latency of one acknowledged transaction, over all repetitions; `None` when none was acknowledged after
-    /// the fault.
+    /// Worst added latency of one acknowledged transaction, over all repetitions; `None` when the service was not seen to come back in one of them.
     pub hold_ms_max: Option<f64>,
-    /// Median of the repetitions' worst added latencies.
+    /// Median of the repetitions' worst added latencies; `None` when the service did not come back in most of them.
     pub hold_ms_median: Option<f64>,
+    /// Repetitions in which the service was not seen to come back: they have no hold.
+    pub without_end: usize,
     /// Worst gap between acknowledged commits, whatever was due.
     pub gap_ms_worst: f64,
     /// The outage that the same load saw while all was well, worst of the quiet phases: an outage up to this says nothing.
@@ -241,11 +248,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The fault added something to what the load and the machine do by themselves.
-    pub fn is_above_noise(&self, outage_ms: f64) -> bool {
-        self.by_sysbench || outage_ms > self.noise_ms
-    }
-
     /// Everything that should be 0 and is not: how much of what.
     pub fn unusual(&self) -> impl Iterator<Item = (u64, &'static str)> + use<> {
         [
@@ -268,6 +270,12 @@ impl Cell {
     /// Over all repetitions.
     pub fn summary(&self) -> Summary {
         let reps = &self.repetitions;
+        // A repetition in which the service did not come back is the worst of all.
+        let mut holds: Vec<f64> =
+            reps.iter().map(|r| r.effect.hold_ms_max.unwrap_or(f64::INFINITY)).collect();
+        holds.sort_unstable_by(f64::total_cmp);
+        // Each against its own noise: a restless quiet phase says nothing about the other repetitions.
+        let above_noise = || reps.iter().map(|r| if r.is_above_noise() { r.effect.outage_ms } else { 0.0 });
         let worst = |of: &dyn Fn(&Repetition) -> f64| reps.iter().map(of).fold(0.0, f64::max);
         let add = |of: &dyn Fn(&Repetition) -> u64| reps.iter().map(of).sum::<u64>();
         let count = |of: &dyn Fn(&LedgerCheck) -> usize| reps.iter().map(|r| of(&r.verdict)).sum::<usize>();
@@ -282,9 +290,16 @@ impl Cell {
             repetitions: reps.len(),
             outage_ms: median(reps.iter().map(|r| r.effect.outage_ms)).unwrap_or(0.0),
             outage_ms_worst: worst(&|r| r.effect.outage_ms),
+            outage_above_noise_ms: median(above_noise()).unwrap_or(0.0),
+            outage_above_noise_ms_worst: above_noise().fold(0.0, f64::max),
+            outage_is_open: reps.iter().any(|r| r.effect.outage_is_open),
             outage_ms_list: reps.iter().map(|r| r.effect.outage_ms).collect(),
-            hold_ms_max: reps.iter().filter_map(|r| r.effect.hold_ms_max).reduce(f64::max),
-            hold_ms_median: median(reps.iter().filter_map(|r| r.effect.hold_ms_max)),
+            hold_ms_max: holds.last().copied().filter(|hold| hold.is_finite()),
+            hold_ms_median: holds
+                .get(holds.len().saturating_sub(1) / 2)
+                .copied()
+                .filter(|hold| hold.is_finite()),
+            without_end: holds.iter().filter(|hold| hold.is_infinite()).count(),
             gap_ms_worst: worst(&|r| r.effect.gap_ms),
             noise_ms: worst(&|r| r.effect.noise_ms),
             by_sysbench: reps.iter().any(|r| r.sysbench.is_some()),

@@ -44,30 +44,35 @@ pub fn errors(sum: &Summary) -> String {
     }
 }
 
-/// The worst added latency of a repetition, as median and worst over all, or that nothing came through to have one.
+/// The worst added latency of a repetition, as median and worst over all, or that the service did not come back.
 pub fn hold(sum: &Summary) -> String {
-    let (Some(median), Some(worst)) = (sum.hold_ms_median, sum.hold_ms_max) else {
+    let Some(median) = sum.hold_ms_median else {
         return "without end".into();
+    };
+    let Some(worst) = sum.hold_ms_max else {
+        return format!("{} ({} without end)", time(median), sum.without_end);
     };
     if sum.repetitions > 1 { format!("{} (worst {})", time(median), time(worst)) } else { time(worst) }
 }
 
 /// What the fault added to the time without commits, as median and worst over all; `none above 9 ms` where it is not above the noise.
 pub fn outage(sum: &Summary) -> String {
-    if !sum.is_above_noise(sum.outage_ms_worst) {
+    if !sum.by_sysbench && sum.outage_above_noise_ms_worst == 0.0 {
         return format!("none above {}", time(sum.noise_ms));
     }
+    let at_least = if sum.outage_is_open { "at least " } else { "" };
     // sysbench knows whole seconds only.
     let one = |ms: f64| match sum.by_sysbench {
         true if ms == 0.0 => "below 1 s".into(),
         true => format!("{:.0} s", ms / 1e3),
-        false if sum.is_above_noise(ms) => time(ms),
+        false if ms > 0.0 => time(ms),
         false => "none".into(),
     };
+    let (median, worst) = (one(sum.outage_above_noise_ms), one(sum.outage_above_noise_ms_worst));
     if sum.repetitions > 1 {
-        format!("{} (worst {})", one(sum.outage_ms), one(sum.outage_ms_worst))
+        format!("{median} (worst {at_least}{worst})")
     } else {
-        one(sum.outage_ms)
+        format!("{at_least}{worst}")
     }
 }
 
@@ -266,6 +271,22 @@ mod tests {
         // The worst is beyond it, the median is not.
         cell.repetitions.iter_mut().for_each(|rep| rep.effect.noise_ms = 260.0);
         assert!(lines(&cell).contains(&"  outage none (worst 0.30 s)".to_owned()), "{:?}", lines(&cell));
+        // One restless quiet phase does not hide the outages of the others.
+        cell.repetitions.iter_mut().for_each(|rep| rep.effect.noise_ms = 5.0);
+        cell.repetitions[0].effect.noise_ms = 500.0;
+        let lines = lines(&cell);
+        assert!(lines.iter().any(|line| line.starts_with("  outage 0.2")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_service_that_did_not_come_back_is_the_worst_and_is_told() {
+        let mut cell = report().cells.swap_remove(1);
+        let effect = &mut cell.repetitions[0].effect;
+        (effect.hold_ms_max, effect.outage_is_open, effect.outage_ms) = (None, true, 5_000.0);
+        let text = lines(&cell).join("\n");
+        assert!(text.contains("(1 without end)") && text.contains("(worst at least 5.00 s)"), "{text}");
+        cell.repetitions.iter_mut().for_each(|rep| rep.effect.hold_ms_max = None);
+        assert!(lines(&cell)[0].starts_with("hold without end"), "{:?}", lines(&cell));
     }
 
     #[test]

@@ -269,10 +269,11 @@ fn figure(out: &mut String, cell: &Cell, rep: &Repetition, scale: plot::Scale) {
 fn added(rep: &Repetition) -> String {
     let effect = &rep.effect;
     let hold = effect.hold_ms_max.map_or_else(
-        || "nothing was acknowledged from the fault on".to_owned(),
+        || "the service was not seen to come back".to_owned(),
         |hold| format!("a transaction was held for {} at most", time(hold)),
     );
     let (outage, noise) = (time(effect.outage_ms), time(effect.noise_ms));
+    let at_least = if effect.outage_is_open { "at least " } else { "" };
     if rep.sysbench.is_some() {
         return format!("{hold}; by sysbench's own trace, in whole seconds, the outage was {outage}");
     }
@@ -280,7 +281,7 @@ fn added(rep: &Repetition) -> String {
         return format!("{hold}; no outage above the noise of {noise}");
     }
     format!(
-        "{hold}; for {outage} a commit was due and none came (shaded), before the fault for {noise} at most"
+        "{hold}; for {at_least}{outage} a commit was due and none came (shaded), before the fault for {noise} at most"
     )
 }
 
