@@ -54,16 +54,18 @@ pub fn longest_gap(acknowledged: &[Duration], from: Duration, until: Duration) -
 /// than a short outage. A transaction that was to come before that commit, and still waits, says nothing about the time after it, in which others
 /// are served: it has been held. A transaction that failed was due like any other. `until` ends a time that no commit ends.
 pub fn longest_outage(ops: &[Op], from: Duration, until: Duration, usual: Duration) -> Gap {
-    let mut expected: Vec<Duration> = ops.iter().map(|op| op.due + usual).collect();
-    expected.sort_unstable();
+    let mut by_due: Vec<&Op> = ops.iter().collect();
+    by_due.sort_unstable_by_key(|op| op.due);
     let mut acknowledged = acknowledged(ops);
     acknowledged.retain(|at| *at < until);
     let first = acknowledged.partition_point(|at| *at < from);
     let mut last = if first == 0 { from } else { acknowledged[first - 1] };
     let mut best = Gap { from, to: from };
     for at in acknowledged[first..].iter().copied().chain([until]) {
-        let next = expected.partition_point(|expected| *expected <= last);
-        if let Some(begin) = expected.get(next).copied().filter(|begin| *begin < at) {
+        let next = by_due.partition_point(|op| op.due + usual <= last);
+        // One that was quicker than usual may have come already.
+        let missed = by_due[next..].iter().find(|op| op.outcome != CommitResult::Ok || op.done > last);
+        if let Some(begin) = missed.map(|op| op.due + usual).filter(|begin| *begin < at) {
             let outage = Gap { from: begin, to: at };
             if outage.length() > best.length() {
                 best = outage;
