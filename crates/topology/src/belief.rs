@@ -67,6 +67,8 @@ pub(crate) struct Belief {
     pub sessions_max: Option<u32>,
     /// The limit before it was drained: undraining gives it back. Not kept over a restart.
     pub sessions_max_before: Option<u32>,
+    /// Drained by an order that is not for the time of somebody's work only.
+    pub drain_is_lasting: bool,
 
     /// The probe's connection to it stands.
     pub linked: bool,
@@ -127,6 +129,7 @@ impl Belief {
             sessions_max,
             behind: 0,
             sessions_max_before: None,
+            drain_is_lasting: sessions_max == Some(0),
             linked: false,
             linked_once: false,
             greeting: None,

@@ -19,10 +19,12 @@ pub enum Order {
     Switchover { to: Option<NodeId>, budget: Duration, force: bool },
     /// Take the node out of traffic: its sessions move to another node when their running transaction or statement has ended. If it is the
     /// writer, a switchover comes first. Over `budget` the order is undone, or with `force` what still runs is cut. Stays until `Undrain`, also
-    /// over a restart.
-    Drain { node: NodeId, budget: Duration, force: bool },
-    /// Let the node take sessions again, with the limit that it had before the drain (none, if this program was restarted since).
-    Undrain { node: NodeId },
+    /// over a restart. With `temporary` it is for the time of somebody's work, who will order a temporary `Undrain`: an operator's drain that comes meanwhile
+    /// stays, whoever comes first.
+    Drain { node: NodeId, budget: Duration, force: bool, temporary: bool },
+    /// Let the node take sessions again, with the limit that it had before the drain (none, if this program was restarted since). With `temporary` only when no drain is in force but a temporary one; after a
+    /// restart of this program every drain counts as an operator's.
+    Undrain { node: NodeId, temporary: bool },
     /// Allow at most this many sessions on the node at once; `None` lifts the limit. 0 is a `Drain` with the default budget.
     SetSessionsMax { node: NodeId, sessions_max: Option<u32> },
 }

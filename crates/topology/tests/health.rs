@@ -122,7 +122,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => node().prop_map(|node| Event::Fact(Fact::TrafficRefused { node, epoch: 0, errno: 1047, alarm: 0 })),
         1 => (node(), 0u64..9).prop_map(|(node, id)| {
             let budget = Duration::from_millis(100);
-            Event::Fact(Fact::Order { id: OrderId(id), order: Order::Drain { node, budget, force: false } })
+            Event::Fact(Fact::Order { id: OrderId(id), order: Order::Drain { node, budget, force: false, temporary: false } })
         }),
         3 => (1u64..300).prop_map(Event::Wait),
     ]
@@ -199,7 +199,7 @@ fn a_drained_node_is_not_good_however_kind_the_asker() {
         tell(&mut brain, now, up(node));
         tell(&mut brain, now, said(node, good()));
     }
-    let order = Order::Drain { node: NodeId(2), budget: Duration::ZERO, force: false };
+    let order = Order::Drain { node: NodeId(2), budget: Duration::ZERO, force: false, temporary: false };
     tell(&mut brain, now, Fact::Order { id: OrderId(1), order });
     // Its own word is graver, and forgiven: the drain still counts.
     tell(&mut brain, now, said(2, GaleraStatus { read_only: true, ..good() }));

@@ -397,8 +397,8 @@ impl World {
                 let order = match kind {
                     0 => Order::Switchover { to: Some(node), budget, force },
                     1 => Order::Switchover { to: None, budget, force },
-                    2 => Order::Drain { node, budget, force },
-                    3 => Order::Undrain { node },
+                    2 => Order::Drain { node, budget, force, temporary: false },
+                    3 => Order::Undrain { node, temporary: false },
                     _ => Order::SetSessionsMax { node, sessions_max: Some(node.0.into()) },
                 };
                 Fact::Order { id: OrderId(self.ordered), order }

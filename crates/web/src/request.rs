@@ -44,6 +44,15 @@ struct Leave {
     budget_ms: Option<u64>,
     #[serde(default)]
     force: bool,
+    #[serde(default)]
+    temporary: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Return {
+    #[serde(default)]
+    temporary: bool,
 }
 
 #[derive(Deserialize)]
@@ -125,14 +134,14 @@ impl Said {
 
     /// The order of a `drain`.
     pub fn into_drain(self, cluster: &Cluster, name: &str, budget: Duration) -> Result<Order, Reply> {
-        let Leave { budget_ms, force } = typed(self.fields)?;
-        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)?, force })
+        let Leave { budget_ms, force, temporary } = typed(self.fields)?;
+        Ok(Order::Drain { node: node(cluster, name)?, budget: within(budget_ms, budget)?, force, temporary })
     }
 
     /// The order of an `undrain`.
     pub fn into_undrain(self, cluster: &Cluster, name: &str) -> Result<Order, Reply> {
-        let Nothing {} = typed(self.fields)?;
-        Ok(Order::Undrain { node: node(cluster, name)? })
+        let Return { temporary } = typed(self.fields)?;
+        Ok(Order::Undrain { node: node(cluster, name)?, temporary })
     }
 
     /// The order of a `max_connections`: `value` must be said, `null` lifts the limit, and 0 is a drain like any other.
@@ -148,7 +157,7 @@ impl Said {
         let sessions_max: Option<u32> = serde_json::from_value(value).map_err(|_| wrong())?;
         let node = node(cluster, name)?;
         Ok(match sessions_max {
-            Some(0) => Order::Drain { node, budget, force: false },
+            Some(0) => Order::Drain { node, budget, force: false, temporary: false },
             sessions_max => Order::SetSessionsMax { node, sessions_max },
         })
     }

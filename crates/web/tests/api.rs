@@ -290,12 +290,12 @@ async fn each_order_is_understood() {
         [
             Order::Switchover { to: Some(NodeId(2)), budget: Duration::from_millis(250), force: false },
             Order::Switchover { to: None, budget, force: true },
-            Order::Drain { node: NodeId(0), budget, force: false },
-            Order::Drain { node: NodeId(0), budget: Duration::ZERO, force: true },
-            Order::Undrain { node: NodeId(0) },
+            Order::Drain { node: NodeId(0), budget, force: false, temporary: false },
+            Order::Drain { node: NodeId(0), budget: Duration::ZERO, force: true, temporary: false },
+            Order::Undrain { node: NodeId(0), temporary: false },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: Some(7) },
             Order::SetSessionsMax { node: NodeId(1), sessions_max: None },
-            Order::Drain { node: NodeId(1), budget, force: false },
+            Order::Drain { node: NodeId(1), budget, force: false, temporary: false },
         ]
     );
 }

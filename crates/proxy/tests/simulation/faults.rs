@@ -107,9 +107,9 @@ fn order(world: &World, node: NodeId) -> Order {
     match world.dice.below(5) {
         0 => Order::Switchover { to: Some(node), budget, force },
         1 => Order::Switchover { to: None, budget, force },
-        2 => Order::Drain { node, budget, force },
+        2 => Order::Drain { node, budget, force, temporary: false },
         3 => Order::SetSessionsMax { node, sessions_max: world.dice.one_of(&[None, Some(2), Some(0)]) },
-        _ => Order::Undrain { node },
+        _ => Order::Undrain { node, temporary: false },
     }
 }
 

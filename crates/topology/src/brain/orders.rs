@@ -20,7 +20,7 @@ impl Brain {
         let since = self.core.now;
         let node = match &order {
             Order::Switchover { to, .. } => *to,
-            Order::Drain { node, .. } | Order::Undrain { node } | Order::SetSessionsMax { node, .. } => {
+            Order::Drain { node, .. } | Order::Undrain { node, .. } | Order::SetSessionsMax { node, .. } => {
                 Some(*node)
             }
         };
@@ -57,15 +57,30 @@ impl Brain {
                     "all nodes write (writers = \"all\"), so there is no writer to move: drain the node instead",
                 ),
             },
-            Order::Drain { node, budget, force } => self.drain(id, node, Budget::new(since, budget, force)),
-            Order::SetSessionsMax { node, sessions_max: Some(0) } => self.drain(id, node, Budget::new(since, Settings::HANDOVER_BUDGET, false)),
-            Order::Undrain { node } => self.limit(id, node, None, true),
+            Order::Drain { node, budget, force, temporary } => {
+                self.drain(id, node, Budget::new(since, budget, force), temporary);
+            }
+            Order::SetSessionsMax { node, sessions_max: Some(0) } => {
+                self.drain(id, node, Budget::new(since, Settings::HANDOVER_BUDGET, false), false);
+            }
+            Order::Undrain { node, temporary } => {
+                let belief = self.core.node(node);
+                if temporary && belief.drained() && belief.drain_is_lasting {
+                    let name = self.core.name(node).to_owned();
+                    let running = running(format!("the end of a temporary drain of {name} was ordered"));
+                    self.core.answer_done(&running, format!("{name} stays drained, as an operator ordered"));
+                    return;
+                }
+                self.limit(id, node, None, true);
+            }
             Order::SetSessionsMax { node, sessions_max } => self.limit(id, node, sessions_max, false),
         }
     }
 
-    fn drain(&mut self, id: OrderId, node: NodeId, budget: Budget) {
+    fn drain(&mut self, id: OrderId, node: NodeId, budget: Budget, temporary: bool) {
         let core = &mut self.core;
+        let is_lasting = core.node(node).drained() && core.node(node).drain_is_lasting;
+        core.node_mut(node).drain_is_lasting = is_lasting || !temporary;
         let name = core.name(node).to_owned();
         let running = Running { id, since: core.now, what: format!("drain of {name} was ordered") };
         if core.node(node).drained() && core.node(node).lane == LaneState::Shut {

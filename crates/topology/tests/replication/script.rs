@@ -159,11 +159,16 @@ fn perform(world: &mut World, words: &[&str]) {
         }
         ["order", "undrain", name] => {
             let node = NodeId(place(world, name) as u8);
-            world.operator(Order::Undrain { node });
+            world.operator(Order::Undrain { node, temporary: false });
         }
         ["order", "drain", name] => {
             let node = NodeId(place(world, name) as u8);
-            world.operator(Order::Drain { node, budget: Duration::from_secs(2), force: false });
+            world.operator(Order::Drain {
+                node,
+                budget: Duration::from_secs(2),
+                force: false,
+                temporary: false,
+            });
         }
         [name, what @ ..] => {
             let node = place(world, name);

@@ -287,17 +287,17 @@ impl Stage {
             .iter()
             .find_map(|word| word.strip_prefix("budget="))
             .map_or(Ok(Duration::from_secs(1)), seconds)?;
-        let force = words.contains(&"force");
+        let (force, temporary) = (words.contains(&"force"), words.contains(&"temporary"));
         let node = words
             .get(1)
-            .filter(|word| !word.contains('=') && **word != "force")
+            .filter(|word| !word.contains('=') && !["force", "temporary"].contains(*word))
             .map(|name| self.node(name))
             .transpose()?;
         let must = || node.ok_or("which node?");
         let order = match words[0] {
             "switchover" => Order::Switchover { to: node, budget, force },
-            "drain" => Order::Drain { node: must()?, budget, force },
-            "undrain" => Order::Undrain { node: must()? },
+            "drain" => Order::Drain { node: must()?, budget, force, temporary },
+            "undrain" => Order::Undrain { node: must()?, temporary },
             "limit" => Order::SetSessionsMax {
                 node: must()?,
                 sessions_max: words.get(2).and_then(|limit| limit.parse().ok()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lab::stage::account::{APP_SCHEMA, MONITOR_USER};
 use mysql_async::prelude::Queryable;
 use rustix::process::Signal;
+use tokio::sync::Notify;
 
 use super::program::{Serving, until};
 use super::{Scene, is_well, node, status_when, write};
@@ -39,8 +40,9 @@ pub async fn written_to(scene: &Scene) {
     client.disconnect().await.unwrap();
     // Short transactions are seen by their number.
     let is_over = Arc::new(AtomicBool::new(false));
-    let writes = tokio::spawn(write(db3, is_over.clone()));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let begun = Arc::new(Notify::new());
+    let writes = tokio::spawn(write(db3, is_over.clone(), begun.clone()));
+    tokio::time::timeout(Duration::from_secs(20), begun.notified()).await.unwrap();
     let mut running = scene.begin(&alone);
     let code = running.ended().code();
     is_over.store(true, Ordering::Relaxed);
@@ -107,6 +109,18 @@ pub async fn ended_while_taken_out(scene: &Scene, serving: &Serving) {
     running.signal(Signal::INT);
     assert_eq!(running.ended().code(), Some(130), "{}", running.said());
     stays.disconnect().await.unwrap();
+    status_when(serving, "db3 is back", is_well);
+}
+
+/// So does an operator's drain that comes while the node is measured.
+pub fn drained_meanwhile(scene: &Scene, serving: &Serving) {
+    let mut running = scene.begin(&["db3", "--baseline-s", "1", "--hold-s", "3"]);
+    running.until_said("held: nothing is applied");
+    serving.ask(&["drain", "db3"]).with(0);
+    assert_eq!(running.ended().code(), Some(0), "{}", running.said());
+    assert!(running.said().contains("db3 stays drained, as an operator ordered"), "{}", running.said());
+    assert_eq!(node(&serving.status(), "db3")["sessions_max"], 0, "{}", running.said());
+    serving.ask(&["undrain", "db3"]).with(0);
     status_when(serving, "db3 is back", is_well);
 }
 

@@ -24,6 +24,7 @@ use program::{BIN, Serving, directory, run, until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// Short, and long enough for a queue.
@@ -63,7 +64,7 @@ impl Scene {
         let dir = directory(&config);
         let is_over = Arc::new(AtomicBool::new(false));
         let writes = (0..4)
-            .map(|_| tokio::spawn(write(stage.node("db1").unwrap().address, is_over.clone())))
+            .map(|_| tokio::spawn(write(stage.node("db1").unwrap().address, is_over.clone(), Arc::default())))
             .collect();
         Self { stage, dir, writes, is_over }
     }
@@ -135,8 +136,8 @@ impl Scene {
     }
 }
 
-/// Rows, one after the other, past the proxy.
-async fn write(address: std::net::SocketAddr, is_over: Arc<AtomicBool>) {
+/// Rows, one after the other, past the proxy, until `is_over`. `begun` is told of each.
+async fn write(address: std::net::SocketAddr, is_over: Arc<AtomicBool>, begun: Arc<Notify>) {
     let options = OptsBuilder::default()
         .ip_or_hostname(address.ip().to_string())
         .prefer_socket(false)
@@ -147,6 +148,7 @@ async fn write(address: std::net::SocketAddr, is_over: Arc<AtomicBool>) {
     let mut conn = Conn::new(options).await.unwrap();
     while !is_over.load(Ordering::Relaxed) {
         conn.query_drop("INSERT INTO c (text) VALUES (REPEAT('x', 90))").await.unwrap();
+        begun.notify_one();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     conn.disconnect().await.unwrap();
@@ -206,6 +208,7 @@ async fn a_galera_node_is_measured_and_left_as_it_was_found() {
     careful::guard_lost(&scene, &serving).await;
     careful::ended_while_taken_out(&scene, &serving).await;
     careful::drained_before(&scene, &serving);
+    careful::drained_meanwhile(&scene, &serving);
     drop(serving);
     careful::written_to(&scene).await;
     careful::a_writer_comes(&scene).await;
@@ -284,7 +287,7 @@ async fn killed(scene: &Scene, serving: &Serving) {
     scene.is_as_before().await;
     println!("          killed: as before after {:.1} s", began.elapsed().as_secs_f64());
     status_when(serving, "db3 is back", is_well);
-    running.until_said_after_end("takes traffic again");
+    running.until_said_after_end("takes sessions again");
 }
 
 impl Running {
@@ -365,7 +368,7 @@ async fn beside_serve(scene: &Scene) {
     running.signal(Signal::KILL);
     running.ended();
     status_when(&serving, "db3 is back", is_well);
-    running.until_said_after_end("takes traffic again");
+    running.until_said_after_end("takes sessions again");
 
     // One that stands in traffic is somebody's mistake.
     scene.stage.run_in("db3", "STOP SLAVE SQL_THREAD").await.unwrap();

@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
 use crate::commands::drain::node_path;
@@ -19,6 +19,8 @@ use crate::exit::{CommandResult, Failure};
 pub const SUCCESSOR_FLAG: &str = "--put-back-when-gone";
 /// How `serve` answers the order to drain a node that was drained.
 const DRAINED_BEFORE: &str = "already is drained";
+/// And how the order to end our drain, when an operator has ordered one meanwhile.
+const STAYS_DRAINED: &str = "stays drained";
 /// What we tell it when there is nothing left for it to do.
 const DONE: u8 = b'.';
 /// It tries for so long.
@@ -51,12 +53,17 @@ impl Served {
 
     async fn order(&self, order: &str) -> Result<Answer, String> {
         let (client, path) = (self.client.clone(), node_path(&self.node, order));
-        let answer = tokio::task::spawn_blocking(move || client.put(&path, &json!({}), None));
+        let answer = tokio::task::spawn_blocking(move || client.put(&path, &temporary(), None));
         match answer.await {
             Ok(answer) => answer.map_err(text),
             Err(e) => Err(e.to_string()),
         }
     }
+}
+
+/// The order is for the time of the measurement: an operator's drain that comes meanwhile stays.
+fn temporary() -> Value {
+    json!({ "temporary": true })
 }
 
 fn text(failure: Failure) -> String {
@@ -104,7 +111,11 @@ impl Traffic {
                 drop(successor.stdin.take());
             }
         }
-        ordered.map(|_| ())
+        let message = ordered?.message;
+        if message.contains(STAYS_DRAINED) {
+            eprintln!("{message}");
+        }
+        Ok(())
     }
 }
 
@@ -139,11 +150,9 @@ pub fn succeed(client: &Client, node: &str) -> CommandResult {
     }
     let until = Instant::now() + TRY_MAX;
     loop {
-        match client.put(&node_path(node, "undrain"), &json!({}), None) {
-            Ok(_) => {
-                eprintln!(
-                    "`understudy capacity` was ended in the middle: {node} takes traffic again when it is in step"
-                );
+        match client.put(&node_path(node, "undrain"), &temporary(), None) {
+            Ok(answer) => {
+                eprintln!("`understudy capacity` was ended in the middle: {}", answer.message);
                 return Ok(ExitCode::SUCCESS);
             }
             Err(failure) if Instant::now() > until => {
