@@ -101,6 +101,30 @@ pub enum Stall {
 }
 
 impl Stall {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Space,
+        Self::GlobalLock,
+        Self::Stuck,
+        Self::Acknowledgement,
+        Self::OwnTable,
+        Self::Writing,
+        Self::Unknown,
+    ];
+
+    /// As in JSON and in metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Space => "space",
+            Self::GlobalLock => "global_lock",
+            Self::Stuck => "stuck",
+            Self::Acknowledgement => "acknowledgement",
+            Self::OwnTable => "own_table",
+            Self::Writing => "writing",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// It stops every commit there, and the cause is the server's own.
     pub fn counts(self) -> bool {
         matches!(self, Self::Space | Self::GlobalLock | Self::Stuck)

@@ -1,11 +1,11 @@
-//! How a command ends: four exit codes, the same for all commands.
+//! How a command ends: four exit codes that all commands have in common. A few have others beside them, which their own help names.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
 /// For `--help`.
-pub const HELP: &str = "Exit codes: 0 done; 1 refused or failed; 2 wrong usage or configuration; 3 no running server reached.\n\
-                        (130: interrupted.)";
+pub const HELP: &str = "Exit codes: 0 done; 1 refused or failed; 2 wrong usage or configuration; 3 no running server reached;\n\
+                        130 interrupted. Codes that only one command has stand with its options.";
 
 /// A command that did not do what it was asked for.
 #[derive(Debug)]

@@ -24,6 +24,15 @@ pub struct Responder {
 }
 
 impl Answerer {
+    /// Whether this program itself takes clients now, and whether what it knows is new enough to say so; an `Err` says why not.
+    pub fn takes_clients(&self) -> Result<(), String> {
+        match self.0.source.answer(None, Question::Member(self.0.rules)) {
+            Some(answer) if answer.is_good() => Ok(()),
+            Some(answer) => Err(answer.reason.to_string()),
+            None => Err("it is not known whether this program takes clients".to_owned()),
+        }
+    }
+
     /// The whole response to a GET of `target` (path and query), as for a client that is closed afterwards.
     pub fn get(&self, target: &str) -> Vec<u8> {
         let mut out = Vec::new();

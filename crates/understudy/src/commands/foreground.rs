@@ -89,6 +89,8 @@ pub fn log() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // A line that cannot be written (the terminal is gone, nobody reads the pipe) is lost: to say so on stderr would panic.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();

@@ -29,13 +29,15 @@ pub struct Status {
     /// With --json: once a second, each on one line, until it is ended; while the server does not answer, that is said once
     #[arg(long, requires = "json")]
     watch: bool,
-    /// Exit with 4 while a node is not well, and with 5 while statements are held
+    /// Exit with 4 while a node is not well or the manager says nothing new, and with 5 while statements are held
     #[arg(long, conflicts_with = "watch")]
     exit_code: bool,
     #[command(flatten)]
     server: Server,
 }
 
+/// A manager that has said nothing for longer is not believed, ms.
+const VIEW_AGE_MS_MAX: u64 = 1000;
 /// With --exit-code: statements flow, and a node is not as it should be.
 const NODE_NOT_WELL: u8 = 4;
 /// With --exit-code: statements are held.
@@ -61,6 +63,9 @@ impl Status {
 fn exit_code(status: &Value) -> u8 {
     if text(&status["gate"]) != "open" {
         return HELD;
+    }
+    if number(&status["view_age_ms"]) > VIEW_AGE_MS_MAX {
+        return NODE_NOT_WELL;
     }
     let is_well =
         |node: &Value| node["problem"].is_null() && node["others"].is_null() && node["doubt"].is_null();
@@ -134,6 +139,10 @@ fn head(screen: &mut String, status: &Value) {
     }
     if let Some(order) = status["order"].as_str() {
         let _ = writeln!(screen, "order   {order}");
+    }
+    let age_ms = number(&status["view_age_ms"]);
+    if age_ms > VIEW_AGE_MS_MAX {
+        let _ = writeln!(screen, "old     the manager has said nothing for {}: what follows may not be so any more", span(age_ms));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Answers the HTTP API's questions: asks the manager and the proxy, and puts their answers side by side.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use health::server::Answerer;
 use manager::{
@@ -35,6 +35,8 @@ pub struct ClusterControl {
     cluster: Cluster,
     kind: Kind,
     view: watch::Receiver<Arc<ClusterView>>,
+    /// When the view's clock began.
+    started: Instant,
     orders: Orders,
     journal: Journal,
     proxy: proxy::StatsReader,
@@ -80,6 +82,7 @@ impl ClusterControl {
             cluster: Cluster { id: settings.id, name: settings.name.clone(), nodes },
             kind: settings.kind,
             view: manager.view.clone(),
+            started: manager.started,
             orders: manager.orders.clone(),
             journal: manager.journal.clone(),
             proxy,
@@ -97,6 +100,11 @@ impl ClusterControl {
 
     fn view(&self) -> Arc<ClusterView> {
         self.view.borrow().clone()
+    }
+
+    /// How old the manager's last word is.
+    fn view_age(&self, view: &ClusterView) -> Duration {
+        self.started.elapsed().saturating_sub(Duration::from_millis(view.now_ms))
     }
 }
 
@@ -223,6 +231,7 @@ impl Control for ClusterControl {
         live::add(&mut status, &self.samples, view.now_ms);
         self.windows.add(&mut status);
         status["id"] = json!(self.cluster.id);
+        status["view_age_ms"] = json!(self.view_age(&view).as_millis() as u64);
         status["kind"] = json!(self.kind);
         status["version"] = json!(env!("CARGO_PKG_VERSION"));
         status["pid"] = json!(std::process::id());
@@ -238,6 +247,7 @@ impl Control for ClusterControl {
     }
 
     fn ready(&self) -> Result<(), String> {
+        self.health.takes_clients()?;
         self.proxy.flows()
     }
 

@@ -9,6 +9,7 @@ use manager::Samples;
 use measure::histogram::Snapshot;
 use proxy::{SplitStats, Stats};
 use topology::health::Question;
+use topology::heartbeat::Stall;
 use topology::routes::LaneState;
 use topology::status::Status;
 use topology::view::NodeState;
@@ -91,11 +92,14 @@ fn nodes(page: &mut Page, view: &ClusterView) {
     page.family(
         "understudy_node_stuck_seconds",
         "gauge",
-        "How long the node has answered and not committed its heartbeat; 0 when it commits, or gets none; nothing while it does not answer.",
+        "How long the node has answered and not committed its heartbeat, by why; 0 when it commits, or gets none; nothing while it does not answer.",
     );
     for node in answering(view) {
-        let seconds = node.stuck.map_or(0, |stuck| stuck.ms / 1000);
-        page.value("understudy_node_stuck_seconds", &[("node", &node.name)], seconds);
+        for why in Stall::ALL {
+            let seconds = node.stuck.filter(|stuck| stuck.why == why).map_or(0, |stuck| stuck.ms / 1000);
+            let labels = [("node", node.name.as_str()), ("why", why.word())];
+            page.value("understudy_node_stuck_seconds", &labels, seconds);
+        }
     }
     page.family(
         "understudy_node_recv_queue",
@@ -110,11 +114,11 @@ fn nodes(page: &mut Page, view: &ClusterView) {
     servers(page, view);
 }
 
-/// The nodes of which the last word is true now: of the others it is what they said before they fell silent.
+/// The nodes of which the last word is true now: of the others it is what they said before they fell silent, or let the monitor in no more.
 fn answering(view: &ClusterView) -> impl Iterator<Item = &NodeView> {
     view.nodes
         .iter()
-        .filter(|node| !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead))
+        .filter(|node| node.linked && !matches!(node.state, NodeState::Unknown | NodeState::Silent | NodeState::Dead))
 }
 
 /// What the manager decided.

@@ -7,15 +7,21 @@ use super::Page;
 /// Name, kind and meaning of a figure that each standby has one of, and where it is.
 type Single = (&'static str, &'static str, &'static str, fn(&Seen) -> u64);
 
+fn is_warmed(seen: &Seen) -> bool {
+    matches!(seen.state, State::Warmed { .. })
+}
+
 /// All of them; nothing where no standby is warmed.
 pub(super) fn families(page: &mut Page, seen: &[Seen]) {
+    page.family(
+        "understudy_warm_on",
+        "gauge",
+        "1 while the standby is replayed what the active node is asked, 0 while it should be and is not; nothing where it should not be.",
+    );
+    for seen in seen.iter().filter(|seen| !matches!(seen.state, State::Off { .. })) {
+        page.value("understudy_warm_on", &[("node", &seen.standby)], u64::from(is_warmed(seen)));
+    }
     let single: &[Single] = &[
-        (
-            "understudy_warm_on",
-            "gauge",
-            "1 while the standby is replayed what the active node is asked.",
-            |seen| u64::from(matches!(seen.state, State::Warmed { .. })),
-        ),
         (
             "understudy_warm_replayed_total",
             "counter",
@@ -40,8 +46,6 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
             "Bytes of the stream that are no event.",
             |seen| seen.totals.unparsed_bytes,
         ),
-        ("understudy_warm_waiting", "gauge", "Statements that wait to be replayed.", |seen| seen.waiting),
-        ("understudy_warm_sessions", "gauge", "Sessions of the replay on the standby.", |seen| seen.sessions),
     ];
     for (name, kind, help, value) in single {
         page.family(name, kind, help);
@@ -49,12 +53,23 @@ pub(super) fn families(page: &mut Page, seen: &[Seen]) {
             page.value(name, &[("node", &seen.standby)], value(seen));
         }
     }
+    // A replay that does not run has none of these: 0 would say that it is up to date.
+    let present: &[Single] = &[
+        ("understudy_warm_waiting", "gauge", "Statements that wait to be replayed.", |seen| seen.waiting),
+        ("understudy_warm_sessions", "gauge", "Sessions of the replay on the standby.", |seen| seen.sessions),
+    ];
+    for (name, kind, help, value) in present {
+        page.family(name, kind, help);
+        for seen in seen.iter().filter(|seen| is_warmed(seen)) {
+            page.value(name, &[("node", &seen.standby)], value(seen));
+        }
+    }
     page.family(
         "understudy_warm_lag_seconds",
         "gauge",
-        "How far the replay is behind what it has read, in recorded time.",
+        "How far the replay is behind what it has read, in recorded time; nothing while it does not run.",
     );
-    for seen in seen {
+    for seen in seen.iter().filter(|seen| is_warmed(seen)) {
         page.seconds("understudy_warm_lag_seconds", &[("node", &seen.standby)], seen.lag.as_millis() as u64);
     }
     page.family("understudy_warm_left_out_total", "counter", "Events that were not replayed, by why.");
