@@ -5,7 +5,7 @@
 //!   tests                                              what they stand on
 //!   node: what is said of a Galera node, and how       check_dir: the files of one check
 //!    └ answers, settings, starters, http, python       running: a check that runs
-//!   hang, replication, load, places                    asking: HTTP and lines from outside
+//!   hang, replication, load, places, terminal          asking: HTTP and lines from outside
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests fail by panicking
@@ -25,6 +25,7 @@ mod replication;
 mod running;
 mod settings;
 mod starters;
+mod terminal;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
